@@ -1,9 +1,9 @@
 """One fit, many canaries: a lower bound on epsilon for methods that sample lots or shards.
 
-Steinke, Nasr, Jagielski 2023: rows that are each included by a fair coin are attacked all at once, and the number of
-right guesses bounds epsilon. One fit proves less of a claim than many do, and more than no fit. The attacker knows the
-canaries, the code, the plan and each noise scale, and sees every release. What a canary would add to a release is
-known; that of the others is noise to the attacker, and part of the covariance.
+A fair coin includes each canary row, all canaries are attacked at once, and the number of right guesses bounds epsilon
+(Steinke, Nasr, Jagielski 2023). One fit proves less than many fits, but more than none. The attacker knows the
+canaries, the code, the plan and each noise scale, and sees every release. What one canary would add to a release is
+known. The other canaries are noise to the attacker and part of the covariance.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from .whole_fits import Attacked, WholeFits, in_stds
 Bools = NDArray[np.bool_]
 Result = TypeVar("Result")
 CANARIES = 400
-EPSILON = 2.0  # so small that a fit without noise is convicted: 400 right guesses prove about 4
-SHARES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)  # of the canaries that are guessed at: the best counts, the risk is divided
-# So many measurements that a fit takes half a minute; gs-wgan has a shard a canary.
+EPSILON = 2.0  # Small enough to convict a fit without noise: 400 right guesses prove about 4.
+SHARES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)  # Shares of canaries that are guessed. The best one counts.
+# Numbers of measurements for a fit of half a minute. gs-wgan has one shard per canary.
 SETTINGS: dict[str, dict[str, Any]] = {
     "dp-cgan": {"lots": 200},
     "dp-gan": {"lots": 150},
     "gs-wgan": {"shards": 100, "steps": 10, "gradients": 20},
 }
-SHARDED = ("gs-wgan", "pate-gan", "g-pate")  # methods of which whole fits are not watched
-PARTNERS = 4  # draws of a pair's other row and coefficient, over which a canary's gradient is averaged
+SHARDED = ("gs-wgan", "pate-gan", "g-pate")  # Methods that are not attacked by whole fits.
+PARTNERS = 4  # Draws of a pair's other row and coefficient over which a canary's gradient is averaged.
 EXACT, MANY = "exact upstream gradient", 10**9
 TINY = 1e-300
 
@@ -72,7 +72,7 @@ def audit_one_run(
 
 
 def _proven(evidence: Floats, included: Bools, confidence: float) -> float:
-    """The largest bound over the shares of canaries that are guessed at: half as included and half as left out."""
+    """Return the largest bound over SHARES of guessed canaries: half guessed as included, half as left out."""
     order, found = np.argsort(-evidence), 0.0
     for share in SHARES:
         half = round(share * len(order) / 2)
@@ -83,9 +83,9 @@ def _proven(evidence: Floats, included: Bools, confidence: float) -> float:
 
 
 class CanaryVault(Attacked):
-    """A vault of those of `codes`, (canaries, columns), that are `included`, (canaries,).
+    """A vault of the rows of `codes`, (canaries, columns), that are `included`, (canaries,).
 
-    `evidence`, (canaries,): the log likelihood ratio of inclusion of each, nearly, from all releases so far.
+    `evidence`, (canaries,): approximate log likelihood ratio of each canary's inclusion, from all releases so far.
     """
 
     def __init__(self, codes: Codes, included: Bools, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
@@ -97,7 +97,7 @@ class CanaryVault(Attacked):
         self.evidence = np.zeros(len(codes))
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """As the vault's, and the attacker learns from it what each canary would add to the release, if anything."""
+        """Measure as the vault does. The attacker learns what each canary would add to the release."""
         found = self._vault.measure(label, query)
         if isinstance(query, Marginals):
             self._learn(label, query, self._cells(query))
@@ -109,7 +109,7 @@ class CanaryVault(Attacked):
         return found
 
     def _cells(self, query: Marginals) -> list[Floats]:
-        """A canary adds one to one cell of each table, less the means along the axes that are centred."""
+        """Return the change by a canary: one in one cell of each table, minus the means along the centred axes."""
         rows, found = CodedRows(self._codes, self._names, np.empty((len(self._codes), 0), np.uint64)), []
         for name, axes in query.tables.items():
             shape = tuple(cells.cells for _, cells in axes)
@@ -121,7 +121,6 @@ class CanaryVault(Attacked):
         return found
 
     def _gradients(self, query: GradientSum) -> list[Floats]:
-        """A canary adds its clipped gradient."""
 
         def own(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
             return query.loss(answer(real)[None, None])[0]
@@ -132,7 +131,7 @@ class CanaryVault(Attacked):
         return [part.double().numpy() for part in torch.split(clipped, sizes, 1)]
 
     def _pair_gradients(self, query: PairGradientSum) -> list[Floats]:
-        """A canary adds a clipped gradient of which the attacker knows the average over partners."""
+        """Return the change by a canary: a clipped gradient, whose average over partners the attacker knows."""
         groups, pool, rows = query.groups, query.pool, query.features(self._codes)
         total = torch.zeros(())
         for _ in range(PARTNERS):
@@ -143,29 +142,27 @@ class CanaryVault(Attacked):
         return [total[:, groups.of == j].double().numpy() for j in range(len(groups.bounds))]
 
     def _learn(self, label: str, query: RowQuery[Any], changes: list[Floats]) -> None:
-        """Evidence from a release for each canary, which adds its row of `changes`, (canaries, numbers), if included.
+        """Add a release's evidence for each canary, which adds its row of `changes`, (canaries, numbers), if included.
 
-        The best linear test against noise and all other canaries together: of Gaussians of the same mean and
-        covariance.
+        This is the best linear test against the noise and all other canaries, as for Gaussians with the same moments.
         """
         rate, std = self.rate(label), self._recorder.std
         release = in_stds([np.ravel(array) for array in self._recorder.last[label].arrays], query, std)
         added = in_stds(changes, query, std)
-        share = rate / 2  # the chance that a canary is included and takes part
+        share = rate / 2  # The chance that a canary is included and takes part.
         spread = share * (1 - share)
         inner = added @ added.T
         ridge = max(1 / spread, 1e-9 * float(np.trace(inner)))
         inverse = np.linalg.inv(inner + ridge * np.eye(len(inner)))
         test = inverse @ (added @ (release - share * added.sum(0))) / spread
-        own = 1 - np.einsum("ij,ji->i", inner, inverse)  # a canary is no noise to its own test
+        own = 1 - np.einsum("ij,ji->i", inner, inverse)  # A canary is not noise in its own test.
         self.evidence += rate * test / np.maximum(own, 1e-6)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> WatchedShards:
-        """As the vault's, with canary k in shard k, and the attacker's own shards: with all canaries and with none.
+        """Split as the vault does, with canary k in shard k; the attacker's shards have all canaries, and none.
 
-        Which row is in which shard and the critics' secret seed are known to this attacker, as the proof allows: the
-        claim rests on neither (docs/proofs/). What stays secret is which shard each measurement is of, its noise, and
-        the coins.
+        This attacker knows which row is in which shard and the critics' secret seed. The proof allows this, since the
+        claim rests on neither (docs/proofs/). Only the shard of each measurement, its noise and the coins are secret.
         """
         places, secret = np.arange(len(self._codes), dtype=np.uint64), self._entropy.bytes(8)
 
@@ -175,7 +172,7 @@ class CanaryVault(Attacked):
             return recorder, vault.split_into_shards(count, features, classes, config)
 
         def known(kept: Bools) -> Shards:
-            """Without noise, and with leave to compute each shard's gradient in turn, as often as need be."""
+            """Return shards without noise that allow computing each shard's gradient as often as needed."""
             event: Event = PublicOrderGaussian(multiplier=1.0, shards=count)
             ledger = Ledger(delta=0.5, accountant="rdp", random_source="audit", allowance={EXACT: (event, MANY)})
             return shards(kept, ledger, _Exact, NoNoise())[1]
@@ -185,18 +182,17 @@ class CanaryVault(Attacked):
 
 
 class _Scripted:
-    """Entropy that begins with bytes of the attacker's choice."""
+    """Entropy that begins with bytes chosen by the attacker."""
 
     def __init__(self, script: list[bytes], rest: Entropy) -> None:
         self.source, self._script, self._rest = rest.source, script, rest
 
     def bytes(self, count: int) -> bytes:
-        """The script's bytes, then those of the rest."""
         return self._script.pop(0) if self._script else self._rest.bytes(count)
 
 
 class _Exact(_Scripted, NoNoise):
-    """The same, and no noise."""
+    """Scripted entropy without noise."""
 
 
 class WatchedShards:
@@ -209,19 +205,19 @@ class WatchedShards:
         self._shards, self._known = shards, known
 
     def train(self, fakes: Tensor) -> None:
-        """A step of every critic, of the fit's own and of the attacker's."""
+        """Train every critic one step: the fit's and the attacker's."""
         for shards in (self._shards, *self._known):
             shards.train(fakes)
 
     def measure_upstream_gradient(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
-        """As the shards': the release is of one of as many gradients as there are shards, with its canary or without.
+        """Measure as the shards do: the gradient of one shard, which is with its canary or without.
 
-        With w[k] the density of the release were it of shard k, averaged over the coin of its canary, the density
-        given that canary k is included is the mean of all w, in which w[k] is replaced by that with the canary.
+        Let w[k] be the density of the release if it is of shard k, averaged over its canary's coin. Given that canary k
+        is included, the density is the mean of all w with w[k] replaced by the density with the canary.
         """
         found = self._shards.measure_upstream_gradient(label, fakes, bound, joint=joint)
         release = self._recorder.last[label].arrays[0]
-        logs = []  # with all canaries, with none: (shards,)
+        logs = []  # With all canaries, with none: (shards,).
         for known in self._known:
             exact = [known.measure_upstream_gradient(EXACT, fakes, bound, joint=joint) for _ in range(self._count)]
             gaps = np.stack([gradient.double().cpu().numpy() for gradient in exact]) - release

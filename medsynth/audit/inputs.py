@@ -1,8 +1,8 @@
-"""Neighbours at the level of the file: one odd cell in one row, and what else changes before anything is measured.
+"""Neighbours at the level of the file: one odd cell in one row, and what else it changes before any measurement.
 
-A simulated table of the schema is written to a file twice, once with an odd cell in its last row. Both files are opened
-as a fit opens them, under the schema and without one. All that the two give must be the same but for that row: the
-other rows' cells and codes, the columns' kinds and dtypes, every notice. A file that is refused is counted apart.
+A simulated table of the schema is written to a file twice, the second time with an odd cell in its last row. Both files
+are opened as in a fit, with the schema and without. Everything except that row must be the same: the other rows' cells
+and codes, the columns' kinds and dtypes, every notice. A refused file is counted separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..schema.codec import csv_cells, encode
 from .statistics import Step, silent
 
 ROWS = 40
-MODES = ("schema", "none")  # whether the schema is declared
+MODES = ("schema", "none")  # Whether the schema is declared.
 ODD_CELLS: dict[str, bytes] = {
     "missing": b"",
     "a word for missing": b"NA",
@@ -36,7 +36,7 @@ ODD_CELLS: dict[str, bytes] = {
     "not a number": b"nan",
     "a date": b"1969-12-31",
     "blanks": b"  1 ",
-    "a byte that is no UTF-8": b"\xff",
+    "a byte outside UTF-8": b"\xff",
     "a quoted line break": b'"1\n2"',
     "a long text": b"x" * 5_000,
 }
@@ -46,7 +46,7 @@ RESULTS: tuple[Result, ...] = ("identical", "refused", "differs")
 
 @dataclass(frozen=True, kw_only=True)
 class InputFinding:
-    """What one odd cell in one column changed outside its own row: `changed` names it."""
+    """What one odd cell in one column changed outside its own row, named in `changed`."""
 
     column: str
     cell: str
@@ -56,7 +56,7 @@ class InputFinding:
 
 
 def audit_inputs(schema: Schema, progress: Step = silent) -> list[InputFinding]:
-    """Every odd cell in every column, with the schema declared and without."""
+    """Try every odd cell in every column, with the schema declared and without."""
     tried = [(name, cell, mode) for name in schema.names for cell in ODD_CELLS for mode in MODES]
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ def audit_inputs(schema: Schema, progress: Step = silent) -> list[InputFinding]:
 
 
 def simulated(schema: Schema) -> list[dict[str, bytes]]:
-    """Rows of a simulated table as a file's cells, a column each of even codes."""
+    """Return rows of a simulated table as cells of a file. Each column has uniform codes."""
     stream = numpy_stream(0, "audit of inputs")
     codes = np.column_stack([stream.integers(0, column.size, ROWS) for column in schema.columns.values()])
     cells = csv_cells(codes.astype(np.int32), schema)
@@ -81,7 +81,7 @@ def simulated(schema: Schema) -> list[dict[str, bytes]]:
 
 
 def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str) -> dict[str, str]:
-    """All that a file gives before a measurement, as text by name, without what its last row gives."""
+    """Return everything that a file yields before a measurement, as text by name, without its last row."""
     lines = [",".join(rows[0]).encode(), *(b",".join(row.values()) for row in rows)]
     path.write_bytes(b"\n".join(lines) + b"\n")
     notices: list[str] = []

@@ -1,8 +1,8 @@
-"""Each kind of measurement on its worst neighbours: how much an attacker who sees the release can prove.
+"""Attack each kind of measurement on its worst neighbours, and bound what an attacker can prove from the release.
 
-A case builds a table in which one unit, the target, moves the measured value by as much as is charged, in a known
-direction. The attacker projects each release on that direction, the best test there is against Gaussian noise, and
-guesses "present" beyond a threshold. No table of the user is opened, and no budget is spent.
+A case builds a table in which one unit, the target, changes the measured value by the full sensitivity, in a known
+direction. The attacker projects each release on that direction, which is the best test against Gaussian noise, and
+guesses "present" above a threshold. No table of the user is opened, and no budget is spent.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from ..schema.magnitudes import MAGNITUDES
 from .statistics import DELTA, Finding, best_threshold, errors, errors_at, gaussian_epsilon, upper_rate
 
 PART = "measurements"
-FIXED_RISK = 0.8  # of the risk that a bound fails: for the threshold that is fixed beforehand
-MU = 2.4  # of an audited event: where error rates tell most of mu with few trials
-SAMPLED_MU, RATE = 3.0, 0.5  # of one that the target takes part in by chance
+FIXED_RISK = 0.8  # The part of the failure risk for the threshold that is fixed in advance.
+MU = 2.4  # The mu of an audited event at which few trials prove most of it.
+SAMPLED_MU, RATE = 3.0, 0.5  # The same if the target takes part by chance, at this rate.
 LABEL = "audited measurement"
 Trial = Callable[[], float]
 Score = Callable[[Vault], float]
@@ -50,7 +50,7 @@ Table = tuple[Codes, PrivacyUnits | None]
 
 
 class Recorder(Releases):
-    """Releases of which the last under each label is kept, with the standard deviation of its noise."""
+    """Releases that keep the last one under each label and the standard deviation of its noise."""
 
     __slots__ = ("last", "std")
 
@@ -59,7 +59,7 @@ class Recorder(Releases):
         self.last = dict[str, Release]()
 
     def release(self, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
-        """Release as ever, and keep what was released."""
+        """Release as usual, and keep the release."""
         self.last[label] = super().release(label, sensitivity, draw)
         self.std = self.event(label).multiplier * sensitivity
         return self.last[label]
@@ -67,11 +67,11 @@ class Recorder(Releases):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One kind of measurement. `attack(present, releases)` builds a table and gives a function that makes one trial.
+    """One kind of measurement. `attack(present, releases)` builds a table and returns a function that makes one trial.
 
-    A trial's score is the release projected on the change that the target makes, in units of that change: near 0
-    without the target, near 1 where it takes part, which it does with the chance `rate`. All noise of a trial together
-    is one Gaussian measurement of separation `mu`. `slow`: how many times fewer trials are made.
+    A trial's score is the release projected on the change by the target, in units of that change. It is near 0 without
+    the target and near 1 if the target takes part, which happens with the chance `rate`. All noise of a trial together
+    is one Gaussian measurement of separation `mu`. `slow` divides the number of trials.
     """
 
     name: str
@@ -82,17 +82,17 @@ class Case:
     rate: float = 1.0
     max_rows: int | None = None
     labels: tuple[str, ...] = (LABEL,)
-    releases: int = 1  # of each label in a trial
+    releases: int = 1  # Of each label in a trial.
     slow: int = 1
 
     def scores(self, present: bool, trials: int, entropy: Entropy) -> Floats:
-        """The scores of this number of trials, in standard deviations of the noise."""
+        """Return the scores of this number of trials, in standard deviations of the noise."""
         plan = _plan(self.labels, self.event, trials * self.releases, self.max_rows)
         trial = self.attack(present, Recorder(plan.ledger(entropy.source), entropy))
         return self.mu * np.array([trial() for _ in range(trials)])
 
     def epsilon(self, mu: float) -> float:
-        """The epsilon of a trial's releases together, were their separation `mu`."""
+        """Return the epsilon of a trial's releases together if their separation is `mu`."""
         if mu <= 0 or self.rate == 1:
             return gaussian_epsilon(mu)
         return accountant.epsilon([(replace(self.event, multiplier=1 / mu), 1)], DELTA)
@@ -108,9 +108,9 @@ def _plan(labels: tuple[str, ...], event: Event, times: int, max_rows: int | Non
 def audit_mechanism(case: Case, trials: int, confidence: float, entropy: Entropy | None = None) -> Finding:
     """Make `trials` trials without the target and as many with it, and bound mu from the attacker's errors.
 
-    One threshold is fixed beforehand, where a sound mechanism tells most; another is learned from half of the trials,
-    for mechanisms that are not what they claim. The risk of a wrong bound is divided among them. For a target that
-    takes part by chance, mu is the least in the family of such measurements; epsilon follows from the accountant.
+    One threshold is fixed in advance, where a sound mechanism is expected to prove most. Another is learned from half
+    of the trials, for unsound mechanisms. They share the risk of a wrong bound. If the target takes part by chance, mu
+    is the least in the family of such measurements, and the accountant computes epsilon from it.
     """
     entropy = entropy or system_entropy()
     without, present = (case.scores(side, trials, entropy) for side in (False, True))
@@ -127,7 +127,7 @@ def audit_mechanism(case: Case, trials: int, confidence: float, entropy: Entropy
 
 
 def of_vault(score: Score, table: Callable[[bool], Table]) -> Callable[[bool, Recorder], Trial]:
-    """The attack that builds one vault a side and scores one release of it a trial."""
+    """Return the attack that builds one vault per side and scores one of its releases per trial."""
 
     def attack(present: bool, releases: Recorder) -> Trial:
         codes, units = table(present)
@@ -140,23 +140,23 @@ def of_vault(score: Score, table: Callable[[bool], Table]) -> Callable[[bool, Re
 # Counts: marginals, distances, second moments, rows per patient, levels of a hierarchy.
 
 COLUMNS, CELLS = 3, Grid(np.arange(4), 0)
-OTHERS, PATIENT_ROWS = 3, 4  # rows besides the target; rows of a patient
+OTHERS, PATIENT_ROWS = 3, 4  # Rows besides the target, and rows of a patient.
 AXES: dict[str, Axes] = {"a": [("c0", CELLS)], "b": [("c1", CELLS)], "a x b": [("c0", CELLS), ("c1", CELLS)]}
 WEIGHTS = {"a": 2.0, "b": 1.0, "a x b": 0.5}
 TREE = {"A": {"Aa": ["Aaa", "Aab"], "Ab": ["Aba"]}, "B": {"Ba": ["Baa"]}}
 CODES = Categorical(kind="categorical", hierarchy=TREE, unknown="?")
 PLACE = CODES.hierarchy_positions(pd.Series(["Aaa"], dtype=str))
 HIERARCHY = tuple(query.label for query in hierarchy_selection.queries({"code": CODES}))
-CODED_ROWS = 1_000  # rows of one code, so that its node is counted at every level
+CODED_ROWS = 1_000  # Rows of one code, so that its node is counted at every level.
 
 
 def _rows(others: int, target: int, columns: int) -> Codes:
-    """Rows at code 1, and then those of the target at code 2."""
+    """Return rows at code 1, followed by the target's rows at code 2."""
     return np.repeat(np.array([1, 2], np.int32), [others, target])[:, None].repeat(columns, 1)
 
 
 def _table(others: int, columns: int = 1) -> Callable[[bool], Table]:
-    """A table in which the target, if present, has a row of its own."""
+    """Return a table in which the target, if present, has a row of its own."""
     return lambda present: (_rows(others, present, columns), None)
 
 
@@ -164,13 +164,13 @@ SINGLE = _table(OTHERS, COLUMNS)
 
 
 def _patient(present: bool) -> Table:
-    """Three patients of one row each and, where present, one of as many equal rows as may be."""
+    """Return three patients with one row each and, if present, one patient with the maximum of equal rows."""
     owner = np.append(np.arange(OTHERS), np.full(PATIENT_ROWS * present, OTHERS))
     return _rows(OTHERS, PATIENT_ROWS * present, COLUMNS), PrivacyUnits(owner, PATIENT_ROWS)
 
 
 def _marginals(vault: Vault, rows: int = 1, averaged: bool = False) -> float:
-    """The target's own cells, which k tables of different weights each gain by its rows at once; averaged, by one."""
+    """Return the change in the target's cells, per row; its `rows` add to tables of different weights at once."""
     found = vault.measure_marginals(LABEL, AXES, WEIGHTS, averaged=averaged)
     squares = {name: weight**2 for name, weight in WEIGHTS.items()}
     own = sum(squares[name] * float(counts[(2,) * counts.ndim]) for name, counts in found.items())
@@ -178,27 +178,27 @@ def _marginals(vault: Vault, rows: int = 1, averaged: bool = False) -> float:
 
 
 def _centred(vault: Vault) -> float:
-    """The target's own direction in each table: its cell less the mean along the last axis."""
+    """Return the change along the target's direction in each table: its cell minus the mean along the last axis."""
     found = vault.measure_marginals(LABEL, AXES, WEIGHTS, centred=tuple(AXES))
     total = norms = 0.0
     for name, counts in found.items():
         own, others = np.zeros_like(counts), np.zeros_like(counts)
         own[(2,) * own.ndim], others[(1,) * own.ndim] = 1, OTHERS
         own -= own.mean(-1, keepdims=True)
-        total += WEIGHTS[name] ** 2 * float(((counts - others) * own).sum())  # `own` takes the others' mean off
+        total += WEIGHTS[name] ** 2 * float(((counts - others) * own).sum())  # `own` removes the mean of the others.
         norms += WEIGHTS[name] ** 2 * float(np.square(own).sum())
     return total / norms
 
 
 def _distances(vault: Vault) -> float:
-    """Guesses that lie below each count, so that the target moves every distance up by one."""
+    """Return the change in distances from guesses below each count, so that the target adds one to every distance."""
     guesses = {key: np.zeros([cells.cells for _, cells in axes]) for key, axes in AXES.items()}
     found = vault.measure_distances(LABEL, AXES, guesses)
-    return sum(found.values()) / len(AXES) - OTHERS  # the rows that lie there without the target
+    return sum(found.values()) / len(AXES) - OTHERS  # The rows there without the target.
 
 
 def _second_moments(vault: Vault) -> float:
-    """A target whose vector has norm one: what it adds to its class's matrix, in that direction."""
+    """Return the change in the target's class matrix along the target's vector, which has norm one."""
     along = np.full(COLUMNS, COLUMNS**-0.5)
     found = vault.measure_second_moments(LABEL, lambda codes: (codes == 2) * along, ("c0", CELLS), COLUMNS)
     return float(along @ found[2] @ along)
@@ -209,7 +209,7 @@ def _rows_per_patient(vault: Vault) -> float:
 
 
 def _levels_of_codes(present: bool, releases: Recorder) -> Trial:
-    """All rows are of one code: its node is kept at every level, and the target adds one to each of its counts."""
+    """Attack levels of a hierarchy: all rows have one code, so the target adds one to a count at every level."""
     vault = Vault(np.full((CODED_ROWS + present, 1), PLACE[0], np.int32), ("code",), releases)
     plan = _plan(HIERARCHY, releases.event(HIERARCHY[0]), 1, rows=CODED_ROWS)
     counts: list[float] = []
@@ -227,29 +227,30 @@ def _levels_of_codes(present: bool, releases: Recorder) -> Trial:
     return trial
 
 
-# What learns a schema: counts of kinds, levels and formats, and names that one row alone has. Such a name must not be
-# released but with a small chance, for the table without the row cannot give it. The chance is charged to delta; here
-# it is set large, so that few trials show it.
+# Learning a schema: counts of kinds, levels and formats, and names that only one row has. The table without that row
+# can never release such a name, so the chance of its release is charged to delta. It is large here, so that few trials
+# show it.
 
-NAMES = (partition_selection.TARGET, partition_selection.LEVELS)  # labels of partition selection
+NAMES = (partition_selection.TARGET, partition_selection.LEVELS)  # Labels of partition selection.
 LEARNING = (partition_selection.KINDS, *NAMES, partition_selection.FORMATS)
-WORDS = tuple(f"c{k}" for k in range(9))  # columns of text; the last is the target
-COMMON, OWN = ("a", "b"), "c"  # levels that many rows have, and the one that the target alone has
-USUAL = ("no", "yes")  # levels that many rows of every other column have, whose names are public
+WORDS = tuple(f"c{k}" for k in range(9))  # Columns of text. The last one is the target.
+COMMON, OWN = ("a", "b"), "c"  # Levels that many rows have, and one that only the target has.
+USUAL = ("no", "yes")  # Levels with public names that many rows of every other column have.
 WORD_ROWS, CHANCE = 400, 0.2
-CAUTION = 0.1  # of the risk: a chance is charged to the full, so that its bound alone would be wrong as often as it may
+# Part of the risk. The chance is charged in full, so without this margin its bound would be wrong as often as allowed.
+CAUTION = 0.1
 LEARNING_EVENT = events.Thresholded(multiplier=math.sqrt(len(LEARNING)) / MU, delta=CHANCE)
 
 
 def _raw_table(last: list[tuple[str, ...]], releases: Recorder) -> partition_selection.RawTable:
-    """A table without a schema: many rows of both common levels, and `last` rows, whose words take turns in a row."""
+    """Return a table without a schema: rows of both common levels, then the `last` rows. Columns alternate words."""
     words = [[a] * WORD_ROWS + [b] * WORD_ROWS + [row[k] for row in last] for k, (a, b) in enumerate((COMMON, USUAL))]
     table = io_table.from_frame(pd.DataFrame({name: words[k % 2] for k, name in enumerate(WORDS)}))
     return partition_selection.RawTable(table, 2 * WORD_ROWS, releases)
 
 
 def _learning(present: bool, releases: Recorder) -> Trial:
-    """The target is one word more, of a level that many rows have, in every column: it adds one to each count of it."""
+    """Attack schema learning: the target has a common level in every column and adds one to each of its counts."""
     raw = _raw_table([(COMMON[0], USUAL[0])] * present, releases)
     usual = CellKinds().usual.index(USUAL[0])
 
@@ -257,7 +258,7 @@ def _learning(present: bool, releases: Recorder) -> Trial:
         raw.measure_schema("audit", WORDS[-1])
         kinds, target, levels, formats = (releases.last[label].arrays for label in LEARNING)
         words = [counts[-1] for counts in kinds[: len(WORDS)]]
-        named = [levels[2 * k + k % 2][usual if k % 2 else 0] for k in range(len(WORDS) - 1)]  # learned and usual ones
+        named = [levels[2 * k + k % 2][usual if k % 2 else 0] for k in range(len(WORDS) - 1)]
         no_numbers = [counts[MAGNITUDES - 1] for counts in formats[: len(WORDS)]]
         means = [sum(map(float, some)) / len(some) for some in (words, target[0][:1], named, no_numbers)]
         return (sum(means) - 6 * WORD_ROWS) / len(LEARNING)
@@ -266,7 +267,7 @@ def _learning(present: bool, releases: Recorder) -> Trial:
 
 
 def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | None = None) -> Finding:
-    """How often a name that one row alone has is released, and the chance that is charged to delta."""
+    """Bound how often a name that only one row has is released, against the chance that is charged to delta."""
     entropy = entropy or system_entropy()
     allowance: dict[str, tuple[Event, int]] = dict.fromkeys(LEARNING, (LEARNING_EVENT, trials))
     ledger = Ledger(delta=0.5, accountant="rdp", random_source=entropy.source, allowance=allowance)
@@ -283,18 +284,18 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
     )  # fmt: skip
 
 
-# Gradient sums: of all rows and of Poisson lots, of rows, microbatches, patients and pairs. Of a Poisson lot the target
-# is a part by chance: each measurement is attacked as a mixture of one that holds it and one that does not. The rows
-# next to it have no gradient, or give the same sum whichever of them are in the lot.
+# Gradient sums of all rows and of Poisson lots: of rows, microbatches, patients and pairs. The target joins a Poisson
+# lot by chance, so each measurement is attacked as a mixture with it and without it. The other rows have no gradient,
+# or give the same sum whichever of them are in the lot.
 
 DIMENSIONS, HUGE, BOUND = 6, 1e6, 0.7
-ALONE, MANY = _table(0), _table(40)  # a lot holds some of 40 rows, but for a chance of RATE^40
-PATIENT_LOT_MU = 4.0  # so large that one row of a patient is distinguished from two
+ALONE, MANY = _table(0), _table(40)  # A lot has some of 40 rows, except with a chance of RATE^40.
+PATIENT_LOT_MU = 4.0  # Large enough to distinguish one row of a patient from two.
 GROUPS = Groups(torch.tensor([0, 0, 1, 1, 2, 2]), (0.3, 0.7, 2.0))
 
 
 def _features(others: float, target: float, axes: int = 1) -> Features:
-    """The input of a row, which is its gradient: along the first `axes`, of the target and of others."""
+    """Return a map from rows to inputs, which are their gradients: `axes` of them, for the target and for others."""
 
     def features(codes: Codes) -> Tensor:
         x = torch.zeros(len(codes), DIMENSIONS)
@@ -304,17 +305,17 @@ def _features(others: float, target: float, axes: int = 1) -> Features:
     return features
 
 
-OPPOSED = _features(-BOUND, HUGE)  # the others at the clipping norm each, the target a million times as far
+OPPOSED = _features(-BOUND, HUGE)  # The others at the clipping norm, the target far on the other side.
 TARGET_ALONE = _features(0.0, HUGE)
-EVERY_GROUP = _features(0.0, HUGE, DIMENSIONS)  # the target has a huge part in each group of parameters
+EVERY_GROUP = _features(0.0, HUGE, DIMENSIONS)  # The target has a huge part in each group of parameters.
 POOL = torch.zeros(1, DIMENSIONS)
-LINEAR = Mlp([DIMENSIONS, 1], bias=False)  # the gradient of a row is its input
+LINEAR = Mlp([DIMENSIONS, 1], bias=False)  # The gradient of a row is its input.
 
 
 def _gradients(
     vault: Vault, features: Features = OPPOSED, without: int = -OTHERS, moved: int = 1, microbatches: int | None = None
 ) -> float:
-    """The sum of clipped gradients along one axis, in units of the bound, which the target has `moved` by as many."""
+    """Return the clipped sum along one axis, in units of the bound, relative to the change `moved` by the target."""
     (found,) = vault.measure_gradient_sum(LABEL, LINEAR, lambda x: x[:, 0], features, BOUND, microbatches)
     return (float(found[0, 0]) / BOUND - without) / moved
 
@@ -330,26 +331,26 @@ def _pairs(vault: Vault) -> float:
 
 
 def _norms(vault: Vault, others: int) -> float:
-    """The target's norms lie above every bound, those of the others below: a half each, and the target takes a half."""
+    """Return the change by the target: its norms are above every bound and the others' below; each counts a half."""
     found = vault.measure_norms_below(LABEL, LINEAR, _of_real, EVERY_GROUP, POOL, GROUPS)
     return (others / 2 - float(found.mean())) * 2
 
 
-# Critics of shards: one number a row and one class, so that a clipped gradient is one bound up or down. Every shard has
-# a row on one side; the target joins the first shard from far on the other side, and its critic, once trained, slopes
-# the other way, or as a teacher takes for real what lies there.
+# Critics of shards, with one number per row and one class, so that a clipped gradient is plus or minus the bound. Every
+# shard has a row on one side. The target joins the first shard from far on the other side. Its trained critic then
+# slopes the other way, or its teacher accepts as real what lies there.
 
 SHARDS = round(1 / RATE)
-REAL, GENERATED, TARGET = 10.0, -50.0, -1e4  # where the rows lie: the generated ones between the others and the target
-FAKES = 4  # generated rows of a measurement
+REAL, GENERATED, TARGET = 10.0, -50.0, -1e4  # Positions of rows: the generated ones in between.
+FAKES = 4  # Generated rows of a measurement.
 CRITIC = CriticConfig(width=8, rate=1e-2)
 TEACHER = replace(CRITIC, loss="cross-entropy")
 TRAINING_STEPS = 150
-Answer = Callable[[Shards, Tensor], float]  # of shards at generated rows: near 0 without the target, near 1 with it
+Answer = Callable[[Shards, Tensor], float]  # From shards and generated rows: near 0 without the target, near 1 with it.
 
 
 def _of_shards(answer: Answer, critic: CriticConfig = CRITIC) -> Callable[[bool, Recorder], Trial]:
-    """The attack that trains critics once a side: what is released is independent given these."""
+    """Return the attack that trains critics once per side. Releases are independent given these."""
 
     def attack(present: bool, releases: Recorder) -> Trial:
         rows = torch.tensor([[REAL, 1.0]] * SHARDS + [[TARGET, 1.0]] * present)
@@ -364,23 +365,23 @@ def _of_shards(answer: Answer, critic: CriticConfig = CRITIC) -> Callable[[bool,
 
 
 def _votes(shards: Shards, fakes: Tensor) -> float:
-    """Where the target lies its own teacher alone votes for real: on each of the rows, a change of one."""
+    """Return the change by the target: at its position only its own teacher votes for real, one vote per row."""
     return float(shards.measure_votes(LABEL, torch.where(fakes == GENERATED, TARGET, fakes)).mean())
 
 
 def _sum(shards: Shards, fakes: Tensor) -> float:
-    """Each row's sum is minus the bound for every shard, but plus it from the target's critic: a change of one."""
+    """Return the change by the target: minus the bound from every shard, but plus the bound from its critic."""
     return (float(shards.measure_upstream_sum(LABEL, fakes, BOUND).mean()) / BOUND + SHARDS) / 2
 
 
 def _gradient_votes(shards: Shards, fakes: Tensor) -> float:
-    """The target's teacher moves its vote from the lowest bin to the highest."""
+    """Return the change by the target: its teacher's vote moves from the lowest bin to the highest."""
     counts = shards.measure_gradient_votes(LABEL, fakes, torch.ones(1, 1), BOUND, 3)[:, 0]
     return (float((counts[:, 2] - counts[:, 0]).mean()) + SHARDS) / 2
 
 
 def _upstream(joint: bool) -> Answer:
-    """Each row's gradient is minus the bound, or plus the bound from the target's critic: a change of one."""
+    """Return the change by the target: each row's gradient turns from minus the bound to plus the bound."""
     each = BOUND / (FAKES**0.5 if joint else 1.0)
     return lambda shards, fakes: (
         (float(shards.measure_upstream_gradient(LABEL, fakes, BOUND, joint=joint).mean()) / each + 1) / 2
@@ -393,7 +394,6 @@ def _upstream_in_order(shards: Shards, fakes: Tensor) -> float:
 
 
 def _lot(mu: float = SAMPLED_MU) -> dict[str, Any]:
-    """What makes a case one of Poisson lots."""
     return {"mu": mu, "rate": RATE, "event": events.SubsampledGaussian(multiplier=1 / mu, rate=RATE)}
 
 
@@ -404,7 +404,7 @@ FAR, FOUR = "a row whose gradient is a million times the clipping norm", "four s
 TURNS, HUGE_IN_EACH = "a row that turns its group's clipped mean round", "a row that is huge in each of three groups"
 ABOVE, TURNS_CRITIC = "a row above the bound of each of three groups", "a row that turns its shard's critic round"
 LOT = partial(_gradients, features=TARGET_ALONE, without=0)
-MICROBATCH = partial(_gradients, without=-1, moved=2, microbatches=1)  # the target turns the group's clipped mean round
+MICROBATCH = partial(_gradients, without=-1, moved=2, microbatches=1)  # The target reverses its group's clipped mean.
 ALL = (
     Case(name="marginals", worst_case="one row in one cell of each of three tables of weights 2, 1, 0.5",
          attack=of_vault(_marginals, SINGLE)),

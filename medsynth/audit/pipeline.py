@@ -21,9 +21,9 @@ from .statistics import Finding
 from .whole_fits import BASELINE, PUBLISHED, audit_end_to_end, audit_loss_noise, audit_rows
 
 CONFIDENCE = 0.999
-FIT_SECONDS = {"independent": 0.08, "mixture": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # of one without and one with
-QUICK_SECONDS, FULL_SECONDS = 30.0, 2_000.0  # for whole fits
-Progress = Callable[[str, float, float], None]  # what is audited, expected seconds done, expected seconds in all
+FIT_SECONDS = {"independent": 0.08, "mixture": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # Without and with the target.
+QUICK_SECONDS, FULL_SECONDS = 30.0, 2_000.0  # Seconds for whole fits.
+Progress = Callable[[str, float, float], None]  # What is audited, expected seconds done, expected seconds in total.
 EXAMPLE = {
     "name": "audit",
     "target": "class",
@@ -38,7 +38,7 @@ EXAMPLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """How much is tried: trials a side of a measurement, of names, of whole fits, of the published GAN, of rows."""
+    """Numbers of trials per side: of a measurement, of names, of whole fits, of the published GAN, of rows."""
 
     measurement: int
     names: int
@@ -53,7 +53,7 @@ FULL = Trials(measurement=30_000, names=10_000, fits=1_000, published=40, drawn=
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What attackers proved. Nothing here says that a guarantee holds: a bound below the claim does not refute it."""
+    """What attackers proved. A bound below the claim does not show that the guarantee holds."""
 
     findings: tuple[Finding, ...]
     inputs: tuple[InputFinding, ...] = ()
@@ -62,15 +62,15 @@ class Audit:
 
     @property
     def refuted(self) -> tuple[Finding, ...]:
-        """The findings that refute a claim at their confidence."""
+        """Return the findings that refute a claim at their confidence."""
         return tuple(finding for finding in self.findings if finding.refutes)
 
     def inputs_by_mode(self) -> list[tuple[str, list[int], str]]:
-        """Whether a schema was declared; how many odd cells left all identical, were refused, differed; in what."""
+        """Return, with and without a schema, the numbers of odd cells by result, and what they changed."""
         lines = []
         for mode, words in zip(MODES, ("declared", "not declared"), strict=True):
             own = [found for found in self.inputs if found.mode == mode]
-            cells: dict[str, dict[str, None]] = {}  # by what they changed, each once
+            cells: dict[str, dict[str, None]] = {}  # By what they changed, each once.
             for found in own:
                 for what in found.changed:
                     cells.setdefault(what, {})[found.cell] = None
@@ -79,7 +79,7 @@ class Audit:
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {
             "medsynth": self.medsynth,
             "schema": self.schema,
@@ -99,12 +99,12 @@ def run(
     """Audit all kinds of measurements, then fits of `method` and files on simulated tables of `schema`.
 
     No table is opened and no budget is spent. `quick` makes fewer trials, which prove a little less of each claim, and
-    audits fits of the baseline where no `method` is named. A method that samples lots or shards is audited by canaries
-    in one fit too; without `quick` and without `method`, all of them are. Each finding holds with the given confidence
-    by itself. Raises UsageError for an unknown method or a confidence outside (0.5, 1).
+    audits fits of the baseline if no `method` is given. A method that samples lots or shards is also audited by
+    canaries in one fit. Without `quick` and `method`, all of these methods are. Each finding by itself has the given
+    confidence. Raises UsageError for an unknown method or a confidence outside (0.5, 1).
     """
     if not 0.5 < confidence < 1:
-        raise UsageError("`confidence` must lie between 0.5 and 1.")
+        raise UsageError("`confidence` must be above 0.5 and below 1.")
     known = simulated_schema(Schema.from_dict(EXAMPLE) if schema is None else schema)
     todo = [*_measurements(QUICK if quick else FULL, confidence), *_fits(known, method, quick, confidence)]
     todo.append(Task("input files", 0.3 * len(known.names), partial(audit_inputs, known)))
@@ -128,7 +128,7 @@ def run(
 
 
 def simulated_schema(schema: Schema) -> Schema:
-    """A schema with a target, whose columns in a hierarchy have its widest groups for levels where none are named."""
+    """Return the schema with a target. Hierarchies without levels get their widest groups as levels."""
     columns = dict(schema.columns)
     for name, column in without_levels(schema.columns).items():
         labels = {node.label for node in hierarchy(column.hierarchy or "").children(None)} - {str(column.unknown)}
@@ -138,7 +138,7 @@ def simulated_schema(schema: Schema) -> Schema:
 
 @dataclass(frozen=True)
 class Task:
-    """One part of an audit: its name, about how many seconds it takes, what it does, and whether that has steps."""
+    """One part of an audit: its name, its approximate time in seconds, its function, and whether it reports steps."""
 
     name: str
     seconds: float
@@ -147,7 +147,6 @@ class Task:
 
 
 def _measurements(trials: Trials, confidence: float) -> Iterator[Task]:
-    """Every kind of measurement on its worst neighbours."""
     for case in CASES.values():
         count = trials.measurement // case.slow
         audit = partial(audit_mechanism, case, count, confidence)
@@ -158,7 +157,7 @@ def _measurements(trials: Trials, confidence: float) -> Iterator[Task]:
 
 
 def _fits(schema: Schema, method: str | None, quick: bool, confidence: float) -> Iterator[Task]:
-    """Whole fits, or one with canaries; the published loss-noise GAN; synthetic rows."""
+    """Yield tasks for whole fits or canaries, the published loss-noise GAN, and synthetic rows."""
     trials = QUICK if quick else FULL
     chosen = registry.settle(method or (BASELINE if quick else registry.DEFAULT))
     yield Task(PUBLISHED, 0.4 * trials.published, partial(audit_loss_noise, schema, trials.published, confidence))

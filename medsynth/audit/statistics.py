@@ -1,7 +1,7 @@
-"""Findings: from an attacker's errors to lower bounds on what a mechanism gives away, with stated confidence.
+"""From an attacker's errors to lower bounds on what a mechanism leaks, with stated confidence.
 
 An attacker sees one release and guesses which of two neighbouring tables it came from. Repeated trials count false
-positives and false negatives; exact binomial intervals (Clopper, Pearson 1934) bound the true rates from above; any
+positives and false negatives. Exact binomial intervals (Clopper, Pearson 1934) bound the true rates from above. Any
 mechanism with a smaller mu or epsilon would have larger error rates (Dong, Roth, Su 2022; Kairouz, Oh, Viswanath 2015).
 """
 
@@ -19,10 +19,10 @@ from scipy.stats import beta, binom
 from ..privacy.accounting import accountant
 from ..privacy.queries.rows import Floats
 
-Step = Callable[[int, int], None]  # steps done, steps in all
-DELTA = 1e-5  # at which epsilon is stated
-MOST_MU, MOST_EPSILON = 20.0, 200.0  # that are ever shown; no number of trials that can be made proves more
-ROUNDING = 1e-6  # relative: a bound so little above its claim is the claim
+Step = Callable[[int, int], None]  # Steps done, steps in total.
+DELTA = 1e-5  # The delta at which epsilon is stated.
+MOST_MU, MOST_EPSILON = 20.0, 200.0  # Largest values shown. No feasible number of trials proves more.
+ROUNDING = 1e-6  # Relative. A bound that exceeds its claim by less equals the claim.
 
 
 def silent(done: int, total: int) -> None:
@@ -31,11 +31,12 @@ def silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Claims and lower bounds of one attack, each bound with `confidence`. None: nothing is claimed or proven of it.
+    """Claims and lower bounds of one attack, each bound with `confidence`. None: nothing is claimed or proven.
 
-    `mu`: separation of the two neighbouring tables in standard deviations of the noise; with a `rate` below one, of a
-    release that the target takes part in, which it does with that chance. `epsilon`: at `delta`. `chance`: of an
-    outcome that one of the two tables cannot give. `published`: the claim is a paper's, and medsynth does not make it.
+    `mu`: separation of the two neighbouring tables in standard deviations of the noise. With a `rate` below one, the
+    target takes part in a release only with that chance, and `mu` is that of a release with it. `epsilon`: at `delta`.
+    `chance`: of an outcome that only one of the two tables can produce. `published`: the claim is a paper's and not
+    medsynth's.
     """
 
     part: str
@@ -55,31 +56,31 @@ class Finding:
 
     @property
     def _pairs(self) -> list[tuple[float, float]]:
-        """Claims, each with what was proven of it: of mu, epsilon and a chance."""
+        """Return the claims, each with what was proven: mu, epsilon and a chance."""
         claimed = self.claimed_mu, self.claimed_epsilon, self.claimed_chance
         proven = self.proven_mu, self.proven_epsilon, self.proven_chance
         return [(a, b) for a, b in zip(claimed, proven, strict=True) if a is not None and b is not None]
 
     @property
     def refutes(self) -> bool:
-        """Whether a claim is refuted at this confidence."""
+        """Return whether a claim is refuted at this confidence."""
         return any(proven > claimed * (1 + ROUNDING) for claimed, proven in self._pairs)
 
     @property
     def share(self) -> float | None:
-        """What was proven, as a share of the claim: of mu, else of epsilon, else of a chance."""
+        """Return what was proven as a share of the claim: of mu, else of epsilon, else of a chance."""
         return next((proven / claimed for claimed, proven in self._pairs if claimed), None)
 
     @property
     def shown(self) -> list[str]:
-        """As text: the mu or the chance that is claimed and proven, then the epsilon."""
+        """Return as text the claimed and proven mu or chance, then the epsilons."""
         claimed = self.claimed_chance if self.claimed_mu is None else self.claimed_mu
         proven = self.proven_chance if self.proven_mu is None else self.proven_mu
         numbers = [(claimed, 3), (proven, 3), (self.claimed_epsilon, 2), (self.proven_epsilon, 2)]
         return ["" if number is None else f"{number:.{digits}f}" for number, digits in numbers]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return {**asdict(self), "share": self.share, "refutes": self.refutes}
 
 
@@ -94,28 +95,28 @@ def gaussian_epsilon(mu: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Upper bounds on an attacker's error rates that hold together with the given confidence."""
+    """Upper bounds on an attacker's error rates that are valid together with the given confidence."""
 
     false_positive: float
     false_negative: float
 
     def mu(self, rate: float = 1.0) -> float:
-        """The least mu under which some attacker can do as well, from zero to MOST_MU: Gaussian differential privacy.
+        """Return the least mu, up to MOST_MU, at which an attacker can do as well: Gaussian differential privacy.
 
-        With a `rate` below one, of a measurement that the target takes part in with that chance: its trade-off curve
-        is the mixture of a Gaussian's and of guessing (Dong, Roth, Su 2022, section 4).
+        With a `rate` below one the target takes part in the measurement with that chance. The trade-off curve is then a
+        mixture of a Gaussian's and of guessing (Dong, Roth, Su 2022, section 4).
         """
         return float(np.clip(_mu(np.array(self.false_positive), np.array(self.false_negative), rate), 0.0, MOST_MU))
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at `delta` under which some attacker can do as well, in either direction; at least zero."""
+        """Return the least epsilon, at least zero, at `delta` at which an attacker can do as well in some direction."""
         rates = self.false_positive, self.false_negative
         ratios = [(1 - delta - other) / one for one, other in (rates, rates[::-1])]
         return math.log(max(1.0, *ratios))
 
 
 def upper_rate(hits: int, trials: int, risk: float) -> float:
-    """An upper bound on a rate that fails with probability at most `risk`: Clopper and Pearson's, one-sided.
+    """Return an upper bound on a rate that fails with probability at most `risk` (one-sided Clopper-Pearson).
 
     >>> round(upper_rate(0, 100, 0.05), 4)
     0.0295
@@ -124,13 +125,13 @@ def upper_rate(hits: int, trials: int, risk: float) -> float:
 
 
 def errors(without: Floats, present: Floats, confidence: float, rate: float = 1.0) -> Errors:
-    """What an attacker's scores prove: scores of releases `without` the target, (trials,), and with it `present`.
+    """Return what an attacker's scores prove, from releases `without` the target, (trials,), and with it, `present`.
 
-    Larger scores speak for presence. The threshold is chosen on the first half of either and judged on the second, so
-    that the choice costs no confidence. Raises ValueError for fewer than four trials a side.
+    Larger scores indicate presence. The threshold is chosen on the first half of both and applied to the second, so
+    that the choice costs no confidence. Raises ValueError for fewer than four trials per side.
     """
     if min(len(without), len(present)) < 4:
-        raise ValueError("an audit needs four trials a side or more")
+        raise ValueError("an audit needs at least four trials per side")
     learn, judged = (without[::2], present[::2]), (without[1::2], present[1::2])
     places = np.quantile(np.concatenate(learn), np.linspace(0.005, 0.995, 199))
     hits = (learn[0][:, None] > places).mean(0), (learn[1][:, None] <= places).mean(0)
@@ -139,7 +140,7 @@ def errors(without: Floats, present: Floats, confidence: float, rate: float = 1.
 
 
 def errors_at(threshold: float, without: Floats, present: Floats, confidence: float) -> Errors:
-    """What scores prove of an attacker who guesses "present" beyond a `threshold` that was fixed beforehand."""
+    """Return what scores prove if the attacker guesses "present" above a `threshold` that was fixed in advance."""
     risk = (1 - confidence) / 2
     return Errors(
         false_positive=upper_rate(int((without > threshold).sum()), len(without), risk),
@@ -148,7 +149,7 @@ def errors_at(threshold: float, without: Floats, present: Floats, confidence: fl
 
 
 def best_threshold(mu: float, rate: float, trials: int, risk: float) -> float:
-    """The threshold at which this number of trials is expected to prove most of a claimed `mu` at a `rate`.
+    """Return the threshold at which this number of trials should prove most of a claimed `mu` at a `rate`.
 
     >>> 0.9 < best_threshold(2.0, 1.0, 1000, 1e-3) < 1.1
     True
@@ -162,30 +163,30 @@ def best_threshold(mu: float, rate: float, trials: int, risk: float) -> float:
 def _most_telling(
     places: Floats, false_positive: Floats, false_negative: Floats, trials: int, risk: float, rate: float
 ) -> float:
-    """The place whose bounded error rates give the largest mu: rates far in a tail are known too badly to count."""
+    """Return the threshold whose bounded error rates give the largest mu. Rates far in a tail are too uncertain."""
     hits = [trials * share for share in (false_positive, false_negative)]
     upper = [np.where(k < trials, beta.ppf(1 - risk, k + 1, np.maximum(trials - k, 1)), 1 - 1e-12) for k in hits]
     return float(places[np.argmax(_mu(upper[0], upper[1], rate))])
 
 
 def _mu(false_positive: Floats, false_negative: Floats, rate: float) -> Floats:
-    """The mu of a Gaussian measurement, which the target takes part in with the chance `rate`, at these error rates."""
-    power = (1 - false_negative - (1 - rate) * false_positive) / rate  # where the target takes part
+    """Return the mu of a Gaussian measurement at these error rates; the target takes part with the chance `rate`."""
+    power = (1 - false_negative - (1 - rate) * false_positive) / rate  # For releases with the target.
     return np.asarray(ndtri(np.clip(power, 0.0, 1.0)) - ndtri(false_positive))
 
 
 def one_run_epsilon(right: int, guesses: int, canaries: int, delta: float, risk: float) -> float:
-    """A lower bound on epsilon from one fit with many independent canaries, which fails with at most `risk`.
+    """Return a lower bound on epsilon from one fit with many independent canaries; it fails with at most `risk`.
 
-    `canaries` were each included by a fair coin; the attacker made `guesses` and abstained from the rest; `right` of
-    them were right. Under (epsilon, delta)-privacy the number of right guesses is below a binomial one with success
-    exp(epsilon) / (1 + exp(epsilon)), but for a term of delta (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+    A fair coin included each of `canaries`. The attacker made `guesses` and skipped the rest; `right` of them were
+    right. Under (epsilon, delta)-privacy the number of right guesses is below a binomial one, plus a term of delta. Its
+    success probability is exp(epsilon) / (1 + exp(epsilon)). Source: Steinke, Nasr, Jagielski 2023, theorem 5.2.
     """
 
     def by_chance(epsilon: float) -> float:
-        """An upper bound on the chance of `right` or more right guesses."""
+        """Return an upper bound on the chance of at least `right` right guesses."""
         chance, upto = 1 / (1 + math.exp(-epsilon)), np.arange(1, right + 1)
-        # the delta term: 2 m delta times the largest mean of the last i point masses below `right`
+        # The delta term: 2 m delta times the largest mean of the last i point masses below `right`.
         worst = float(np.max(np.cumsum(binom.pmf(right - upto, guesses, chance)) / upto))
         return float(binom.sf(right - 1, guesses, chance)) + 2 * canaries * delta * worst
 

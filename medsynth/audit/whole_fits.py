@@ -1,11 +1,11 @@
-"""Whole fits with and without one row, attacked by whoever knows every other row, the code, the plan and each noise.
+"""Whole fits with and without one row, attacked with knowledge of every other row, the code, the plan and the noise.
 
-- *End to end*: the attacker sees each release at its full precision. For Gaussian measurements chosen adaptively the
-  best test adds up the log likelihood ratios of all of them. Where no lot is sampled it is a normal variable, whose mu
-  is that of the composition; where lots are, what was proven is read off the plan's own trade-off curve.
-- *The loss-noise GAN as published*: its generator alone tells whether a row was in the table.
-- *Synthetic rows* alone: far too weak to prove a claim wrong. What such an attack finds is true; that it finds nothing
-  says nothing (Annamalai et al. 2024).
+- *End to end*: the attacker sees each release at its full precision. For adaptively chosen Gaussian measurements the
+  best test adds the log likelihood ratios of all of them. Without lots the sum is normal, and its mu is that of the
+  composition. With lots, the plan's own trade-off curve shows what was proven.
+- *The loss-noise GAN as published*: its generator alone reveals whether a row was in the table.
+- *Synthetic rows* alone are far too weak to refute a claim. If such an attack finds a leak, the leak is real; if it
+  finds none, that proves nothing (Annamalai et al. 2024).
 """
 
 from __future__ import annotations
@@ -39,73 +39,72 @@ from .statistics import DELTA, Errors, Finding, Step, errors, errors_at, gaussia
 
 Result = TypeVar("Result")
 PART, ROWS_PART = "whole fits", "synthetic rows, no proof"
-OTHERS = 40  # rows besides the target
-DECLARED = 2_000  # rows that the plan is made for: enough for a method to plan all that it can measure
-EPSILON = 12.0  # where error rates tell most of mu with few fits
-LOTS: dict[str, dict[str, Any]] = {"dp-cgan": {"lots": 20}, "dp-gan": {"lots": 20, "bound_lots": 4}}  # for quick fits
-DRAWS, HALVINGS = 50_000, 9  # simulated fits a side, many more than an audit makes; of what was proven
+OTHERS = 40  # Rows besides the target.
+DECLARED = 2_000  # Rows that the plan is made for, enough for a method to plan all of its measurements.
+EPSILON = 12.0  # At this epsilon few fits prove most of mu.
+LOTS: dict[str, dict[str, Any]] = {"dp-cgan": {"lots": 20}, "dp-gan": {"lots": 20, "bound_lots": 4}}  # For quick fits.
+DRAWS, HALVINGS = 50_000, 9  # Simulated fits per side; halvings of the interval.
 PUBLISHED = "loss-noise"
-# Its settings. Losses are clipped at twice the first batch's mean: at the published 0.7 the first steps change nothing.
-# All rows are read at each step, which the paper's formula allows.
+# Its settings. Losses are clipped at twice the first batch's mean, since at the published 0.7 the first steps change
+# nothing. Each step reads all rows, which the paper's formula allows.
 PUBLISHED_SETTINGS = {"lots": 3, "rate": 1.0, "largest_lot": OTHERS + 1, "bound": 2.0, "multiplier": 0.0}
-PRINTED_EPSILON = 1.0  # by the paper's formula, for as large a noise
+PRINTED_EPSILON = 1.0  # By the paper's formula, for this noise.
 NO_DP_BUDGET = 300.0
-BASELINE = "independent"  # the default's first measurements, without its training: fits take a moment
-DRAWN, NEAR = 500, 0.05  # synthetic rows of a fit; of a column's range: cells so near are alike
+BASELINE = "independent"  # The default's first measurements without its training, so that a fit is very fast.
+DRAWN, NEAR = 500, 0.05  # Synthetic rows of a fit; and the part of a column's range within which cells count as alike.
 
 
 def worst_case(core: Schema) -> Codes:
-    """Rows that share the first code of every column, and a last one at the last code of each."""
+    """Return rows with the first code of every column, and a last row with the last code of every column."""
     codes = np.zeros((OTHERS + 1, len(core.columns)), np.int32)
     codes[-1] = [column.size - 1 for column in core.columns.values()]
     return codes
 
 
 class Done(Exception):
-    """Raised once all that was planned is released: what follows is post-processing and tells an attacker no more."""
+    """Raised after all planned releases. Later steps are post-processing and teach an attacker nothing."""
 
 
 class Attacked(Measurements):
-    """Rows whose every measurement is attacked, until all that was planned is released."""
+    """Rows whose every measurement is attacked until all planned releases are made."""
 
-    max_rows = None  # the row is the unit of privacy
+    max_rows = None  # The row is the unit of privacy.
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.left = plan, sum(times for _, times in plan.events.values())
 
     def count(self) -> None:
-        """Count a release. Raises Done after the last."""
+        """Count a release. Raises Done after the last one."""
         self.left -= 1
         if not self.left:
             raise Done
 
     def rate(self, label: str) -> float:
-        """The chance with which a row joins a measurement."""
+        """Return the chance that a row joins a measurement."""
         event = self.plan.events[label][0]
         return event.rate if isinstance(event, SubsampledGaussian) else 1.0
 
 
 class _Logged:
-    """Entropy whose draws since the last measurement began are kept."""
+    """Entropy that keeps the draws since the last measurement began."""
 
     def __init__(self, entropy: Entropy) -> None:
         self.source, self._entropy, self.draws = entropy.source, entropy, list[bytes]()
 
     def bytes(self, count: int) -> bytes:
-        """As ever."""
         self.draws.append(self._entropy.bytes(count))
         return self.draws[-1]
 
 
 class _OthersDraws(NoNoise):
-    """The other rows' draws again, and new ones for the target: a coin that says yes, or what `present` is not told."""
+    """The other rows' draws again, and new ones for the target: a coin that says yes, or unknown draws."""
 
     def __init__(self, log: _Logged, sizes: list[int], present: bool) -> None:
         self._log, self._sizes, self._present = log, sizes, present
         self.calls = 0
 
     def bytes(self, count: int) -> bytes:
-        """The first bytes of the same draw, which are the other rows'."""
+        """Return the first bytes of the same draw, which belong to the other rows, and new ones for the target."""
         number, self.calls = self.calls, self.calls + 1
         if not self._present:
             self._sizes.append(count)
@@ -115,12 +114,13 @@ class _OthersDraws(NoNoise):
 
 
 class WatchedVault(Attacked):
-    """A vault of `codes`, the last of which is the target's, that is there if `present`; the attacker's notes on it.
+    """A vault of `codes`, with the last row, the target's, only if `present`. It collects the attacker's evidence.
 
-    Every measurement is also computed exactly, with the target and without. The attacker knows which of the other rows
-    joined a lot, and all their secret draws: a claim holds given these. The target's own coin and draws stay unknown,
-    and so does the noise. The `evidence` is the log likelihood ratio of presence, summed over all releases: of a lot
-    that the target joins with chance q, log(1 - q + q exp(s)), with s that of a release that it surely takes part in.
+    Every measurement is also computed exactly, with the target and without. The attacker knows which other rows joined
+    a lot and all their secret draws, since the claim is valid given these. The target's own coin and draws and the
+    noise stay unknown. `evidence` is the log likelihood ratio of presence, summed over all releases. If the target
+    joins a lot with chance q, a release adds log(1 - q + q exp(s)), where s is the ratio if the target surely takes
+    part.
     """
 
     def __init__(self, codes: Codes, present: bool, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
@@ -135,7 +135,7 @@ class WatchedVault(Attacked):
         ]
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """As the vault's, and the attacker learns from it."""
+        """Measure as the vault does, and update the attacker's evidence."""
         self._log.draws.clear()
         self._sizes.clear()
         for others in self._others:
@@ -151,7 +151,7 @@ class WatchedVault(Attacked):
 
 
 def in_stds(arrays: Sequence[Floats], query: RowQuery[Any], std: float) -> Floats:
-    """What is released of a query whose noise is `std`, each number in standard deviations of its own noise.
+    """Return a query's release with noise `std`, each number in standard deviations of its own noise.
 
     arrays: (..., numbers) each; returns (..., all numbers).
     """
@@ -160,7 +160,7 @@ def in_stds(arrays: Sequence[Floats], query: RowQuery[Any], std: float) -> Float
 
 @dataclass(frozen=True, kw_only=True)
 class WholeFits:
-    """Whole fits of a method to simulated tables, by one plan."""
+    """Whole fits of a method to simulated tables by one plan."""
 
     method: str
     schema: Schema
@@ -182,19 +182,19 @@ class WholeFits:
 
     @property
     def mu(self) -> float | None:
-        """What all measurements of a fit claim together, where all are plain Gaussian ones."""
+        """Return the mu of all measurements of a fit together; None unless all are plain Gaussian ones."""
         if not all(isinstance(event, Gaussian) for event, _ in self.plan.events.values()):
             return None
         return math.sqrt(sum(times / event.multiplier**2 for event, times in self.plan.events.values()))
 
     def train(self, rows: Measurements, seed: int | None = None, progress: Step = silent) -> Arrays:
-        """Fit the method to rows, until all that was planned is released if they are attacked."""
+        """Fit the method to rows. If they are attacked, stop after all planned releases."""
         with contextlib.suppress(Done):
             return self.module.fit(self.config, self.schema, rows, self.plan, seed, "cpu", progress)
         return {}
 
     def scores(self, entropy: Entropy) -> tuple[float, float]:
-        """The attacker's score of a fit without the target, and of one with it: below and above zero, on average."""
+        """Return the attacker's scores of a fit without the target and with it, on average negative and positive."""
         codes, names = worst_case(self.schema), self.schema.names
         without, present = (WatchedVault(codes, side, names, self.plan, entropy) for side in (False, True))
         self.train(without)
@@ -202,7 +202,7 @@ class WholeFits:
         return without.evidence, present.evidence
 
     def conclude(self, scores: Floats, confidence: float) -> Finding:
-        """What the scores of many fits prove: (fits, 2), without the target and with it."""
+        """Return what the scores of many fits prove: (fits, 2), without the target and with it."""
         found, mu = errors_at(0.0, scores[:, 0], scores[:, 1], confidence), self.mu
         return Finding(
             part=PART, name=f"{self.method}, end to end",
@@ -217,29 +217,29 @@ class WholeFits:
 def audit_end_to_end(
     method: str, schema: Schema, trials: int, confidence: float, entropy: Entropy | None = None, progress: Step = silent
 ) -> Finding:
-    """Fit `method` to a simulated worst-case table of `schema`, `trials` times without the target and as often with it.
+    """Fit `method` to a simulated worst-case table of `schema`: `trials` times without the target and as often with it.
 
     Raises UsageError for a method that samples shards.
     """
     fits = WholeFits.of(method, schema)
     if not all(isinstance(event, Gaussian | SubsampledGaussian) for event, _ in fits.plan.events.values()):
-        raise UsageError(f"{method} samples shards: it is audited by canaries in one fit, not by many whole fits.")
+        raise UsageError(f"{method} samples shards, so it is audited by canaries in one fit and not by whole fits.")
     scores = [fits.scores(entropy or system_entropy()) for _ in _reported(trials, progress)]
     return fits.conclude(np.array(scores), confidence)
 
 
 def _reported(total: int, progress: Step) -> Iterator[int]:
-    """The numbers below `total`, each reported once it is done."""
+    """Yield the numbers below `total`, and report each one when it is done."""
     for k in range(total):
         yield k
         progress(k + 1, total)
 
 
 def proven_epsilon(plan: Plan, errors: Errors) -> float:
-    """The epsilon of the plan with so much more noise that an attacker's `errors` are just possible.
+    """Return the epsilon of the plan whose noise is scaled so that an attacker's `errors` are just possible.
 
-    Plans whose noise is all smaller by one factor make a family: its member that just allows what an attacker did is
-    what was proven. The trade-off curve of each is simulated.
+    Plans with all noise divided by one factor make a family. The member that just allows the attacker's result is what
+    was proven. The trade-off curve of each member is simulated.
     """
     low, high = 0.0, 4.0
     for _ in range(HALVINGS):
@@ -248,21 +248,20 @@ def proven_epsilon(plan: Plan, errors: Errors) -> float:
         low, high = (middle, high) if impossible else (low, middle)
     if not low:
         return 0.0
-    with contextlib.suppress(*PRV_FAILURES):  # so little noise that PRV accounting finds no bound
+    with contextlib.suppress(*PRV_FAILURES):  # The noise may be too small for PRV accounting to find a bound.
         return accountant.epsilon(_louder(plan, low), DELTA, plan.accountant)
     return accountant.epsilon(_louder(plan, low), DELTA, "rdp")
 
 
 def _louder(plan: Plan, scale: float) -> list[tuple[Event, int]]:
-    """The plan's events with their noise divided by `scale`."""
     return [(replace(event, multiplier=event.multiplier / scale), times) for event, times in plan.events.values()]
 
 
 def _false_negatives(events: list[tuple[Event, int]], false_positive: float) -> float:
-    """The least rate of false negatives at one of false positives, by simulation.
+    """Return by simulation the least false-negative rate at a false-positive rate.
 
-    Of each measurement the ideal attacker sees one number of the Gaussian with the target or without, and adds up the
-    log likelihood ratios.
+    For each measurement the ideal attacker sees one Gaussian number, with the target or without, and adds up the log
+    likelihood ratios.
     """
     stream = numpy_stream(0, "trade-off curve")
     without, present = np.zeros(DRAWS), np.zeros(DRAWS)
@@ -286,19 +285,18 @@ class _OnlyGradients(Measurements):
         self._marginals, self._gradients = marginals, gradients
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """As the vault's that is meant."""
         return (self._gradients if isinstance(query, GradientSum) else self._marginals).measure(label, query)
 
 
 def audit_loss_noise(
     schema: Schema, trials: int, confidence: float, entropy: Entropy | None = None, progress: Step = silent
 ) -> Finding:
-    """Fit the published method `trials` times without the target and as often with it, by what its formula claims.
+    """Fit the published method `trials` times without the target and as often with it, and test its formula's claim.
 
-    The attacker sees the released generator and nothing else, and computes the generator that each of the two tables
-    would give, without any noise. The published noise is added to a number whose gradient is taken: it never reaches
-    the generator, which equals one of the two. Marginals are those of the table without the target on both sides, so
-    that only the GAN's own gradients can tell.
+    The attacker sees only the released generator, and computes without noise the generators that both tables would
+    give. The published noise is added to a number whose gradient is taken. It never reaches the generator, which equals
+    one of the two. Marginals are from the table without the target on both sides, so that only the GAN's gradients can
+    differ.
     """
     entropy, core = entropy or system_entropy(), schema.core
     quiet = WholeFits.of(PUBLISHED, schema, PUBLISHED_SETTINGS, OTHERS + 1, NO_DP_BUDGET)
@@ -306,7 +304,7 @@ def audit_loss_noise(
     loud, codes = replace(quiet, config=quiet.config.model_copy(update={"multiplier": noise})), worst_case(core)
 
     def generator(fits: WholeFits, seed: int, present: bool) -> Floats:
-        """What a released generator's network adds to each column. No noise but the published one is added."""
+        """Return what a released generator's network adds to each column. Only the published noise is added."""
         vaults = [
             Vault(rows, core.names, Releases(fits.plan.ledger(NoNoise.source), NoNoise()))
             for rows in (codes[:-1], codes if present else codes[:-1])
@@ -333,10 +331,10 @@ def audit_loss_noise(
 def audit_rows(
     schema: Schema, trials: int, confidence: float, entropy: Entropy | None = None, progress: Step = silent
 ) -> list[Finding]:
-    """Membership and attribute attacks on the rows of `trials` fits of BASELINE without the target and as many with."""
+    """Attack the rows of `trials` fits of BASELINE without the target and as many with it: membership and attribute."""
     entropy, fits = entropy or system_entropy(), WholeFits.of(BASELINE, schema)
     core, table = fits.schema, worst_case(fits.schema)
-    scores = np.empty((trials, 2, 2))  # of trials, sides, attacks
+    scores = np.empty((trials, 2, 2))  # (trials, sides, attacks).
     for k in _reported(trials, progress):
         for side, rows in enumerate((table[:-1], table)):
             vault = Vault(rows, core.names, Releases(fits.plan.ledger(entropy.source), entropy))
@@ -355,7 +353,7 @@ def audit_rows(
 
 
 def _likeness(drawn: Codes, target: Codes, schema: Schema) -> tuple[float, float]:
-    """How much synthetic rows are like the target; of those most like it in other columns, how many have its class."""
+    """Return how much synthetic rows are like the target; and of the most similar ones, the share with its class."""
     near = np.array([NEAR * (column.size - 1) if not column.categorical else 0 for column in schema.columns.values()])
     alike, at = np.abs(drawn - target) <= near, schema.names.index(schema.target or schema.names[-1])
     others = np.delete(alike, at, axis=1).sum(1)

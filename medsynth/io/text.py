@@ -149,7 +149,7 @@ def _named(first: list[str], records: Iterator[list[str]]) -> tuple[list[str], I
     last = -end or None
     places = " and ".join(["the first column"] * begin + ["the last column"] * end)
     rest = (record[begin:last] for record in records)
-    return first[0 if numbers else begin : last], rest, f"without {places}, above which is no name"
+    return first[0 if numbers else begin : last], rest, f"without {places}, which has no name"
 
 
 def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[str]]:

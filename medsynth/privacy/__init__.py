@@ -1,1 +1,1 @@
-"""The privacy boundary: whoever reads this folder has read every way in which a row can influence the output."""
+"""The privacy boundary: this folder contains every way in which a row can influence the output."""

@@ -1,11 +1,11 @@
-"""The checkpoint of a fit: its releases, stored before they are used, so that a killed fit never draws one twice.
+"""The checkpoint of a fit: its releases, stored before use, so that a killed fit never draws one twice.
 
-A record is on disk, whole, before anything is done with it. A record that a crash left half-written was used by nobody
-and is cut off. The file is private: it holds the releases of an unfinished fit, and the secret placement of rows in
-shards. It is to be removed once the model is saved.
+A record is completely on disk before anything uses it. A crash may leave a record half-written, but nothing has used
+it, and it is cut off. The file is private: it contains the releases of an unfinished fit and the secret placement of
+rows in shards. Remove it once the model is saved.
 
 The file begins with facts: everything on which its records depend. A fit that differs in one of them is refused. Each
-start and each resume has an attempt id of its own, by which the budget file recognises copies (`budget.py`).
+start and each resume has its own attempt id, by which the budget file recognises copies (`budget.py`).
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from ..io.atomic import sole_writer
 
 Floats = NDArray[np.float64]
 Arrays = Sequence[Floats] | Mapping[str, Floats]
-FORMAT = 4  # of the file
-DERIVED = ("format", "plan", "noise")  # facts that follow from others and from the version
-OPTIONS = {"split_number": "holdout"}  # facts that have the name of another option
-ATTEMPT = "secret: attempt"  # the label of a record with the id of a resume
-NAMED, PLACED = "of ", "at "  # how the keys of arrays begin: with a name, or with their place alone
+FORMAT = 4  # Of the file.
+DERIVED = ("format", "plan", "noise")  # Facts that follow from others and from the version.
+OPTIONS = {"split_number": "holdout"}  # Facts whose option has another name.
+ATTEMPT = "secret: attempt"  # Label of a record with the id of a resume.
+NAMED, PLACED = "of ", "at "  # Prefixes of array keys: before a name, or before a position.
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-RECORD_HEAD = struct.Struct("<Q32s")  # length and checksum of a record
+RECORD_HEAD = struct.Struct("<Q32s")  # Length and checksum of a record.
 MAX_RECORD_BYTES = 1 << 32
 
 
 class Checkpoint:
-    """The records of one fit at `path`, in order. `facts` name everything on which they depend, one option each.
+    """The records of one fit at `path`, in order. `facts` are everything on which they depend, one per option.
 
-    With `resume` the records on file are replayed first. Raises UsageError, which names the options that differ, where
-    they are another fit's.
+    With `resume` the records on file are replayed first. Raises UsageError with the options that differ if the records
+    are another fit's.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
         self.path, self._facts = path, json.dumps({"format": FORMAT, **facts})
         self._records: list[tuple[str, Arrays, list[str]]] = []
-        self._resumes: list[str] = []  # attempt ids of all resumes, in order
-        # Of public streams, where the fit was given none: a resumed fit repeats it.
+        self._resumes: list[str] = []  # Attempt ids of all resumes, in order.
+        # For public streams if the fit has no seed. A resumed fit repeats it.
         self.seed = int.from_bytes(os.urandom(7))
         whole = self._read() if resume and path.exists() else 0
-        self.resumed = whole > 0  # whether a fit that was killed has left anything here
-        self.count = len(self._records)  # records on file, replayed or not
+        self.resumed = whole > 0  # Whether a killed fit has left anything here.
+        self.count = len(self._records)  # Records on file, replayed or not.
         try:
             if whole:
                 os.truncate(path, whole)
@@ -65,32 +65,32 @@ class Checkpoint:
 
     @property
     def remaining(self) -> int:
-        """How many records on file are still to be replayed."""
+        """Return the number of records on file that are not yet replayed."""
         return len(self._records)
 
     @property
     def labels(self) -> list[str]:
-        """Their labels, in order."""
+        """Return the labels of the records that are not yet replayed, in order."""
         return [label for label, _, _ in self._records]
 
     @property
     def attempts(self) -> tuple[str, ...]:
-        """The ids of the start and of all resumes, in order. Copies share the ids from before they were made."""
+        """Return the ids of the start and of all resumes, in order. A copy shares the ids from before the copy."""
         return (f"{self.seed:014x}", *self._resumes)
 
     def begin(self) -> None:
-        """Put the facts on disk, so that a fit that is killed at its first measurement goes on with its charge."""
+        """Put the facts on disk, so that a fit that is killed at its first measurement resumes with its charge."""
         if not self.path.exists():
             self._write({"facts": self._facts, "seed": str(self.seed)}, [])
 
     def resume(self) -> tuple[str, ...]:
-        """Give this resume an attempt id, on disk when this returns. Returns the ids of all attempts so far."""
+        """Give this resume an attempt id, which is on disk on return. Returns the ids of all attempts so far."""
         self._resumes.append(secrets.token_hex(7))
         self._write({"label": ATTEMPT, "names": json.dumps(self._resumes[-1:])}, [])
         return self.attempts
 
     def replay(self, label: str) -> tuple[Arrays, list[str]] | None:
-        """The next record on file, its numbers and names, or None where all were replayed.
+        """Return the numbers and names of the next record on file, or None if all were replayed.
 
         Raises MedsynthError if it has another label.
         """
@@ -102,14 +102,14 @@ class Checkpoint:
         return arrays, names
 
     def rest(self) -> list[tuple[str, Arrays, list[str]]]:
-        """All records that are still to be replayed, at once: label, numbers and names. None is left."""
+        """Return and remove all records that are not yet replayed: label, numbers and names."""
         found, self._records = self._records, []
         return found
 
     def store(self, label: str, arrays: Arrays, names: list[str]) -> None:
-        """Put a record on disk, whole, before it is used. The file begins with the first one.
+        """Put a complete record on disk before it is used. The first call starts the file.
 
-        `arrays` that have names are stored under these, others by their place.
+        `arrays` with names are stored under these, others by position.
         """
         self.begin()
         self._write({"label": label, "names": json.dumps(names)}, arrays)
@@ -134,7 +134,7 @@ class Checkpoint:
             ) from None
 
     def _read(self) -> int:
-        """Read the whole records. Returns the length of the file that they fill."""
+        """Read the complete records. Returns the length of their part of the file."""
         try:
             content, place = self.path.read_bytes(), 0
         except OSError as error:
@@ -144,21 +144,21 @@ class Checkpoint:
             body = content[place + RECORD_HEAD.size : place + RECORD_HEAD.size + min(length, MAX_RECORD_BYTES)]
             intact = hashlib.sha256(body).digest() == digest
             if len(body) < length <= MAX_RECORD_BYTES or (place and not intact):
-                break  # half-written at a crash, and used by nobody
+                break  # Half-written at a crash, and never used.
             try:
                 if not intact:
-                    raise ValueError("the first record is none")
+                    raise ValueError("the first record is broken")
                 self._take(body, first=not place)
             except (LookupError, RecursionError, TypeError, ValueError, struct.error, SafetensorError):
                 raise MedsynthError(
-                    f"{self.path} is no checkpoint of this version, or was altered. Start anew with `force` and "
+                    f"{self.path} is not a checkpoint of this version, or was altered. Start anew with `force` and "
                     "without `resume`."
                 ) from None
             place += RECORD_HEAD.size + length
         return place
 
     def _take(self, body: bytes, *, first: bool) -> None:
-        """Take over one record that is whole: the first one's seed, where it is of this fit, or a release."""
+        """Add one complete record: the seed of the first one, if its facts are this fit's, or a release."""
         from safetensors.numpy import load
 
         (size,) = struct.unpack_from("<Q", body)
@@ -169,7 +169,7 @@ class Checkpoint:
             return
         tensors, names = load(body), json.loads(metadata["names"])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("names are words")
+            raise ValueError("names must be words")
         if metadata["label"] == ATTEMPT:
             self._resumes += names
             return
@@ -178,7 +178,7 @@ class Checkpoint:
         self._records.append((str(metadata["label"]), arrays, names))
 
     def _check(self, stored: dict[str, Any]) -> None:
-        """Raises UsageError, which names what differs and no value of it, unless the `stored` facts are this fit's."""
+        """Raise UsageError that names what differs, without values, unless the `stored` facts are this fit's."""
         own = json.loads(self._facts)
         differ = [
             name for name in {**own, **stored}
@@ -191,13 +191,13 @@ class Checkpoint:
             named = {"the version of medsynth": None}
         raise UsageError(
             f"{self.path} is of another fit: {' and '.join(named)} {'differs' if len(named) == 1 else 'differ'}. "
-            "Fit as it was begun, or start anew with `force` and without `resume`."
+            "Fit with the same options, or start anew with `force` and without `resume`."
         )
 
 
 @contextmanager
 def sole_user(path: Path) -> Iterator[None]:
-    """Let no other fit use the checkpoint at `path` meanwhile. Raises MedsynthError if another fit uses it."""
+    """Keep other fits from using the checkpoint at `path` meanwhile. Raises MedsynthError if another fit uses it."""
     with ExitStack() as lock:
         try:
             lock.enter_context(sole_writer(path))

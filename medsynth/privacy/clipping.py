@@ -1,16 +1,16 @@
 """Clipped gradient sums of networks of linear layers, in whole numbers, with their sensitivity: of rows and of pairs.
 
-The gradient of one row at a linear layer is the outer product of the loss gradient d at its output and its input
-a, so its squared norm is |d|^2 (|a|^2 + 1) with the bias, and a weighted sum over rows is one matrix product. No
-per-row gradient is ever formed (Goodfellow 2015; Bu et al. 2023). Holds for one use of each layer per row.
+The gradient of one row at a linear layer is the outer product of d, the loss gradient at its output, and a, its input.
+With the bias its squared norm is |d|^2 (|a|^2 + 1), and a weighted sum over rows is one matrix product. No per-row
+gradient is formed (Goodfellow 2015; Bu et al. 2023). This requires that each row uses each layer once.
 
-Losses of a pair are of a real row and a generated one. A gradient penalty uses each layer twice: per-pair gradients are
-formed by `torch.func`, in parts of bounded memory, by exact products forward and in both derivatives. The parameters
-lie in k groups, each with a bound c_j. Divided by the bounds, a row adds norm 1 at most in each group and sqrt(k) in
-all: noise of multiplier * sqrt(k) * c_j in group j is one Gaussian mechanism of that multiplier.
+Losses of a pair are of a real row and a generated one. A gradient penalty uses each layer twice, so `torch.func` forms
+per-pair gradients in chunks of bounded memory, by exact products forward and in both derivatives. The parameters are in
+k groups, each with a bound c_j. Divided by the bounds, a row adds norm at most 1 in each group and sqrt(k) in total:
+noise of multiplier * sqrt(k) * c_j in group j is one Gaussian mechanism of that multiplier.
 
-All are whole multiples of public grids (`exact_sums`): a row's clipped gradient is the same in whatever lot, its norm
-is at most the bound, and sums are exact. Statements and proofs: docs/proofs/gradients.md, docs/proofs/pairs.md.
+All values are whole multiples of public grids (`exact_sums`): a row's clipped gradient is the same in every lot, its
+norm is at most the bound, and sums are exact. Statements and proofs: docs/proofs/gradients.md, docs/proofs/pairs.md.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from ..errors import BudgetError
 from . import exact_sums as sums
 from .networks import Mlp
 
-Loss = Callable[[Tensor], Tensor]  # critic outputs (rows, 1) to losses (rows,), each row's from its own output
-INPUT_BITS, INPUT_MOST = 18, 128  # grid and largest size of a layer's inputs
-GRADIENT_BITS, GRADIENT_MOST = 22, 32  # grid and largest size of the loss gradient at a layer's outputs
-OUTPUT_MOST, NODES_PER_UNIT = 32, 64  # of critic outputs: range and mesh on which the loss is differentiated
-PRODUCT_BITS = 44  # of a clipped gradient of a row, in the units in which rows are added
-EXACT_ROWS = 1 << (53 - PRODUCT_BITS)  # so many of them are added by one matrix product
-MOST_ROWS = 1 << (62 - PRODUCT_BITS)  # and so many in 64 bits
-SUM_BITS = 34  # of a clipped gradient in the units of the sum that is released
-MOST_PARAMETERS = 1 << 26  # beyond it, rounding the sum could use up the margin of `factors`
-CHUNK_NUMBERS = 1 << 20  # in the gradients of groups that are in memory at once
-BOUNDS = (2.0**-64, 2.0**64)  # least and largest clipping norm, so that no unit of whole numbers underflows
-RowCritic = Callable[[Tensor], Tensor]  # the critic as a function of one row, (features,), to a number
-# Of a real row, a generated one and a coefficient, in float64: by the critic, operations on single numbers, and
-# `exact_sums.exact_sum` for sums.
+Loss = Callable[[Tensor], Tensor]  # Critic outputs (rows, 1) to losses (rows,), each row's from its own output.
+INPUT_BITS, INPUT_MOST = 18, 128  # Grid and largest size of a layer's inputs.
+GRADIENT_BITS, GRADIENT_MOST = 22, 32  # Grid and largest size of the loss gradient at a layer's outputs.
+OUTPUT_MOST, NODES_PER_UNIT = 32, 64  # Critic outputs: range and mesh on which the loss is differentiated.
+PRODUCT_BITS = 44  # Bits of a row's clipped gradient, in the units in which rows are added.
+EXACT_ROWS = 1 << (53 - PRODUCT_BITS)  # Rows that one matrix product adds exactly.
+MOST_ROWS = 1 << (62 - PRODUCT_BITS)  # Rows that 64 bits add exactly.
+SUM_BITS = 34  # Bits of a clipped gradient in the units of the released sum.
+MOST_PARAMETERS = 1 << 26  # Above it, rounding the sum could use up the margin of `factors`.
+CHUNK_NUMBERS = 1 << 20  # Numbers in the gradients of groups that are in memory at once.
+BOUNDS = (2.0**-64, 2.0**64)  # Least and largest clipping norm, so that no unit of whole numbers underflows.
+RowCritic = Callable[[Tensor], Tensor]  # The critic as a function from one row, (features,), to a number.
+# The loss of a real row, a generated one and a coefficient, in float64. It uses the critic, operations on single
+# numbers, and `exact_sums.exact_sum` for sums.
 PairLoss = Callable[[RowCritic, Tensor, Tensor, Tensor], Tensor]
-PAIR_NUMBERS = 1 << 21  # in the gradients that are in memory at once
-# Of a group's bound: in the units of a pair's gradient, and of their clipped sum.
+PAIR_NUMBERS = 1 << 21  # Numbers in the gradients that are in memory at once.
+# Bits of a group's bound: in the units of a pair's gradient, and of their clipped sum.
 PAIR_GRID_BITS, PAIR_SUM_BITS = 22, 32
-MOST_PAIRS = 1 << 29  # As many can be added in 64 bits: a row adds fewer than 2^34 units.
-EXACT_PAIRS = 1 << (53 - PAIR_SUM_BITS)  # and so many in 53
-MOST_STEPS = 64  # of local training
-MOST_RATE = 1024.0  # of local training
+MOST_PAIRS = 1 << 29  # Pairs that 64 bits add: a row adds fewer than 2^34 units.
+EXACT_PAIRS = 1 << (53 - PAIR_SUM_BITS)  # Pairs that 53 bits add.
+MOST_STEPS = 64  # Of local training.
+MOST_RATE = 1024.0  # Of local training.
 
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """A sum over rows: one int64 tensor a parameter, in multiples of `unit`, and its L2 sensitivity to one row."""
+    """A sum over rows: one int64 tensor per parameter, in multiples of `unit`, and its L2 sensitivity to one row."""
 
     whole: tuple[Tensor, ...]
     unit: float
@@ -61,19 +61,19 @@ class ClippedSum:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The sum as numbers, in float32 as the critic's parameters are."""
+        """Return the sum as numbers, in float32 as the critic's parameters are."""
         return tuple((whole.double() * self.unit).float() for whole in self.whole)
 
 
 def factors(norms: Tensor, bound: float) -> Tensor:
-    """min(1, bound / norm), with a margin so that rounding cannot lift a row over the bound; 0 for an infinite norm."""
+    """Return min(1, bound / norm) with a margin, so that rounding cannot exceed the bound; 0 for an infinite norm."""
     found = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
     return torch.where(torch.isfinite(norms), found, 0.0)
 
 
 def units(bound: float) -> tuple[float, float]:
-    """The units, powers of two, in which rows' clipped gradients are added and in which their sum is released."""
-    exponent = math.frexp(bound)[1]  # the least power of two above the bound
+    """Return the units, powers of two, in which rows' clipped gradients are added and in which the sum is released."""
+    exponent = math.frexp(bound)[1]  # The least power of two above the bound.
     return math.ldexp(1.0, exponent - PRODUCT_BITS), math.ldexp(1.0, exponent - SUM_BITS)
 
 
@@ -92,19 +92,20 @@ class _Layer:
             self.bias = (bias * 2.0 ** (INPUT_BITS + self.forward_bits)).round()
 
     def outputs(self, inputs: Tensor) -> Tensor:
-        """(rows, outputs), of inputs on the grid: exact sums."""
+        """Return exact outputs, (rows, outputs), for inputs on the grid."""
         found = inputs @ self.forward
         return (found if self.bias is None else found + self.bias) * 2.0 ** -(INPUT_BITS + self.forward_bits)
 
     def input_gradients(self, gradients: Tensor) -> Tensor:
-        """The loss gradient at the inputs, (rows, inputs), of that at the outputs on the grid: exact sums."""
+        """Return the exact loss gradient at the inputs, (rows, inputs), for gradients at the outputs on the grid."""
         return gradients @ self.backward * 2.0 ** -(GRADIENT_BITS + self.backward_bits)
 
 
 def _weight_bits(weight: Tensor, most: int) -> int:
-    """The finest grid of weights, (summed, others), on which products with numbers up to `most` add up to below 2^51.
+    """Return the bits of the finest grid of weights, (summed, others), for exact products with numbers up to `most`.
 
-    On a grid of 2^-24 a bias of up to 1024 stays below 2^52. The weights' sizes are added as whole numbers.
+    The products add up to below 2^51. On a grid of 2^-24 a bias of up to 1024 stays below 2^52. The weights' sizes are
+    added as whole numbers.
     """
     sizes = float((weight.abs() * 2.0**20).ceil().sum(0).amax()) * 2.0**-20
     return min(24, 50 - math.frexp(float(most))[1] - math.frexp(sizes + 2.0**-20)[1])
@@ -119,16 +120,16 @@ class _Recorded:
     bias: bool
 
     def norms(self) -> Tensor:
-        """Each row's gradient norm over all parameters, shape (rows,)."""
+        """Return each row's gradient norm over all parameters: (rows,)."""
         one, found = float(self.bias) * 4.0**INPUT_BITS, torch.zeros_like(self.grads[0][:, 0])
         for a, d in zip(self.inputs, self.grads, strict=True):
             found += sums.norms(d).square() * (sums.norms(a).square() + one)
         return found.sqrt() * 2.0 ** -(INPUT_BITS + GRADIENT_BITS)
 
     def weighted(self, weights: Tensor, bits: int) -> tuple[Tensor, ...]:
-        """The sum of per-row gradients, row i times weights[i]; tensors in the order of `critic.parameters()`.
+        """Return the sum of per-row gradients, row i times weights[i], one tensor per parameter in the critic's order.
 
-        In units of 2^-(bits + INPUT_BITS): each row's part is rounded towards zero, so that its norm cannot grow.
+        The unit is 2^-(bits + INPUT_BITS). Each row's part is rounded towards zero, so that its norm cannot grow.
         """
         parts: list[Tensor] = []
         for a, d in zip(self.inputs, self.grads, strict=True):
@@ -141,9 +142,9 @@ class _Recorded:
         return tuple(parts)
 
     def of_groups(self, groups: Tensor, first: int, count: int) -> Tensor:
-        """The summed gradients of groups `first` and so many more, (count, parameters), in whole multiples of the grid.
+        """Return the summed gradients of `count` groups from `first`: (count, parameters), in multiples of the grid.
 
-        In 64 bits: exact, and beyond them still a function of the group's rows alone.
+        In 64 bits the sums are exact. If they overflow, they are still functions of the group's rows alone.
         """
         here = torch.nonzero((groups >= first) & (groups < first + count))[:, 0]
         parts: list[Tensor] = []
@@ -161,9 +162,9 @@ class _Recorded:
 
 
 def _loss_gradient(loss: Loss, outputs: Tensor) -> Tensor:
-    """The derivative of each row's loss at its output, (rows, 1): between nodes of a public mesh by a straight line.
+    """Return the derivative of each row's loss at its output, (rows, 1), linear between nodes of a public mesh.
 
-    So it is a function of the output alone. Beyond the mesh it is that at the end.
+    So it is a function of the output alone. Outside the mesh it equals the value at the end.
     """
     mesh = torch.arange(2 * OUTPUT_MOST * NODES_PER_UNIT + 1, dtype=torch.float64, device=outputs.device)
     with torch.enable_grad():
@@ -177,12 +178,12 @@ def _loss_gradient(loss: Loss, outputs: Tensor) -> Tensor:
 
 
 def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
-    """Each layer's input and output gradient, forward and backward through exact sums; bad rows become zero."""
+    """Return each layer's inputs and output gradients, by exact sums forward and backward; bad rows become zero."""
     finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
     x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
     layers = [_Layer(layer) for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
     if layers[-1].forward.shape[1] != 1:
-        raise BudgetError("A critic whose gradients are clipped has one output.")
+        raise BudgetError("A critic whose gradients are clipped must have one output.")
     inputs, slopes = list[Tensor](), list[Tensor]()
     for k, layer in enumerate(layers):
         if k:
@@ -200,11 +201,11 @@ def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
 
 
 def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) -> ClippedSum:
-    """The sum of per-row gradients of `loss(critic(rows))`, each clipped to `bound`, in whole numbers.
+    """Return the sum of per-row gradients of `loss(critic(rows))`, each clipped to `bound`, in whole numbers.
 
-    rows: (rows, features), cut at 128. Returns one tensor a parameter, in the order of `critic.parameters()`.
-    Sensitivity: `bound` per row. Raises BudgetError unless `bound` is a positive number from 2^-64 to 2^64, and for
-    more rows or parameters than 64 bits hold.
+    rows: (rows, features), cut at 128. Returns one tensor per parameter, in the order of `critic.parameters()`. Its
+    sensitivity is `bound` per row. Raises BudgetError unless `bound` is from 2^-64 to 2^64, and for more rows or
+    parameters than 64 bits can add.
     """
     _check_sizes(critic, bound, len(rows))
     recorded, unit = _record(critic, loss, rows), units(bound)[0]
@@ -214,17 +215,17 @@ def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) ->
 
 def _check_sizes(critic: Mlp, bound: float, rows: int) -> None:
     if not BOUNDS[0] <= bound <= BOUNDS[1]:
-        raise BudgetError("The clipping norm must be a positive number, from 2^-64 to 2^64.")
+        raise BudgetError("The clipping norm must be from 2^-64 to 2^64.")
     if rows > MOST_ROWS or sum(p.numel() for p in critic.parameters()) > MOST_PARAMETERS:
         raise BudgetError("The critic or its lot is too large for exact sums of gradients.")
 
 
 def gradients_of_groups(critic: Mlp, loss: Loss, rows: Tensor, groups: Tensor, count: int) -> Tensor:
-    """The summed gradients of each group's rows, not clipped: (count, parameters), in whole multiples of a public grid.
+    """Return the unclipped gradient sums of each group's rows: (count, parameters), in multiples of a public grid.
 
-    They add up, as the groups' sizes do, over parts of the rows. `clipped_means` clips. Raises BudgetError for more
-    groups or parameters than `clipped_gradient_sum` takes rows and parameters. Rows may be as many as they are: a
-    refusal would depend on the size of a secret lot.
+    They add up over parts of the rows, as the groups' sizes do. `clipped_means` clips. Raises BudgetError for too many
+    groups or parameters, as `clipped_gradient_sum`. The number of rows is not limited: a refusal would depend on the
+    size of a secret lot.
     """
     _check_sizes(critic, 1.0, count)
     recorded = _record(critic, loss, rows)
@@ -234,10 +235,11 @@ def gradients_of_groups(critic: Mlp, loss: Loss, rows: Tensor, groups: Tensor, c
 
 
 def clipped_means(critic: Mlp, gradients: Tensor, sizes: Tensor, bound: float) -> ClippedSum:
-    """The sum over groups of their mean gradients, each clipped to `bound` and rounded towards zero.
+    """Return the sum over groups of their mean gradients, each clipped to `bound` and rounded towards zero.
 
-    gradients: (groups, parameters), by `gradients_of_groups`; sizes: (groups,). One tensor a parameter. Sensitivity:
-    twice the bound, since one row more can reverse a clipped mean. Raises BudgetError as `clipped_gradient_sum`.
+    gradients: (groups, parameters), by `gradients_of_groups`; sizes: (groups,). Returns one tensor per parameter. Its
+    sensitivity is twice the bound, since one more row can reverse a clipped mean. Raises BudgetError as
+    `clipped_gradient_sum`.
     """
     _check_sizes(critic, bound, len(gradients))
     unit, (count, wide) = units(bound)[0], gradients.shape
@@ -255,11 +257,11 @@ def clipped_means(critic: Mlp, gradients: Tensor, sizes: Tensor, bound: float) -
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """So many steps of gradient descent at `rate` that a pair trains the critic for, from the shared weights on.
+    """Steps of gradient descent at `rate` by which a pair trains the critic from the shared weights.
 
-    The update of a client in federated averaging (McMahan et al. 2017; Augenstein et al. 2020, algorithm 2).
+    This is a client's update in federated averaging (McMahan et al. 2017; Augenstein et al. 2020, algorithm 2).
 
-    Raises BudgetError unless there is a step, not more than 64, and the rate is a positive number, at most 1,024.
+    Raises BudgetError unless there are 1 to 64 steps and the rate is positive and at most 1,024.
     """
 
     steps: int = 1
@@ -268,7 +270,7 @@ class LocalTraining:
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= MOST_STEPS or not 0 < self.rate <= MOST_RATE:
             raise BudgetError(
-                f"Local training takes 1 to {MOST_STEPS} steps at a positive rate, at most {MOST_RATE:g}."
+                f"Local training needs 1 to {MOST_STEPS} steps at a positive rate of at most {MOST_RATE:g}."
             )
 
 
@@ -279,7 +281,7 @@ ONE_GRADIENT = LocalTraining()
 class Groups:
     """The group of each of a critic's parameters, (parameters,) numbers from zero, and the groups' clipping norms.
 
-    Raises BudgetError unless every bound is a positive number from 2^-64 to 2^64 and every parameter has one.
+    Raises BudgetError unless every bound is from 2^-64 to 2^64 and every parameter has one.
     """
 
     of: Tensor
@@ -287,48 +289,48 @@ class Groups:
 
     def __post_init__(self) -> None:
         if not self.bounds or not all(BOUNDS[0] <= bound <= BOUNDS[1] for bound in self.bounds):
-            raise BudgetError("The clipping norms must be positive numbers, from 2^-64 to 2^64.")
+            raise BudgetError("The clipping norms must be from 2^-64 to 2^64.")
         known = self.of.dtype == torch.int64 and self.of.dim() == 1 and self.of.numel() > 0
         if not known or self.of.min() < 0 or self.of.max() >= len(self.bounds):
             raise BudgetError("Every parameter needs a group with a clipping norm.")
 
     @property
     def sensitivity(self) -> float:
-        """L2, of the sum with each group divided by its bound."""
+        """Return the L2 sensitivity of the sum with each group divided by its bound."""
         return math.sqrt(len(self.bounds))
 
     @property
     def units(self) -> list[float]:
-        """The unit, a power of two, in which each group's clipped gradients are added."""
+        """Return the unit, a power of two, in which each group's clipped gradients are added."""
         return [math.ldexp(1.0, math.frexp(bound)[1] - PAIR_SUM_BITS) for bound in self.bounds]
 
     @property
     def grids(self) -> list[float]:
-        """The unit, a larger power of two, to which a pair's gradient is rounded."""
+        """Return the unit, a larger power of two, to which a pair's gradient is rounded."""
         return [unit * 2.0 ** (PAIR_SUM_BITS - PAIR_GRID_BITS) for unit in self.units]
 
     def on_grids(self, gradients: Tensor) -> Tensor:
-        """(rows, parameters) as whole numbers of the groups' grids."""
+        """Return (rows, parameters) as whole numbers of the groups' grids."""
         return (gradients * self.spread([1 / grid for grid in self.grids])).round_()
 
     def spread(self, values: list[float] | Tensor) -> Tensor:
-        """A value a group, (..., groups), as one a parameter, (..., parameters), or (..., 1) for a single group."""
+        """Return values per group, (..., groups), as values per parameter, or (..., 1) for a single group."""
         each = torch.as_tensor(values, dtype=torch.float64, device=self.of.device)
         return each if len(self.bounds) == 1 else each[..., self.of]
 
     def norms(self, gradients: Tensor) -> Tensor:
-        """The norm of each group's part, on its grid: (rows, parameters) to (rows, groups)."""
+        """Return the norm of each group's part, on its grid: (rows, parameters) to (rows, groups)."""
         return self.norms_of_whole(self.on_grids(gradients))
 
     def norms_of_whole(self, whole: Tensor) -> Tensor:
-        """The same, of gradients that are whole numbers of the groups' grids."""
+        """Return the norms of gradients that are whole numbers of the groups' grids."""
         grids = self.grids
         parts = [whole] if len(grids) == 1 else [whole[:, self.of == j] for j in range(len(grids))]
         return torch.stack([sums.norms(part) * grid for part, grid in zip(parts, grids, strict=True)], 1)
 
 
 def _exact_critic(critic: Mlp, weights: dict[str, Tensor]) -> RowCritic:
-    """The critic, of these weights, as a function of one row, by exact products."""
+    """Return the critic with these weights as a function of one row, by exact products."""
 
     def output(row: Tensor) -> Tensor:
         x = row[None]
@@ -343,13 +345,13 @@ def _exact_critic(critic: Mlp, weights: dict[str, Tensor]) -> RowCritic:
 def pair_gradients(
     critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, local: LocalTraining = ONE_GRADIENT
 ) -> Tensor:
-    """The gradient of each pair's own loss, (rows, parameters) in float64, in the order of `critic.parameters()`.
+    """Return the gradient of each pair's own loss: (rows, parameters) in float64, ordered as `critic.parameters()`.
 
     real, fake: (rows, features); mix: (rows,). With several steps of `local` training it is the sum of the gradients
-    along them: what the pair would change the weights by, over minus the rate. A pair whose gradient is not finite
-    counts as zero.
+    along them: the pair's change of the weights divided by minus the rate. A gradient that is not finite counts as
+    zero.
     """
-    # Weights are bounded, so that their sizes are added exactly: by each pair's own weights, too, in local training.
+    # Weights are bounded, so that their sizes add exactly, including each pair's own weights in local training.
     weights = {name: _bounded(p.detach().double()) for name, p in critic.named_parameters()}
     if not len(real):
         return real.new_zeros(0, sum(p.numel() for p in weights.values()), dtype=torch.float64)
@@ -366,7 +368,7 @@ def pair_gradients(
 
     found = vmap(added, in_dims=(None, 0, 0, 0))(weights, real.double(), fake.double(), mix.double())
     flat = torch.cat([found[name].flatten(1) for name in weights], 1)
-    finite = torch.isfinite(flat.abs().amax(1, keepdim=True))  # a sum of finite numbers could overflow by their order
+    finite = torch.isfinite(flat.abs().amax(1, keepdim=True))  # A sum of finite numbers could overflow in some orders.
     return torch.where(finite, flat, 0.0)
 
 
@@ -378,10 +380,10 @@ def clipped_pair_sum(
     critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups,
     local: LocalTraining = ONE_GRADIENT,
 ) -> Tensor:  # fmt: skip
-    """The sum over pairs of their gradients, each group's part clipped to its bound: (parameters,) whole numbers.
+    """Return the sum over pairs of gradients, each group's part clipped to its bound: (parameters,) whole numbers.
 
-    In units of the group, `groups.units`. One pair more or less changes group j by at most `groups.bounds[j]`. Raises
-    BudgetError for more pairs than 64 bits hold.
+    The unit is that of the group, `groups.units`. One pair changes group j by at most `groups.bounds[j]`. Raises
+    BudgetError for more pairs than 64 bits can add.
     """
     if len(real) > MOST_PAIRS:
         raise BudgetError("The lot is too large for exact sums of gradients.")
@@ -399,7 +401,7 @@ def halves_below(
     critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups,
     local: LocalTraining = ONE_GRADIENT,
 ) -> Tensor:  # fmt: skip
-    """For each group, the pairs at or below its bound less those above: (groups,) whole numbers, to be halved.
+    """Return for each group the pairs at or below its bound minus those above: (groups,) whole numbers, to be halved.
 
     One pair changes each by one, so all halves by sqrt(groups) / 2 (Andrew et al. 2021, section 2).
     """
@@ -413,7 +415,7 @@ def halves_below(
 def _chunks(
     critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, local: LocalTraining
 ) -> Iterator[Tensor]:
-    """The gradients of the pairs, in chunks of bounded memory whose rows add up exactly."""
+    """Yield the gradients of the pairs in chunks of bounded memory whose rows add up exactly."""
     size = min(EXACT_PAIRS, max(1, PAIR_NUMBERS // sum(p.numel() for p in critic.parameters())))
     for k in range(0, len(real), size):
         yield pair_gradients(critic, loss, real[k : k + size], fake[k : k + size], mix[k : k + size], local)

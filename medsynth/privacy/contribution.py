@@ -1,4 +1,4 @@
-"""Contribution bounding: the unit of privacy is one row, or one patient with at most so many rows."""
+"""Contribution bounding: the unit of privacy is one row, or one patient with a maximum number of rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..rng import Entropy
 
 @dataclass(frozen=True)
 class PrivacyUnits:
-    """The patient of each row, (rows,), numbered from zero, and how many rows a patient may have at most.
+    """The patient of each row, (rows,), numbered from zero, and the maximum number of rows per patient.
 
-    `of_all`: how many patients there are, where these are some of the rows alone.
+    `of_all`: the number of patients, if these are only some of the rows.
     """
 
     of_row: NDArray[np.int64]
@@ -26,18 +26,18 @@ class PrivacyUnits:
 
     @cached_property
     def count(self) -> int:
-        """How many patients there are."""
+        """Return the number of patients."""
         if self.of_all is not None:
             return self.of_all
         return int(self.of_row.max()) + 1 if len(self.of_row) else 0
 
     def of_rows(self, some: NDArray[np.bool_] | slice) -> PrivacyUnits:
-        """Those of some of the rows, under the same numbers: a patient may have rows beside these."""
+        """Return the units of some of the rows, under the same numbers. A patient may have other rows too."""
         return PrivacyUnits(self.of_row[some], self.max_rows, self.count)
 
 
 def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> None:
-    """Raises BudgetError unless these are the units of so many rows, as a ledger with `max_rows` states them.
+    """Raise BudgetError unless these are the units of this number of rows, under a ledger with `max_rows`.
 
     Units of fewer rows are those of a part of each patient's: the first ones, or pairs of successive ones.
     """
@@ -47,17 +47,17 @@ def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> 
         most = int(np.bincount(units.of_row).max(initial=0))
         bounded = len(units.of_row) == rows and most <= units.max_rows <= max_rows
     if not bounded:
-        raise BudgetError("The rows of patients differ from what the ledger says of them.")
+        raise BudgetError("The patients' rows do not match the ledger.")
 
 
 def bound_contributions(
     keys: NDArray[np.int64] | pd.Series, max_rows: int, entropy: Entropy
 ) -> tuple[NDArray[np.int64], PrivacyUnits]:
-    """The positions of the rows that stay, ascending, when each patient keeps at most `max_rows`, and their patients.
+    """Return the ascending positions of the rows that stay if each patient keeps `max_rows`, and their patients.
 
-    The rows that stay are drawn by numbers of their own: one patient's rows decide nothing about another's. Patients
-    are numbered by their first row in `keys`, not by the draw: a resumed fit, which draws anew, numbers them alike.
-    That it draws anew is sound: each measurement's sensitivity is about all rows of a patient, whichever stay.
+    Each row has its own random number, so one patient's rows do not influence another's. Patients are numbered by their
+    first row in `keys` and not by the draw, so that a resumed fit, which draws anew, uses the same numbers. Drawing
+    anew is sound: each measurement's sensitivity covers all rows of a patient, whichever stay.
     """
     draw = np.frombuffer(entropy.bytes(8 * len(keys)), dtype=np.uint64)
     stay, units = first_in_order(keys, draw, max_rows)
@@ -68,13 +68,13 @@ def bound_contributions(
 def first_in_order(
     keys: NDArray[np.int64] | pd.Series, order: NDArray[np.number], max_rows: int
 ) -> tuple[NDArray[np.int64], PrivacyUnits]:
-    """The positions of the rows that stay when each patient keeps the first `max_rows` by `order`, and their patients.
+    """Return the positions of each patient's first `max_rows` rows by `order`, and their patients.
 
-    Positions come patient by patient, a patient's own ascending in `order`; rows of equal order as they were. Which of
-    a patient's rows stay depends on these rows alone.
+    Positions are grouped by patient and ascending in `order`; rows of equal order stay in sequence. Which of a
+    patient's rows stay depends only on these rows.
     """
     patient = pd.factorize(keys)[0].astype(np.int64)
-    rows = np.lexsort((order, patient))  # stable
+    rows = np.lexsort((order, patient))  # The sort is stable.
     first = np.searchsorted(patient[rows], patient[rows])
     stay = rows[np.arange(len(rows)) - first < max_rows]
     return stay, PrivacyUnits(patient[stay], max_rows)

@@ -1,9 +1,9 @@
 """Products and sums of whole numbers that fit in 53 or 64 bits, so that no order of summation changes them.
 
-Floating-point numbers hold whole numbers below 2^53, and their products and sums while these stay below it, exactly: on
-a CPU and a GPU, in whatever order a matrix product adds. What enters such a product is rounded to a public grid first.
-Besides, only additions, multiplications, divisions and square roots of single numbers are used, which IEEE 754 rounds
-alike everywhere. So what is computed of a row is a function of that row, whatever rows stand beside it.
+Floating-point numbers represent whole numbers below 2^53 exactly. Their products and sums are exact too while they stay
+below it: on a CPU and a GPU, and in any order of a matrix product. Inputs of such a product are first rounded to a
+public grid. All other operations are additions, multiplications, divisions and square roots of single numbers, which
+IEEE 754 rounds alike everywhere. So the result for a row depends on that row only, whatever other rows there are.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-INPUT_BITS, INPUT_MOST = 20, 64  # grid and largest size of what is multiplied by weights
-WEIGHT_BITS = 52 - INPUT_BITS - INPUT_MOST.bit_length()  # a sum of weights' sizes has at most so many
-WEIGHT_MOST = 1024.0  # largest size of a weight
-WORD = 32  # bits of the lower word of a long sum
+INPUT_BITS, INPUT_MOST = 20, 64  # Grid and largest size of numbers that are multiplied by weights.
+WEIGHT_BITS = 52 - INPUT_BITS - INPUT_MOST.bit_length()  # Largest number of bits of a sum of weights' sizes.
+WEIGHT_MOST = 1024.0  # Largest size of a weight.
+WORD = 32  # Bits of the lower word of a long sum.
 
 
 def on_grid(x: Tensor, bits: int, most: int) -> Tensor:
-    """`x` in units of 2^-bits, each to the nearest whole number between -most and most."""
+    """Return `x` in units of 2^-bits, each rounded to the nearest whole number between -most and most."""
     return (x * 2.0**bits).round_().clamp_(-most, most)
 
 
 def sums_scale(weights: Tensor) -> Tensor:
-    """What `weights`, (inputs, outputs), are multiplied by so that products with inputs on the grid stay exact.
+    """Return the scale of `weights`, (inputs, outputs), at which products with inputs on the grid stay exact.
 
     The sizes of the weights are themselves added as whole numbers.
     """
@@ -38,12 +38,12 @@ def sums_scale(weights: Tensor) -> Tensor:
 class _Product(torch.autograd.Function):
     """The product of (rows, inputs) and (inputs, outputs), both rounded to grids on which it is exact.
 
-    Its derivatives are such products again, by the unrounded values (straight through the rounding).
+    Its derivatives are such products too, with the unrounded values (straight through the rounding).
     """
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, int | None], x: Tensor, weights: Tensor) -> tuple[Tensor, int]:
-        """Of many rows at once: `forward` takes leading dimensions as they are."""
+        """Multiply many rows at once: `forward` accepts leading dimensions."""
         own, other = (t if d is None else t.movedim(d, 0) for t, d in zip((x, weights), dims, strict=True))
         return product(own, other), 0
 
@@ -66,24 +66,24 @@ class _Product(torch.autograd.Function):
 
 
 def product(x: Tensor, weights: Tensor) -> Tensor:
-    """The product of (rows, inputs) and (inputs, outputs), in float64, each row's result a function of that row alone.
+    """Return the product of (rows, inputs) and (inputs, outputs) in float64. A row's result depends on that row only.
 
-    `x` is rounded to 2^-20 and cut at 64. `weights` are public, but for a single row's outer product.
+    `x` is rounded to 2^-20 and cut at 64. `weights` are public, except in the outer product of a single row.
     """
     found: Tensor = _Product.apply(x, weights)  # type: ignore[no-untyped-call]
     return found
 
 
 def exact_sum(x: Tensor) -> Tensor:
-    """The sum of `x`, (numbers,) of float64, each rounded to 2^-20 and cut at 64; differentiable."""
+    """Return the sum of `x`, (numbers,) of float64, each rounded to 2^-20 and cut at 64; differentiable."""
     return product(x[None], torch.ones_like(x)[:, None])[0, 0]
 
 
 def norms(whole: Tensor) -> Tensor:
-    """The norm of each row of whole numbers, (rows, numbers) in float64 to (rows,); infinite where one is not finite.
+    """Return the norm of each row of whole numbers: (rows, numbers) in float64 to (rows,); infinite if not finite.
 
-    Squares that add up to less than 2^52 are added exactly, in whatever order; a larger sum is never found to be less.
-    Other rows' norms are computed from above, nearer than one part in 1,000.
+    Squares that sum to less than 2^52 are added exactly in any order; a larger sum is never found to be less. Other
+    rows' norms are computed from above, to one part in 1,000.
     """
     total = torch.einsum("ij,ij->i", whole, whole)
     exact = total < 2.0**52
@@ -94,7 +94,7 @@ def norms(whole: Tensor) -> Tensor:
 
 
 def _norms_from_above(rows: Tensor) -> Tensor:
-    """By squares of whole numbers again: in units of a small part of the row's largest number, rounded up."""
+    """Return norms by squares of whole numbers in units of a small part of the row's largest number, rounded up."""
     bits = (62 - math.ceil(math.log2(rows.shape[1] + 1))) // 2
     largest = rows.abs().amax(1).nan_to_num(math.inf, posinf=math.inf)
     finite = torch.isfinite(largest)
@@ -105,7 +105,7 @@ def _norms_from_above(rows: Tensor) -> Tensor:
 
 
 class LongSum:
-    """A sum of arrays of int64, in two words: no number of arrays overflows it. Sums' words add up to those of all."""
+    """A sum of int64 arrays in two words, which never overflows. The words of several sums add up to those of all."""
 
     def __init__(self, high: Tensor | int = 0, low: Tensor | int = 0) -> None:
         self._high, self._low = high, low
@@ -117,9 +117,9 @@ class LongSum:
 
     @property
     def words(self) -> tuple[Tensor, Tensor]:
-        """The upper and the lower word of the sum of one array or more."""
+        """Return the upper and the lower word of the sum of at least one array."""
         return torch.as_tensor(self._high), torch.as_tensor(self._low)
 
     def divided(self, bits: int) -> Tensor:
-        """The sum divided by 2^bits, at most 2^32, rounded down."""
+        """Return the sum divided by 2^bits, at most 2^32, rounded down."""
         return torch.as_tensor((self._high << (WORD - bits)) + (self._low >> bits))

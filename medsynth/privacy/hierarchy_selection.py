@@ -1,8 +1,8 @@
-"""How fine a hierarchy of codes may stand in the table: chosen level by level from noisy counts, each charged.
+"""Choose the levels of a hierarchy of codes for the table, level by level from noisy counts, each charged.
 
-A node that holds clearly more rows than its noise is kept and its children are counted next; the rest of its rows stay
-with it. Every node counted is public, so plain Gaussian noise on all counts is enough (the descent of a trie for
-heavy hitters; Bassily et al. 2017, here in the central model).
+A node with clearly more rows than its noise is kept, and its children are counted next. The rest of its rows stay with
+it. Every counted node is public, so plain Gaussian noise on all counts is enough (the descent of a trie for heavy
+hitters; Bassily et al. 2017, here in the central model).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ..schema.columns.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 from .queries.cells import Regrouped
 
-LOSS_SHARE = 0.06  # of the privacy loss, over all levels
-THRESHOLD_STDS = 4.0  # standard deviations of its noise that a node's count must exceed
-MIN_SHARE = 0.004  # of the rows: a node with fewer is left with its parent
-MAX_LEVELS = 100  # of a column
-Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms
+LOSS_SHARE = 0.06  # Of the privacy loss, over all levels.
+THRESHOLD_STDS = 4.0  # A node's count must exceed this number of standard deviations of its noise.
+MIN_SHARE = 0.004  # Share of the rows. A node with fewer is left with its parent.
+MAX_LEVELS = 100  # Of a column.
+Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms.
 
 
 def node_cells(nodes: list[Node]) -> Regrouped:
-    """A map from places to the nodes that contain them, which do not overlap; the last cell is any other place."""
+    """Return a map from positions to the disjoint nodes that contain them; the last cell is any other position."""
     ends = [end for node in nodes for end in (node.start, node.stop)]
     edges = np.unique([0, *ends, np.iinfo(np.int32).max]).astype(np.int64)
     place = np.full(len(edges) - 1, len(nodes))
@@ -45,15 +45,15 @@ def _depth(columns: Mapping[str, Categorical]) -> int:
 
 
 def queries(columns: Mapping[str, Categorical]) -> list[Query]:
-    """The queries that choose the levels of these columns: one for each level of the deepest hierarchy."""
+    """Return the queries that choose the levels of these columns: one per level of the deepest hierarchy."""
     depth = _depth(columns)
     return [Query(label=_label(d), weight=(LOSS_SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
 
 
 def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Plan) -> dict[str, Categorical]:
-    """The columns with the levels whose noisy counts pass the threshold, `unknown` among them.
+    """Return the columns with the levels whose noisy counts pass the threshold, and `unknown`.
 
-    `measure` releases noisy histograms of the columns' places: `measure_histograms` of the vault that holds them.
+    `measure` releases noisy histograms of the columns' positions: `measure_histograms` of the vault with the rows.
     """
     kept: dict[str, list[Node]] = {name: [] for name in columns}
     candidates = {name: hierarchy(c.hierarchy or "").children(None) for name, c in columns.items()}

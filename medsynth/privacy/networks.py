@@ -1,4 +1,4 @@
-"""The networks: plain stacks of linear layers, so that clipped per-row gradients have a closed form. No batch norm."""
+"""Networks as plain stacks of linear layers, so that clipped per-row gradients have a closed form. No batch norm."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent, to 1e-7, by additions, products and divisions, which IEEE 754 rounds alike everywhere.
+    """Return the hyperbolic tangent to 1e-7 by operations that IEEE 754 rounds alike everywhere.
 
-    A vectorised `torch.tanh` may round a number's last bit by its place in the batch. Lambert's fraction of x / 16,
-    then tanh(2 t) = 2 tanh(t) / (1 + tanh(t)^2) four times.
+    A vectorised `torch.tanh` may round the last bit by a number's position in the batch. This uses Lambert's fraction
+    of x / 16, and then tanh(2 t) = 2 tanh(t) / (1 + tanh(t)^2) four times.
     """
     part = x.clamp(-12, 12) / 16
     square = part * part
@@ -22,7 +22,7 @@ def tanh(x: Tensor) -> Tensor:
     return found
 
 
-# Each is computed number by number, alike in whatever batch a row stands.
+# Each is computed number by number, so a row's batch does not matter.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.2),
@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Mlp(nn.Module):
-    """Linear layers of widths `sizes` with a pointwise activation between them and none after the last.
+    """Linear layers of widths `sizes`, with a pointwise activation between them and none after the last.
 
     Weights start uniform in +-1/sqrt(fan_in), drawn from `generator`.
     """
@@ -53,16 +53,16 @@ class Mlp(nn.Module):
                     parameter.uniform_(-(fan_in**-0.5), fan_in**-0.5, generator=generator)
 
     def activate(self, x: Tensor) -> Tensor:
-        """The pointwise activation."""
+        """Apply the pointwise activation."""
         return ACTIVATIONS[self.activation](x)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """What the last layer reads: (rows, sizes[0]) to (rows, sizes[-2])."""
+        """Return the input of the last layer: (rows, sizes[0]) to (rows, sizes[-2])."""
         for layer in self.layers[:-1]:
             x = self.activate(layer(x))
         return x
 
     def forward(self, x: Tensor) -> Tensor:
-        """(rows, sizes[0]) to (rows, sizes[-1])."""
+        """Return the outputs: (rows, sizes[0]) to (rows, sizes[-1])."""
         result: Tensor = self.layers[-1](self.hidden(x))
         return result

@@ -1,8 +1,8 @@
 """The only place that adds privacy noise: whole numbers to whole numbers, on a public grid, by an exact law.
 
-A rounded normal variable is made of random bits alone (Karney 2016, ACM TOMS 42): digits are drawn as far as a
-comparison needs them, so that no tie and no rounding is decided by a cut-off. Floating-point numbers settle what is
-clear by a wide margin, rational numbers the rest. The law and the sampler: docs/proofs/noise.md.
+A rounded normal variable is made of random bits only (Karney 2016, ACM TOMS 42). A comparison draws as many digits as
+it needs, so that no cut-off decides a tie or a rounding. Floating-point numbers decide clear cases, rational numbers
+the rest. The law and the sampler: docs/proofs/noise.md.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from ..rng import Entropy, NoNoise
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-GRID_BITS = 16  # releases are whole multiples of 2^-16 of the noise's own scale, or finer
-FINEST_BITS = 20  # but of no less than 2^-20: so many bits are left to whole numbers below 2^42
+GRID_BITS = 16  # Releases are whole multiples of 2^-16 of the noise's own scale, or finer.
+FINEST_BITS = 20  # The grid is never finer than 2^-20, which leaves enough bits to whole numbers below 2^42.
 LARGEST_SCALE = 1 << 56
-HEIGHT = Fraction(13, 16)  # times the largest 2^k exp(-k^2/2), 2 exp(-1/2), it is below one
-CLEAR = 2.0**-26  # difference of chances that floating-point numbers settle: a hundred million times their error
-MOST = 7  # the whole part that a byte can tell: this many, or more
-TRIES, SPARE = 1 << 15, 4  # tries at once at most; tries beyond the expected two a draw
-MEAN_SIZE = math.sqrt(2 / math.pi)  # of a normal variable, in standard deviations
+HEIGHT = Fraction(13, 16)  # Times the largest 2^k exp(-k^2/2), 2 exp(-1/2), it is below one.
+CLEAR = 2.0**-26  # Floating-point numbers decide larger differences of chances: a hundred million times their error.
+MOST = 7  # The largest whole part in a byte, which means this number or more.
+TRIES, SPARE = 1 << 15, 4  # Largest number of tries at once; tries beyond the expected two per draw.
+MEAN_SIZE = math.sqrt(2 / math.pi)  # Of a normal variable, in standard deviations.
 
 
 def noise_grid(std: float) -> tuple[int, int]:
-    """The grid of releases with noise of `std`: steps in one, a power of two, and standard deviation in steps.
+    """Return the grid of releases with noise of `std`: steps in one, a power of two, and standard deviation in steps.
 
-    The latter is rounded up, past the last bits of `std`: the noise is never less than what is charged.
+    The standard deviation is rounded up beyond the last bits of `std`, so the noise is never less than what is charged.
     """
     bits = min(max(GRID_BITS - math.frexp(std)[1] + 1, 0), FINEST_BITS)
     return 1 << bits, math.floor(math.ldexp(std, bits) * (1 + 2.0**-40)) + 1
 
 
 def rarely_exceeded(std: float, chance: float) -> float:
-    """A number that noise of `std`, as it is rounded and drawn, exceeds with at most this `chance`."""
+    """Return a number that noise of `std`, as it is rounded and drawn, exceeds with at most this `chance`."""
     steps, scale = noise_grid(std)
     return (-float(ndtri(chance)) * scale + 1) / steps
 
 
 def noised(values: Integers, std: float, entropy: Entropy) -> Floats:
-    """Whole numbers with normal noise of `std`, both as whole multiples of a public step that divides one.
+    """Return whole numbers with normal noise of `std`, as whole multiples of a public step that divides one.
 
-    The noise is a normal variable rounded to that grid, and `values` lie on it: the release is what rounding makes of
-    a Gaussian measurement, so post-processing. Which numbers can come out does not depend on the rows (Mironov 2012).
-    Under `NoNoise` `values` come back as they are, and the ledger makes no claim. Raises BudgetError for values that
-    are not stored as integers.
+    The noise is a normal variable rounded to that grid, and `values` are on it. So the release is a rounded Gaussian
+    measurement, which is post-processing. The possible outputs do not depend on the rows (Mironov 2012). Under
+    `NoNoise` the values do not change, and the ledger makes no claim. Raises BudgetError for values that are not stored
+    as integers.
     """
     if values.dtype != np.int64:
-        raise BudgetError("Noise is added to whole numbers alone.")
+        raise BudgetError("Noise can only be added to whole numbers.")
     if isinstance(entropy, NoNoise):
         return values.astype(np.float64)
     steps, scale = noise_grid(std)
@@ -62,11 +62,11 @@ def noised(values: Integers, std: float, entropy: Entropy) -> Floats:
 
 
 def noise_share(values: Integers, std: float, honest: int, entropy: Entropy) -> Integers:
-    """Whole numbers with a share of noise of `std`, in steps of a public grid: what several vaults' answers add up of.
+    """Return whole numbers with a share of noise of `std`, in steps of a public grid, to be added over several vaults.
 
-    Each share is a normal variable rounded to the grid, of variance 1/honest of that asked for, or a little more. Any
-    `honest` of them add up to nearly the law of a rounded normal variable of all of it: `shares_distance` says how
-    nearly. Under `NoNoise` nothing is added.
+    Each share is a normal variable rounded to the grid, with 1/honest of the variance or slightly more. Any `honest` of
+    them add up to nearly a rounded normal variable with all of the noise; `shares_distance` bounds the difference.
+    Under `NoNoise` nothing is added.
     """
     steps, scale = noise_grid(std / math.sqrt(honest))
     share = 0 if isinstance(entropy, NoNoise) else rounded_normal(values.size, scale, entropy).reshape(values.shape)
@@ -74,20 +74,19 @@ def noise_share(values: Integers, std: float, honest: int, entropy: Entropy) -> 
 
 
 def shares_distance(scale: float, shares: int) -> float:
-    """A bound on the total variation between so many rounded normal variables' sum and a normal one rounded once.
+    """Return a bound on the total variation between a sum of rounded normal variables and one rounded once.
 
-    `scale`: the standard deviation of each, in steps, at least 1,024. The other normal variable has at least the
-    variance of all together before they were rounded (docs/proofs/secure-sums.md).
+    `scale`: the standard deviation of each of the `shares`, in steps, at least 1,024. The other variable has at least
+    the variance of their sum before rounding (docs/proofs/secure-sums.md).
     """
     return (shares - 1) * 1.5e-3 / (shares * scale**2) ** 2 + 1e-32
 
 
 def _zeros(byte: int) -> int:
-    """How many zero bits a byte ends with."""
     return ((byte | 256) & -(byte | 256)).bit_length() - 1
 
 
-WHOLE = np.array([_zeros(byte | 128) for byte in range(256)], np.float64)  # by a byte whose top bit is the sign
+WHOLE = np.array([_zeros(byte | 128) for byte in range(256)], np.float64)  # By a byte whose top bit is the sign.
 TOP = float(HEIGHT) * 2.0**WHOLE
 
 
@@ -99,27 +98,27 @@ class Deviate:
 
     @property
     def low(self) -> Fraction:
-        """The least number with these digits."""
+        """Return the least number with these digits."""
         return Fraction(self._digits, 1 << self._count)
 
     @property
     def high(self) -> Fraction:
-        """The number that it stays below."""
+        """Return the upper limit of numbers with these digits."""
         return Fraction(self._digits + 1, 1 << self._count)
 
     def extend(self) -> None:
-        """Draw 64 digits more."""
+        """Draw 64 more digits."""
         self._digits = self._digits << 64 | int.from_bytes(self._entropy.bytes(8))
         self._count += 64
 
 
 def rounded_normal(count: int, scale: int, entropy: Entropy) -> Integers:
-    """`count` independent normal variables of mean 0 and standard deviation `scale`, each rounded: shape (count,).
+    """Return `count` independent normal variables of mean 0 and standard deviation `scale`, each rounded: (count,).
 
-    How many random bytes are drawn depends on the draws alone. Raises BudgetError for a scale below 1 or beyond 2^56.
+    The number of random bytes depends only on the draws. Raises BudgetError for a scale below 1 or above 2^56.
     """
     if not 1 <= scale <= LARGEST_SCALE:
-        raise BudgetError("The noise is too large, against the grid of what it is added to.")
+        raise BudgetError("The noise is too large for the grid of its values.")
     found, done = np.empty(count, np.int64), 0
     while done < count:
         drawn = _drawn(min(TRIES, 2 * (count - done) + SPARE), scale, entropy)[: count - done]
@@ -129,9 +128,10 @@ def rounded_normal(count: int, scale: int, entropy: Entropy) -> Integers:
 
 
 def _drawn(tries: int, scale: int, entropy: Entropy) -> Integers:
-    """The draws that so many tries give, in their order: about half as many.
+    """Return the draws that this number of tries yields, in their order: about half as many.
 
-    A whole part k of chance 2^-(k+1), a fraction x uniform in [0, 1), kept with chance 13/16 2^k exp(-(k+x)^2/2).
+    A try has a whole part k with chance 2^-(k+1) and a fraction x uniform in [0, 1). It is kept with chance 13/16 2^k
+    exp(-(k+x)^2/2).
     """
     coin = np.frombuffer(entropy.bytes(tries), np.uint8)
     level = np.frombuffer(entropy.bytes(4 * tries), np.uint32)
@@ -160,7 +160,7 @@ def _drawn(tries: int, scale: int, entropy: Entropy) -> Integers:
 
 
 def _whole(byte: int, entropy: Entropy) -> int:
-    """The whole part, with more bits where the byte's are all zero."""
+    """Return the whole part, with more bits if the byte's bits are all zero."""
     found = int(WHOLE[byte])
     more = int(found < MOST)
     while not more:
@@ -170,19 +170,19 @@ def _whole(byte: int, entropy: Entropy) -> int:
 
 
 def _scaled(word: NDArray[np.uint64], scale: int) -> tuple[Integers, NDArray[np.bool_]]:
-    """The fraction with these 64 digits times `scale`, rounded, and whether digits to come could change that."""
+    """Return the fraction with these 64 digits times `scale`, rounded, and whether more digits could change it."""
     half, mask = np.uint64(32), np.uint64(2**32 - 1)
     u1, u0, s1, s0 = word >> half, word & mask, np.uint64(scale >> 32), np.uint64(scale & (2**32 - 1))
     crossed, other = u1 * s0, u0 * s1
     middle = (u0 * s0 >> half) + (crossed & mask) + (other & mask)
     whole = u1 * s1 + (crossed >> half) + (other >> half) + (middle >> half)
-    part = (middle & mask).astype(np.int64)  # of the product's fraction, in 2^-32, rounded down
+    part = (middle & mask).astype(np.int64)  # Of the product's fraction, in 2^-32, rounded down.
     up = part >= 1 << 31
     return whole.astype(np.int64) + up, ~up & (part + (scale >> 32) + 2 >= 1 << 31)
 
 
 def accepted(whole: int, x: Deviate, level: Deviate) -> bool:
-    """Whether `level` lies below 13/16 2^whole exp(-(whole + x)^2/2), with as many digits as that takes."""
+    """Return whether `level` is below 13/16 2^whole exp(-(whole + x)^2/2), with as many digits as needed."""
     while True:
         bits = 64 + x.low.denominator.bit_length()
         least = HEIGHT * 2**whole * exp_minus((whole + x.high) ** 2 / 2, bits)[0]
@@ -194,7 +194,7 @@ def accepted(whole: int, x: Deviate, level: Deviate) -> bool:
 
 
 def rounded(x: Deviate, scale: int) -> int:
-    """The product of x and `scale`, to the nearest whole number, with as many digits as that takes."""
+    """Return the product of x and `scale`, rounded to the nearest whole number, with as many digits as needed."""
     while True:
         least, most = (x.low * scale + Fraction(1, 2)).__floor__(), (x.high * scale + Fraction(1, 2)).__ceil__() - 1
         if least == most:
@@ -203,18 +203,18 @@ def rounded(x: Deviate, scale: int) -> int:
 
 
 def exp_minus(t: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Numbers just below and above exp(-t), for t >= 0, nearer than 2^-bits: from the series of exp(t)."""
+    """Return numbers just below and above exp(-t), for t >= 0, nearer than 2^-bits, from the series of exp(t)."""
     unit = 1 << (bits + 64)
     low, high = (_series(int(t * unit) + up, unit, up) for up in (0, 1))
     return Fraction(unit, high), Fraction(unit, low)
 
 
 def _series(t: int, unit: int, up: int) -> int:
-    """The series of exp(t), all in units: from below by terms rounded down or, with `up` 1, from above."""
+    """Return the series of exp(t) in units: from below by terms rounded down, or from above with `up` 1."""
     total = term = unit
     n = 0
     while n * unit < 2 * t or term > up:
         n += 1
         term = (term * t) // (unit * n) + up
         total += term
-    return total + up * term  # from here on each term is at most half the one before
+    return total + up * term  # Each further term is at most half of the one before.

@@ -1,14 +1,13 @@
-"""A schema learned from a bare table, which has none: four questions, answered with noise, and what becomes of each.
+"""Learn a schema from a bare table, which has none, by four questions answered with noise.
 
-| question about the cells of each column | share of the privacy loss | what becomes of the answer |
-|---|---|---|
-| 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
-| 2. How many cells of the target hold each level? | 7.5 % | the classes; with fewer than two the fit stops |
-| 3. The same of every column that may have levels | 7.5 % | the levels of columns of few |
-| 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
+| question about the cells of each column | share of the privacy loss | use of the answer | |---|---|---| | 1. How many
+are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 | | 2. How many cells of the
+target have each level? | 7.5 % | the classes; with fewer than two the fit stops | | 3. The same for every column that
+may have levels | 7.5 % | the levels of columns with few levels | | 4. How large are numbers, which digits and years
+occur, how far are dates apart? | 7.5 % | bounds of the others |
 
-The questions are planned from the header alone. Which columns one is about follows from the answers before it, and
-from nothing exact. `medsynth/schema/inference.py` makes columns of the answers, in the same order.
+The questions are planned from the header alone. The columns of each question follow from the answers before it, and
+from nothing exact. `medsynth/schema/inference.py` turns the answers into columns, in the same order.
 """
 
 from __future__ import annotations
@@ -43,14 +42,13 @@ Counts = dict[str, float]
 Kinds = Mapping[str, ColumnKind]
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
 FORMATS = "schema: number formats"
-KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # of the privacy loss: the kinds, and each other measurement
+KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # Of the privacy loss: for the kinds, and for each other measurement.
 
 
 def queries() -> list[Query]:
-    """The queries that learn a schema: the same for every table, whatever its cells are.
+    """Return the queries that learn a schema: the same for every table, whatever its cells contain.
 
-    The target's levels are a measurement of their own: its rare classes matter most, and one column has the least
-    noise.
+    The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
     """
     weight = LOSS_SHARE**-0.5
     return [
@@ -63,9 +61,9 @@ def queries() -> list[Query]:
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """What is public of the measurements: codes of missing values to add, and columns that are keys by their name.
+    """The public parts of the measurements: codes of missing values to add, and columns that are keys by their names.
 
-    `unit`: the key of patients, with at most `max_rows` rows each, where the patient is the unit of privacy.
+    `unit`: the key of patients, with at most `max_rows` rows each, if the patient is the unit of privacy.
     """
 
     na_values: tuple[str, ...] = ()
@@ -75,13 +73,13 @@ class Learning:
 
 
 class RawTable:
-    """A table before it has a schema: its schema can be measured, and nothing else.
+    """A table before it has a schema. Only its schema can be measured.
 
-    `rows`: how many there are, as a public number or a noisy one, with errors of `rows_std`; of a declared number
-    nobody knows them: None. `learning`: what is public of the measurements. With `units` the patient is the unit of
-    privacy: of each row of the table its patient, who has at most `max_rows`. What one row changes in a count, these
-    change at most so many times over, in the norm too, for all may hold the same cells: sensitivities are those of a
-    row times `max_rows`. Raises BudgetError where the ledger states other units.
+    `rows`: their number, as a public number or as a noisy one with errors of `rows_std`; the errors of a declared
+    number are unknown (None). `learning`: the public parts of the measurements. With `units`, the patient of each row,
+    the patient is the unit of privacy and has at most `max_rows` rows. These may all have the same cells, so
+    sensitivities, also in the norm, are those of a row times `max_rows`. Raises BudgetError if the ledger has other
+    units.
     """
 
     __slots__ = (
@@ -116,30 +114,30 @@ class RawTable:
         self._max_rows = units.max_rows if units else 1
 
     def measure_schema(self, name: str, target: str) -> Learned:
-        """The table's schema by noisy measurements; every column has a value for each cell, every bound clips.
+        """Return the table's schema by noisy measurements. Every column has a value for each cell; every bound clips.
 
-        Raises BudgetError where the plan does not hold the measurements that `queries` lists, and TargetError as soon
-        as these show that the target has no two classes: the rest is then not measured.
+        Raises BudgetError if the plan lacks the measurements that `queries` lists. Raises TargetError as soon as these
+        show that the target lacks two classes; the rest is then not measured.
         """
-        # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
-        # 1. Of each column: what it is made of.
+        # Everything planned is measured: if no column may have levels, or formats, all columns are measured in vain.
+        # 1. What each column consists of.
         kinds = self._measure_kinds(target)
         if kinds[target].cells == "text":
             raise lost_target(target)
-        # 2. Of the target: its classes.
+        # 2. The target's classes.
         levels = self._measure_levels(TARGET, [target], kinds)
         if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
             raise lost_target(target)
-        # 3. Of other columns that may have levels, or have words among numbers: these.
+        # 3. The levels of other columns, or the words among their numbers.
         others = [n for n in self._names if n != target]
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
         levels |= self._measure_levels(LEVELS, named, kinds)
-        # 4. Of the others, but for free texts: sizes and digits of numbers, years of dates, days between dates.
+        # 4. The others except free texts: sizes and digits of numbers, years of dates, days between dates.
         settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
-        # All columns in the table's order. One that reads like a key and has no levels is a key.
+        # All columns in the table's order. A column without levels that looks like a key is a key.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: Identifier() for n in self._names if n not in {*settled, target} and columns[n].is_key(n)}
@@ -147,20 +145,20 @@ class RawTable:
         return Learned(schema=schema, columns=columns, rows=self._rows)
 
     def _measure_kinds(self, target: str) -> dict[str, ColumnKind]:
-        """Question 1: what each column is made of. All rows are in each count: it tells of their number, too."""
+        """Ask question 1: the kinds of each column. Every count covers all rows, so it also estimates their number."""
         counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in self._names})
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
         likely = round(likely_rows(self._rows, totals, self._given_std))
-        spread = totals[0].std / len(totals) ** 0.5  # of the mean: all have the same noise
+        spread = totals[0].std / len(totals) ** 0.5  # Of the mean: all have the same noise.
         off = abs(likely - self._rows) if self._given_std is None else self._given_std
         self._rows, self._rows_std = likely, min(spread, off)
         made = partial(inference.column_kind, std=std, cells=self._kinds, rows=likely, columns=len(counts))
         return {name: made(found, target=name == target) for name, found in counts.items()}
 
     def _measure_levels(self, label: str, names: list[str], kinds: Kinds) -> dict[str, LearnedColumn]:
-        """Questions 2 and 3: levels of the columns `names`, those that pass the threshold and usual ones.
+        """Ask questions 2 and 3: levels of the columns `names` that pass the threshold, and usual ones.
 
-        The labels of a target are never believed by less than the threshold, and no usual ones are asked for.
+        A target's labels must always pass the threshold, so no usual ones are asked for.
         """
         usual, target = () if label == TARGET else self._kinds.usual, label == TARGET
         kept, public, std, threshold = self.__level_counts(label, names, kinds, usual)
@@ -183,9 +181,7 @@ class RawTable:
     def _measure_formats(
         self, names: list[str], kinds: Kinds, levels: Mapping[str, LearnedColumn], target: str
     ) -> dict[str, LearnedColumn]:
-        """Question 4: magnitudes of numbers, and their decimals where columns have some; years of dates, and the days
-        between two dates of at most ten pairs.
-        """
+        """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates."""
         dates = [name for name in names if kinds[name].cells == "date"]
         numbers = [name for name in names if name not in dates]
         pairs = inference.date_pairs([name for name in dates if name != target and not doubtful(name)])
@@ -221,19 +217,19 @@ class RawTable:
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 
     def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> Counts:
-        """Codes of missing values that are known or that these noisy counts of all codes show, with their counts."""
+        """Return the codes of missing values that are known or that noisy counts of all codes show, with counts."""
         shown = {*known, *inference.clear_codes(codes, std, self._kinds, columns, target=target)}
         return {code: count for code, count in zip(self._kinds.codes, codes.tolist(), strict=True) if code in shown}
 
-    # What reads cells. Nothing leaves but by `Releases.release`.
+    # The methods below read cells. Results leave only by `Releases.release`.
 
     def __histograms(
         self, label: str, parts: Mapping[str, Callable[[RawRows], Integers]]
     ) -> tuple[dict[str, Floats], float]:
-        """Noisy histograms by their names, in one release, and the standard deviation of their noise.
+        """Return noisy histograms by name, in one release, and the standard deviation of their noise.
 
-        A row adds one at most to one cell of each of the k histograms: L2 sensitivity sqrt(k), times the most rows of a
-        patient, whose cells may all be alike.
+        A row adds at most one to one cell of each of the k histograms. The L2 sensitivity is sqrt(k) times a patient's
+        maximum number of rows, since their cells may all be equal.
         """
         sensitivity = self._max_rows * math.sqrt(len(parts))
 
@@ -248,17 +244,15 @@ class RawTable:
     def __level_counts(
         self, label: str, names: list[str], kinds: Kinds, usual: tuple[str, ...]
     ) -> tuple[dict[str, Counts], dict[str, Floats], float, float]:
-        """Noisy counts of levels that pass the threshold, by name; of `usual` levels and then codes of missing values,
-        whose names are public; the standard deviation of the noise, and the threshold.
+        """Return noisy counts of levels above the threshold and of public ones, by column, the noise and the threshold.
 
-        A row adds one to one cell of each of the k columns: to one of the public codes of missing values, to one of the
-        usual levels, or to a level that is neither. L2 sensitivity sqrt(k), times the most rows R of a patient, whose
-        rows may all hold one level. Noise is drawn for every code and every usual level, whether a row has it or not:
-        their counts are released as they are, a Gaussian measurement. Of other levels noise is drawn for those that
-        occur. One of one patient alone has a count of at most R; it is released only if its noise exceeds
-        threshold - R = std * Phi^-1(1 - delta/(k R)), which has probability delta/(k R), and by the union over the
-        patient's at most k R levels at most delta: what Thresholded charges beside its Gaussian. Where a row is the
-        unit R is one.
+        Public counts are those of `usual` levels, followed by codes of missing values. A row adds one to one cell of
+        each of the k columns: a public one or another level. The L2 sensitivity is sqrt(k) times R, a patient's maximum
+        number of rows (or one), since these may all have one level. Every public count gets noise, whether a row has
+        it or not, and is released: a Gaussian measurement. Other levels get noise if they occur. A level of only one
+        patient has a count of at most R, and is released only if its noise exceeds threshold - R. By the choice of
+        threshold - R = std * Phi^-1(1 - delta/(k R)) this has probability delta/(k R). The union over the patient's at
+        most k R levels has at most probability delta, which Thresholded charges in addition to its Gaussian.
         """
         sensitivity = self._max_rows * math.sqrt(len(names))
         of = tuple(f"{part} of {name}" for name in names for part in ("levels", "public levels"))
@@ -280,19 +274,19 @@ class RawTable:
         return kept, public, *self._threshold(self.__releases.event(label), sensitivity, len(names))
 
     def _threshold(self, event: Event, sensitivity: float, columns: int) -> tuple[float, float]:
-        """The noise of counts of levels of so many columns, and the count that a level of no public name must pass.
+        """Return the noise of counts of levels, and the count that a level without a public name must exceed.
 
         Raises BudgetError for an event that charges no chance of releasing a name.
         """
         if not isinstance(event, Thresholded):
-            raise BudgetError("Names of levels are released by partition selection alone.")
+            raise BudgetError("Names of levels can only be released by partition selection.")
         std, most = event.multiplier * sensitivity, self._max_rows
         return std, most + rarely_exceeded(std, event.delta / (columns * most))
 
     def __exact_levels(
         self, names: list[str], kinds: Kinds, usual: tuple[str, ...]
     ) -> list[tuple[pd.Series, Integers]]:
-        """Exact counts of levels, and of the `usual` ones and codes of missing values, of each of some columns."""
+        """Return for each column the exact counts of levels, and of `usual` levels and codes of missing values."""
         found = list[tuple[pd.Series, Integers]]()
         for rows in self.__rows():
             more = [rows.levels(name, kinds[name], usual) for name in names]
@@ -301,7 +295,7 @@ class RawTable:
         return found
 
     def __rows(self) -> Iterator[RawRows]:
-        """The rows, some at a time; of a table in memory, the same each time, which keep what they have read."""
+        """Yield the rows in pieces. A table in memory is one piece, which keeps what it has read."""
         if isinstance(self.__table, LargeTable):
             return (RawRows(piece, self._kinds) for piece in self.__table.chunks())
         self.__kept = self.__kept or RawRows(self.__table, self._kinds)

@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 
 
 class Distinct(NamedTuple):
-    """The place of each row's text among a column's texts, (rows,); these, (texts,); and the place of each kind."""
+    """The index of each row's text among a column's texts, (rows,); these, (texts,); and the index of each kind."""
 
     place: NDArray[np.int32]
     texts: NDArray[np.object_]
@@ -42,7 +42,7 @@ def digits_of(text: str) -> int:
 
 
 class RawRows(Sealed):
-    """Private cells of text, whose kinds are counted by `kinds`. Each count of a row turns on that row alone."""
+    """Private cells of text, whose kinds are defined by `kinds`. Each row's counts depend on that row only."""
 
     __slots__ = ("__read", "__table", "_kinds")
 
@@ -51,7 +51,7 @@ class RawRows(Sealed):
         self.__read: dict[str, Distinct] = {}
 
     def distinct(self, name: str) -> Distinct:
-        """A column's texts, each with its kind, and the place of each row's text among them. Kept, for it is slow."""
+        """Return a column's texts with their kinds, and the index of each row's text. The slow result is kept."""
         if name not in self.__read:
             place, found = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
             texts = np.asarray(found, dtype=object)
@@ -59,16 +59,15 @@ class RawRows(Sealed):
         return self.__read[name]
 
     def kinds(self, name: str) -> Integers:
-        """How many of a column's cells are of each kind."""
+        """Return the number of a column's cells of each kind."""
         place, _, kinds = self.distinct(name)
         return np.bincount(kinds[place], minlength=len(self._kinds.names))
 
     def levels(self, name: str, kind: ColumnKind, usual: Sequence[str]) -> tuple[pd.Series, Integers]:
-        """How many cells hold each level that is not `usual`, by their texts; and each usual one, then each code of
-        missing values.
+        """Return counts of levels that are not `usual`, by text; and of usual ones, then of codes of missing values.
 
-        A cell is counted once. Codes that are numbers count as levels. Words alone are levels of a column of dates, and
-        of one of numbers with many decimals; of the latter also numbers with fewer, if it has spikes.
+        Each cell counts once. Codes that are numbers count as levels. In a column of dates or of numbers with many
+        decimals, only words are levels. If the latter has spikes, numbers with fewer decimals are levels too.
         """
         place, texts, kinds = self.distinct(name)
         own = self._kinds.codes
@@ -88,7 +87,7 @@ class RawRows(Sealed):
         return others, np.concatenate([counts, codes])
 
     def magnitudes(self, name: str, kind: ColumnKind) -> Integers:
-        """How many cells have each magnitude of a number, then how many each code of missing values."""
+        """Return counts of cells by the magnitude of their numbers, then by code of missing values."""
         place, texts, codes = self.distinct(name)
         cells = np.where(
             codes < len(self._kinds.codes), magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers_of(texts))
@@ -96,7 +95,7 @@ class RawRows(Sealed):
         return np.bincount(cells[place], minlength=magnitudes.MAGNITUDES + len(self._kinds.codes))
 
     def decimals(self, name: str, kind: ColumnKind) -> Integers:
-        """How many numbers have none, one, two, ... digits after the point, zeros at the end left out."""
+        """Return counts of numbers with 0, 1, 2, ... digits after the point, without zeros at the end."""
         place, texts, _ = self.distinct(name)
         numbers, most = numbers_of(texts), magnitudes.MOST_DECIMALS
         digits = np.array([min(digits_of(str(text)), most) for text in texts], np.int64)
@@ -105,24 +104,24 @@ class RawRows(Sealed):
         return np.bincount(cells, minlength=magnitudes.digit_cells(mixed=kind.mixed))
 
     def years(self, name: str, kind: ColumnKind) -> Integers:
-        """How many cells are dates of each year, then how many each code of missing values."""
+        """Return counts of cells by the year of their dates, then by code of missing values."""
         place, texts, codes = self.distinct(name)
         years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
         cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
         return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
 
     def differences(self, first: tuple[str, ColumnKind], second: tuple[str, ColumnKind]) -> Integers:
-        """How many rows have so many days from one date to another; each row by its own two."""
+        """Return counts of rows by the days from one date to another, both of the same row."""
         return np.bincount(
             magnitudes.difference_cell(self._days(*first), self._days(*second)), minlength=magnitudes.DIFFERENCES
         )
 
     def _days(self, name: str, kind: ColumnKind) -> Floats:
-        """Each row's day number, NaN for what is no date."""
+        """Return each row's day number; NaN for a cell without a date."""
         place, texts, _ = self.distinct(name)
         return np.array([ordinal(text, kind.form) for text in texts], np.float64)[place]
 
 
 def levels_added(one: pd.Series, other: pd.Series) -> pd.Series:
-    """Counts of levels over more rows, in the order of the levels' texts."""
+    """Return counts of levels over more rows, in the order of the levels' texts."""
     return one.add(other, fill_value=0).astype(np.int64).sort_index()

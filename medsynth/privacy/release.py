@@ -1,6 +1,6 @@
-"""The one way out: every release of a fit is charged, drawn and put on file by `Releases.release`, in this order.
+"""The only way out: `Releases.release` charges, draws and stores every release of a fit, in this order.
 
-Vaults, shards and raw tables differ in what they measure; none of them charges the ledger or draws a release elsewhere.
+Vaults, shards and raw tables measure different things, but none of them charges the ledger or draws a release itself.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .noise import Floats
 
 @dataclass(frozen=True)
 class Release:
-    """The outcome of one measurement: noisy numbers and, from partition selection, the names that it releases.
+    """The outcome of one measurement: noisy numbers and, from partition selection, the released names.
 
-    `of`: what each array is of, under which it is stored; empty where arrays have no names.
+    `of`: the name under which each array is stored; empty if arrays have no names.
     """
 
     arrays: list[Floats]
@@ -30,24 +30,24 @@ class Release:
     of: tuple[str, ...] = ()
 
     def by_name(self, names: Iterable[str]) -> dict[str, Floats]:
-        """The array of each of these `names`: by name, or by place where the arrays have no names.
+        """Return the array of each of these `names`: by name, or by position if the arrays have no names.
 
         Raises MedsynthError if they have other names.
         """
         names = list(names)
         found = dict(zip(self.of or names, self.arrays, strict=True))
         if set(found) != set(names):
-            raise MedsynthError("The checkpoint has measured other columns. Start anew without `resume`.")
+            raise MedsynthError("The checkpoint is of other columns. Start anew without `resume`.")
         return {name: found[name] for name in names}
 
 
-SECRET = "secret: "  # begins the label of a record that is never released
+SECRET = "secret: "  # Begins the label of a record that is never released.
 
 
 class Releases:
-    """The ledger, the secret entropy and the checkpoint of one fit, shared by all that measure its rows.
+    """The ledger, the secret entropy and the checkpoint of one fit, shared by everything that measures its rows.
 
-    A checkpoint stores every release before it is used, and replays those of a fit that was killed.
+    A checkpoint stores every release before it is used, and replays the releases of a fit that was killed.
     """
 
     __slots__ = ("__checkpoint", "__ledger", "__process", "closed", "entropy", "reached", "replaying")
@@ -55,38 +55,40 @@ class Releases:
     def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
         self.__ledger, self.__checkpoint, self.__process = ledger, checkpoint, os.getpid()
         self.entropy = entropy
-        self.replaying = False  # whether the latest outcome is from the checkpoint
-        self.closed = False  # whether nothing may be drawn: the budget file has nothing reserved for it
-        self.reached: Callable[[int], None] = lambda count: None  # gets the number of records once one more is on file
+        self.replaying = False  # Whether the latest outcome is from the checkpoint.
+        self.closed = False  # Whether nothing may be drawn, because the budget file has no reservation for it.
+        self.reached: Callable[[int], None] = lambda count: None  # Receives the number of records after each new one.
 
     @property
     def max_rows(self) -> int | None:
-        """Rows of a patient, where the ledger's unit of privacy is the patient."""
+        """Return the maximum number of rows per patient, if the ledger's unit of privacy is the patient."""
         return self.__ledger.max_rows
 
     def event(self, label: str) -> Event:
-        """The planned event of the measurement `label`. Raises BudgetError where the plan does not hold it."""
+        """Return the planned event of the measurement `label`. Raises BudgetError if the plan lacks it."""
         if label not in self.__ledger.allowance:
-            raise BudgetError(f"The plan holds no measurement called {label!r}.")
+            raise BudgetError(f"The plan contains no measurement called {label!r}.")
         return self.__ledger.allowance[label][0]
 
     def release(self, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
         """Charge the measurement `label` at its L2 `sensitivity`, then replay it from the checkpoint or draw it.
 
-        `draw` takes the planned event, whose noise it adds. Raises BudgetError, before anything is drawn, where the
-        plan does not hold the measurement.
+        `draw` receives the planned event, whose noise it adds. Raises BudgetError, before anything is drawn, if the
+        plan lacks the measurement.
         """
         event = self.event(label)
         self.__ledger.charge(label, event, sensitivity)
         return self._on_file(label, lambda: draw(event))
 
     def draw_once(self, label: str, draw: Callable[[], Floats]) -> Floats:
-        """A secret draw that is never released, and that a resumed fit must not draw anew: it is kept on file alone."""
+        """Make a secret draw that is never released. It is stored, since a resumed fit must not draw it anew."""
         return self._on_file(f"{SECRET}{label}", lambda: Release([draw()])).arrays[0]
 
     def _on_file(self, label: str, draw: Callable[[], Release]) -> Release:
-        if os.getpid() != self.__process:  # a fork would draw as much again, for one charge
-            raise MedsynthError("A fit goes on in the process that began it. Fit in the other process from the start.")
+        if os.getpid() != self.__process:  # A fork would draw the same again for one charge.
+            raise MedsynthError(
+                "A fit must stay in the process that began it. Start the fit anew in the other process."
+            )
         if self.__checkpoint is None:
             return draw()
         stored = self.__checkpoint.replay(label)
@@ -97,7 +99,7 @@ class Releases:
                 return Release([*arrays.values()], names, tuple(arrays))
             return Release([*arrays], names)
         if self.closed:
-            raise MedsynthError("This fit has ended, and nothing more is measured for it. Start anew without `resume`.")
+            raise MedsynthError("This fit has ended and measures nothing more. Start anew without `resume`.")
         drawn = draw()
         named = dict(zip(drawn.of, drawn.arrays, strict=True)) if drawn.of else drawn.arrays
         self.__checkpoint.store(label, named, drawn.names)

@@ -1,9 +1,9 @@
-"""Coded rows behind noise: the one door through which a coded row influences an output.
+"""Coded rows behind noise: the only way in which a coded row influences an output.
 
-What may be asked is in `queries/`: each query states its sensitivity, its exact answer over some rows as whole numbers
-that add up, and how noise is scaled onto these. Here lots are drawn, exact answers of the parts are added up, and the
-sum is noised once. Each measurement is charged, drawn and put on file by `Releases.release`. A vault has no getter, no
-length, no iteration and no pickle.
+`queries/` lists what may be asked. Each query states its sensitivity, its exact answer over some rows as whole numbers
+that add up, and the scale of the noise. The vault draws lots, adds up the exact answers of the parts, and noises the
+sum once. `Releases.release` charges, draws and stores each measurement. A vault has no getter, no length, no iteration
+and no pickle.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Result = TypeVar("Result")
 
 
 class Vault(Sealed, ShardedMeasurements):
-    """Coded rows, (rows, columns), of columns called `names`, or parts that hold them; nothing else is known outside.
+    """Coded rows, (rows, columns), of columns called `names`, or parts with such rows. Nothing else is visible outside.
 
     Every measurement is a release of `releases`. With `units`, the patient of each row of all parts in order, the
-    patient is the unit of privacy: sensitivities are those of all of a patient's rows, and patients join lots whole, in
-    whichever parts their rows lie. Over parts every release is that over the same rows in one part, number by number.
-    Where the answers of several vaults are added up, `noising` says what leaves this one; else noised answers do.
-    Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^29 rows.
+    patient is the unit of privacy: sensitivities are those of all of a patient's rows, and all of these join a lot
+    together, in whichever parts they are. A release over parts equals that over the same rows in one part, number by
+    number. If the answers of several vaults are added up, `noising` determines what leaves this one; otherwise noised
+    answers do. Raises BudgetError for units that do not match the rows or the ledger, and for more than 2^29 rows.
     """
 
     __slots__ = ("__noising", "__of", "__parts", "__releases", "__split", "__units", "_max_rows")
@@ -55,40 +55,40 @@ class Vault(Sealed, ShardedMeasurements):
     ) -> None:
         self.__noising = noising or WholeNoise()
         if type(self.__noising) not in NOISINGS:
-            raise BudgetError("A vault takes its own kinds of noising alone.")
+            raise BudgetError("A vault accepts only its own kinds of noising.")
         parts: Sequence[Part] = [RowsInMemory(rows, names)] if isinstance(rows, np.ndarray) else rows
         check_units(units, rows_in_all := sum(part.count for part in parts), releases.max_rows)
         if rows_in_all > MOST_PAIRS:
-            raise BudgetError(f"A vault holds {MOST_PAIRS:,} rows at most, whose exact sums fit in 64 bits.")
+            raise BudgetError(f"A vault has at most {MOST_PAIRS:,} rows, so that exact sums fit in 64 bits.")
         self.__parts, self.__units, self.__releases = tuple(parts), units, releases
         self._max_rows = units.max_rows if units else None
-        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # of these columns, in this order
+        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # Of these columns, in this order.
         self.__split = False
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a patient, where the patient is the unit of privacy. It is public."""
+        """Return the public maximum number of rows per patient if the patient is the unit of privacy, else None."""
         return self._max_rows
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """The noised answer to a query over a fresh Poisson lot at the planned rate, which may be of all rows.
+        """Return the noised answer to a query over a new Poisson lot at the planned rate, or over all rows.
 
-        Raises BudgetError, before anything is charged, where the plan does not hold the measurement or plans it as
-        another mechanism than a Gaussian one of a Poisson lot, and for a query of an unknown class.
+        Raises BudgetError, before anything is charged, unless the plan has the measurement as a Gaussian one of a
+        Poisson lot or of all rows. Raises it too for a query of an unknown class.
         """
         if type(self.__noising) is not WholeNoise:
-            raise BudgetError("This vault's answers are parts of a sum over several: no answer is one by itself.")
+            raise BudgetError("This vault's answers are only parts of a sum over several vaults.")
         return query.result(self.release(label, query).arrays)
 
     def release(self, label: str, query: RowQuery[Any]) -> Release:
-        """What leaves this vault of such a measurement: of all of the noise the noised arrays, else a part of a sum.
+        """Return what leaves this vault for such a measurement: arrays with all of the noise, or a part of a sum.
 
         Raises BudgetError as `measure` does, and for a query that has no such part.
         """
         if type(query) not in QUERIES:
-            raise BudgetError("A vault answers its own kinds of queries alone.")
+            raise BudgetError("A vault answers only its own kinds of queries.")
         if query.whole_patients and len(self.__parts) > 1:
-            raise BudgetError("A patient's rows are averaged where they lie in one part: this vault has several.")
+            raise BudgetError("A patient's rows can only be averaged in one part, but this vault has several.")
         sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:
@@ -105,23 +105,23 @@ class Vault(Sealed, ShardedMeasurements):
         return tuple(f"{self.__of} {k}" for k in range(count))
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> Shards:
-        """The rows in `count` shards, each with a critic, behind a boundary of their own.
+        """Split the rows into `count` shards, each with a critic, behind their own boundary.
 
-        Rows, or patients with all of their rows, join shards by independent draws, which are kept in the checkpoint:
-        `Shards` says why. `features` is a public, row-by-row map from codes to indicators, those of `classes` classes
-        last. Nothing is measured yet; each measurement of the shards is a release of this vault's fit.
+        Rows, or patients with all of their rows, join shards by independent draws, which the checkpoint keeps (see
+        `Shards`). `features` is a public, row-by-row map from codes to indicators, with those of `classes` classes
+        last. Nothing is measured yet. Each measurement of the shards is a release of this vault's fit.
 
         Raises BudgetError for a second split: in a public order a unit is charged for one shard's measurements.
         """
         if self.__split:
-            raise BudgetError("The rows of a vault are split into shards once.")
+            raise BudgetError("The rows of a vault can be split into shards only once.")
         self.__split = True
         units, entropy = self.__units, self.__releases.entropy
         rows = sum(part.count for part in self.__parts)
 
         def draw() -> Floats:
             draws = np.frombuffer(entropy.bytes(8 * (units.count if units else rows)), dtype=np.uint64)
-            return (draws % np.uint64(count)).astype(np.float64)  # nothing rests on how even the draws are
+            return (draws % np.uint64(count)).astype(np.float64)  # The draws need not be exactly uniform.
 
         place = self.__releases.draw_once("shards", draw).astype(np.int64)
         place = place[units.of_row] if units else place
@@ -129,10 +129,10 @@ class Vault(Sealed, ShardedMeasurements):
         return Shards(encoded, place, count, classes, config, self.__releases, self.__noising)
 
     def __lots(self, query: RowQuery[Any], rate: float) -> Iterator[tuple[Part, Lot]]:
-        """Each part with its rows of one fresh lot, and these rows' own draws, in the order of the rows.
+        """Yield each part with its rows of one new lot and these rows' own draws, in the order of the rows.
 
-        Coins of all rows come before draws of any, whatever parts they lie in; without draws a part's coins are tossed
-        when its turn comes.
+        Coins of all rows come before draws of any row, in whichever parts they are. Without draws, a part's coins are
+        tossed when its turn comes.
         """
         joined, first = self.__joined(rate), 0
         units = self.__units if query.of_patients else None
@@ -144,7 +144,7 @@ class Vault(Sealed, ShardedMeasurements):
             yield part, Lot(mask, draws, units and units.of_rows(rows))
 
     def __joined(self, rate: float) -> Iterator[NDArray[np.bool_] | None]:
-        """For each part, which of its rows join a fresh Poisson lot at this rate; patients join it whole."""
+        """Yield for each part which of its rows join a new Poisson lot at this rate; a patient's rows join together."""
         units, entropy, first = self.__units, self.__releases.entropy, 0
         patients = coins(entropy, units.count, rate) if units and rate < 1 else None
         for part in self.__parts:
@@ -158,9 +158,9 @@ class Vault(Sealed, ShardedMeasurements):
 
 
 def _rate(event: Event, label: str) -> float:
-    """The rate of a Gaussian measurement of a Poisson lot; one where every row takes part. Else raises BudgetError."""
+    """Return the rate of a Gaussian measurement of a Poisson lot, or one for all rows. Else raises BudgetError."""
     if isinstance(event, SubsampledGaussian):
         return event.rate
     if not isinstance(event, Gaussian):
-        raise BudgetError(f"{label!r} reads a Poisson lot of the rows: it is not planned as a measurement of a shard.")
+        raise BudgetError(f"{label!r} reads a Poisson lot of the rows, so it cannot be planned for a shard.")
     return 1.0

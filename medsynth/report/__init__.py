@@ -1,1 +1,1 @@
-"""The utility report for data-sharing review: read the tables, compute each section, render one HTML page."""
+"""Report on a synthetic table for data-sharing review: read the tables, compute each section, render one HTML page."""

@@ -1,4 +1,4 @@
-"""The report from its inputs: a loop over the registered sections; page and JSON twin are made from their records."""
+"""Build a report: compute every registered section, then make the page and its JSON twin from the records."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SHAREABLE = (
     "Shareable: every number here is differentially private, declared in public, or computed from synthetic rows alone."
 )
 NOTHING_HELD_OUT = (
-    "No row was held out. The model was fitted to the real rows of this page, so the synthetic rows may look better "
-    "beside them than beside patients whom no fit has seen. What lies beyond a threshold is shown as such; nothing is "
-    "called within one. No attack can be run: that needs rows that were held out. A fit that holds rows out keeps "
-    "some for the report."
+    "No row was held out. This page uses the real rows that the model was fitted to, so the synthetic rows may look "
+    "better here than compared with new patients. A figure beyond its threshold is marked as such, but no figure is "
+    "called within its threshold. Attacks need held-out rows and were not run. To get a full report, hold rows out "
+    "when you fit."
 )
 NO_CLAIM = (
-    "No claim can be made for this table. Every number here is computed from its rows alone: this page may be shared "
-    "where the table itself may, which nothing here shows."
+    "No claim can be made for this table. Every number here is computed from its rows alone. You may share this page "
+    "if you may share the table; nothing on this page shows that you may."
 )
 
 
@@ -65,18 +65,16 @@ def build(
     linked: LinkedFacts | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
-    """The report on `synthetic`. It is shareable if no real row is given: no `real`, no `train`, none in `linked`.
+    """Build the report on `synthetic`. It is shareable if no real row is given in `real`, `train` or `linked`.
 
-    `drawn_by_model`: whether it was proven, by drawing them again, that `model` draws exactly these synthetic rows
-    (`medsynth.sampling.provenance.drawn_by`). Only then is the model's claim shown.
+    `drawn_by_model`: whether `model` is proven to draw exactly these rows (`medsynth.sampling.provenance.drawn_by`).
+    The report shows the model's claim only then. `disjoint`: whether `real` and `train` are known to contain different
+    rows, as the parts of a split do. If not, rows of `real` are removed from `train`. `fitted_rows`: whether the model
+    was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
+    table in its budget file. `linked`: facts about several tables, if this report is about their patients.
 
-    `disjoint`: whether `real` and `train` are known to hold different rows, as the two parts of a split do; else rows
-    of `real` are taken out of `train`. `fitted_rows`: whether the model was fitted to the rows of `real`: the page then
-    says so, and no verdict on a comparison with them is within its threshold. `fits`: how many fits on the table are on
-    file. `linked`: what is known of several tables, where these are their patients.
-
-    `target` is the model's, else the last column. `step` receives the id of each section before it is computed.
-    Raises MedsynthError subclasses where the tables cannot be compared.
+    `target` is by default the model's target, else the last column. `step` receives the id of each section before it is
+    computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
     rows = cells_of(synthetic, "synthetic")
@@ -97,13 +95,13 @@ def build(
         commands=tuple(commands or ()),
         linked=linked,
     )
-    # Waiting threads made a report ten times slower on a busy machine (docs/decisions/research-log.md, 6).
+    # Waiting threads made a report ten times slower on a busy machine.
     with threadpool_limits(1):
         return _build(context, list(notes or []), step)
 
 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
-    """The three phases: the notes on the model, the tables in one form, the sections."""
+    """Add the notes on the model, bring the tables to one form and compute the sections."""
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)
@@ -128,9 +126,9 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
 
 
 def _compute_all(context: Context, step: Callable[[str], None]) -> None:
-    """Every section's record. Classifiers are trained meanwhile; the sections that wait for them come late."""
+    """Compute every section's record. Classifiers train in the background, so sections that wait for them come last."""
     order = sorted(SECTIONS.values(), key=lambda section: (section.summary, section.waits))
-    # Threads that each silence warnings for themselves would undo one another's silence.
+    # One filter for all threads: threads that each set a filter would undo one another's.
     with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
         warnings.simplefilter("ignore")
         if context.predictions and context.tables and not context.tables.numeric_target:
@@ -145,32 +143,32 @@ def _compute_all(context: Context, step: Callable[[str], None]) -> None:
 
 
 def _without_claim(context: Context) -> list[str]:
-    """What the page notes of a model that makes no privacy claim. Raises UsageError where it was to be shareable."""
+    """Return the notes for a model without a privacy claim. Raises UsageError if the report was to be shareable."""
     if context.model is None or context.claiming_model:
         return []
     if context.model.claims:
-        return ["No claim can be made for this table: the model given is not proven to have drawn its rows."]
+        return ["No claim can be made for this table: this model is not proven to have drawn its rows."]
     if context.shareable:
-        raise UsageError("A shareable report needs a model that makes a privacy claim; this one makes none.")
+        raise UsageError("A shareable report needs a model with a privacy claim. Fit with a budget.")
     return [sentence(context.model)]
 
 
 def _banner(context: Context) -> str:
-    """What may be done with the page: never more than is true of it."""
+    """Return the line that says what readers may do with the page."""
     if not context.shareable:
         return INTERNAL
     return SHAREABLE if context.claiming_model else NO_CLAIM
 
 
 def _record(section: Section, context: Context) -> Record | None:
-    """The section's record, if it applies. Its random stream is its own: no section changes another's figures."""
+    """Compute the section's record if it applies. Each section has its own random stream: figures stay independent."""
     if section.compute is None or not section.applies(context):
         return None
     return section.compute(replace(context, rng=numpy_stream(0, f"report/{section.id}")))
 
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:
-    """Write the page to `path` and its twin beside it, `.json`; both or neither. Raises OutputExists."""
+    """Write the page to `path` and its JSON twin next to it: both or neither. Raises OutputExists."""
     twin = path.with_suffix(".json")
     for output in (path, twin):
         refuse_existing(output, force=force)

@@ -1,4 +1,4 @@
-"""The report as a document: its head and the record of every section. It is the JSON twin, and the page's input."""
+"""The report as a document, with a head and a record per section: the JSON twin and the page's input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 4
 
 
 class _BySection:
-    """Gives the twin's JSON schema one property a registered section."""
+    """Gives the twin's JSON schema one property per registered section."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -33,9 +33,9 @@ def _json_schema(section: Section, handler: GetJsonSchemaHandler) -> JsonSchemaV
 
 
 class Report(Record):
-    """The JSON twin: every number that the page shows. `sections` are by id; null where there was nothing to say.
+    """The JSON twin with every number of the page. `sections` has records by id, or null if there is nothing to report.
 
-    `fitted_rows`: whether the real rows are those that the model was fitted to, so that none is held out.
+    `fitted_rows`: whether the real rows are those that the model was fitted to, so that no row is held out.
     """
 
     format: int = FORMAT
@@ -51,25 +51,25 @@ class Report(Record):
     @field_validator("sections", mode="before")
     @classmethod
     def _typed(cls, value: Any, info: ValidationInfo) -> Any:
-        """Each section's record as the type that its section declares."""
+        """Parse each section's record as the type that its section declares."""
         if not isinstance(value, Mapping):
             return value
         return {name: _parsed(name, content) for name, content in value.items()}
 
     @property
     def real_rows(self) -> str:
-        """What the real rows are, as the page calls them."""
+        """Return the page's name for the real rows."""
         return "fitted rows" if self.fitted_rows else "held-out rows"
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """The lines of the section of verdicts."""
+        """Return the lines of the verdicts section."""
         found = self.sections.get("verdicts")
         return found.lines if isinstance(found, Verdicts) else []
 
     @property
     def shown(self) -> list[Section]:
-        """The sections that stand on the page, in order."""
+        """Return the sections on the page, in order."""
         return [s for s in SECTIONS.values() if s.appears(self.shareable, self.sections.get(s.id))]
 
 

@@ -1,5 +1,6 @@
-"""The report on several tables: a page on patients, one on the rows of each table that has an order, and whether rows
-of several tables belong together, whoever wrote them.
+"""The report on several tables: one page on patients, and one on the rows of each table that has an order.
+
+It also checks whether rows of several tables belong together, whichever program wrote them.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from .data.tables import read
 from .data.verdict import Review, Thresholds
 from .document import Report
 
-Cells = Mapping[str, pd.DataFrame]  # by table
+Cells = Mapping[str, pd.DataFrame]  # By table.
 Whole = NDArray[np.int64]
-FEWEST_ROWS = 20  # of a table that gets a page
+FEWEST_ROWS = 20  # Rows that a table needs to get a page.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A finished report and the ending of its name: "" for that on patients, else the table's name."""
+    """A finished report, and the ending of its name: "" for the page on patients, else the table's name."""
 
     table: str
     report: Report
@@ -45,10 +46,9 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Synthetic tables and, in an internal report, real ones held out and trained on: cells by table.
+    """Synthetic tables and, in an internal report, the real ones held out and trained on: cells by table.
 
-    `disjoint` and `fitted_rows` are those of `medsynth.report.build`: whether the real tables are the two parts of a
-    split, and whether the model was fitted to `real`.
+    `disjoint` and `fitted_rows` are those of `medsynth.report.build.build`.
     """
 
     synthetic: Cells
@@ -59,15 +59,15 @@ class Sides:
 
 
 def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
-    """The cells of all tables in a folder, of the columns that are declared. Raises TableError where one lacks."""
+    """Read the declared columns of all tables in a folder. Raises TableError if one is missing."""
     found = {}
     for name, table in tables.tables.items():
         path = named(folder, name)
         if path is None:
-            raise TableError(f"{folder} has no table {name!r}. Name the folder that holds all of them.")
+            raise TableError(f"{folder} has no table {name!r}. Name the folder that contains all of them.")
         cells = read(path, encoding).cells
         if lacking := [column for column in table.columns if column not in cells.columns]:
-            raise TableError(f"{path} has no column {lacking[0]!r}, which {tables.name!r} declares.")
+            raise TableError(f"{path} has no column {lacking[0]!r}, which {tables.name!r} declares. Add it.")
         found[name] = cells[list(table.columns)]
     return found
 
@@ -78,9 +78,9 @@ def report_tables(
     thresholds: Thresholds | None = None, fits: int | None = None, commands: list[str] | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> list[Page]:  # fmt: skip
-    """The pages on several tables, that on patients first; without real tables the shareable variants.
+    """Return the pages on several tables, the page on patients first; shareable variants without real tables.
 
-    `page_of`: the name of the file of a table's page. Raises what `medsynth.report.build` does.
+    `page_of`: the file name of a table's page. Raises the errors of `medsynth.report.build.build`.
     """
     tables = tables_of(model)
     given = [side for side in (sides.synthetic, sides.real) if side is not None]
@@ -89,7 +89,7 @@ def report_tables(
         if tables.tables[name].order and all(len(_belonging(tables, side, name)) >= FEWEST_ROWS for side in given)
     ]  # fmt: skip
     left = [name for name in tables.others if tables.tables[name].order and name not in in_order]
-    notes = [f"There is no page on {name!r}: it has fewer than {FEWEST_ROWS} rows." for name in left]
+    notes = [f"There is no page on {name!r}, because it has fewer than {FEWEST_ROWS} rows." for name in left]
     facts = linked_facts(tables, sides.synthetic, sides.real, {name: page_of(name) for name in in_order})
 
     def page(
@@ -116,7 +116,7 @@ def report_tables(
 
 
 def target_of(tables: LinkedTables, name: str) -> str:
-    """The column of a table that its page predicts: its target, else its last one of levels, else its last number."""
+    """Return the column that a table's page predicts: its target, its last column of levels, or its last number."""
     table = tables.tables[name]
     core = tables.view(name).core.columns
     own = [one for one in table.columns if one in core and one != table.order and core[one].may_be_target]
@@ -125,13 +125,12 @@ def target_of(tables: LinkedTables, name: str) -> str:
 
 
 def _patients_schema(tables: LinkedTables) -> Schema:
-    """The schema of patients without their key."""
     schema = joint(tables)
     return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != tables.key}})
 
 
 def _patients(tables: LinkedTables, schema: Schema, cells: Cells, where: str) -> Table:
-    """One row a patient: the first table's columns and what a model learns of first rows in the others."""
+    """Return one row per patient: the first table's columns and the columns of first rows in the other tables."""
     own = {name: _belonging(tables, cells, name) for name in tables.tables}
     read_tables = {name: Table(where, tuple(rows.columns), rows) for name, rows in own.items()}
     codes = coded_tables(private_tables(tables, read_tables)).patients
@@ -140,7 +139,7 @@ def _patients(tables: LinkedTables, schema: Schema, cells: Cells, where: str) ->
 
 
 def _belonging(tables: LinkedTables, cells: Cells, name: str) -> pd.DataFrame:
-    """The rows of a table that are of a patient; of the first table, each patient's first."""
+    """Return the rows of a table that have a patient; of the first table, each patient's first row."""
     whose = patients(tables, cells, name)
     stay = whose >= 0
     if name == tables.first:
@@ -149,7 +148,7 @@ def _belonging(tables: LinkedTables, cells: Cells, name: str) -> pd.DataFrame:
 
 
 def rows_beside_patients(tables: LinkedTables, name: str, cells: Cells, where: str) -> Table:
-    """The rows of a table beside their patient's columns."""
+    """Return the rows of a table, each with its patient's columns."""
     first, rows = cells[tables.first].drop_duplicates(tables.key), _belonging(tables, cells, name)
     columns = [one for one in tables.view(name).names if one not in rows.columns]
     beside = first.set_index(tables.key)[columns].loc[rows[tables.key]].reset_index(drop=True)
@@ -158,7 +157,7 @@ def rows_beside_patients(tables: LinkedTables, name: str, cells: Cells, where: s
 
 
 def linked_facts(tables: LinkedTables, synthetic: Cells, real: Cells | None, pages: Mapping[str, str]) -> LinkedFacts:
-    """What is known of synthetic tables, beside real ones where these are given. `pages`: of tables, by their names."""
+    """Return the facts about synthetic tables, compared with real ones if given. `pages`: file names by table."""
     lines = []
     for name in tables.tables:
         whose, theirs = patients(tables, synthetic, name), None if real is None else patients(tables, real, name)
@@ -181,7 +180,7 @@ def linked_facts(tables: LinkedTables, synthetic: Cells, real: Cells | None, pag
 
 
 def patients(tables: LinkedTables, cells: Cells, name: str) -> Whole:
-    """The patient of each row of a table, (rows,), by the first row of its key in the first table; -1 for none."""
+    """Return the patient of each row of a table, (rows,), by its key's first row in the first table; -1 for none."""
     keys = pd.Index(cells[tables.first][tables.key].unique())
     return np.asarray(keys.get_indexer(pd.Index(cells[name][tables.key])), np.int64)
 
@@ -191,7 +190,7 @@ def _without(whose: Whole, count: int) -> float:
 
 
 def _links(tables: LinkedTables, cells: Cells, name: str) -> tuple[int, int]:
-    """Rows before those whose keys they hold, and keys of no row of the other table, or of another patient's."""
+    """Return the numbers of rows before the rows of their keys, and of keys to no row or to another patient's."""
     early = apart = 0
     order = tables.tables[name].order or ""
     for key, other in tables.tables[name].latest.items():

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.table import is_number
+from ..io.table import is_number, whole_text
 from . import magnitudes
 from .cells import (
     BOOLEANS,
@@ -67,7 +67,7 @@ OTHER = "other"  # the level for values that have no level
 
 def missing_of(codes: Iterable[str]) -> bool | tuple[int | str, ...]:
     """Return the `missing` of a column with these codes: whole numbers as such, the empty cell alone as true."""
-    found = tuple(int(code) if is_code_of_a_number(code) else code for code in codes)
+    found = tuple(dict.fromkeys(code if (whole := whole_text(code)) is None else int(whole) for code in codes))
     return found not in ((), ("",)) and found or bool(found)
 
 
@@ -145,7 +145,8 @@ def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKin
     spelling = max(BOOLEANS, key=lambda name: found[name])
     if sum(found[name] for name in BOOLEANS) >= half and found[spelling] > clear:
         return ColumnKind(cells="boolean", form=spelling)
-    moments = {form: found[form] for form in MOMENTS if found[form] > clear}
+    # There are many forms: noise alone lifts some of them above the usual limit.
+    moments = {form: found[form] for form in MOMENTS if found[form] > clear / CLEAR_STDS * clear_stds(len(MOMENTS))}
     if sum(moments.values()) >= half:
         return replace(_date(moments), words=found["word"] + found[FAR] > clear)
     return ColumnKind(cells="text" if found["text"] >= half else "word")
@@ -303,22 +304,23 @@ def number(
     # A word that is too rare to be named is missing, and never a value.
     if (kind.words or apart or counts[MAGNITUDES - 1] > PROBABLE_STDS * std) and not gaps:
         gaps[""] = 0.0
-    missing, found = missing_of(gaps), magnitudes.scale(counts, std)
+    found = magnitudes.scale(counts, std)
     beyond: Policy = "missing" if apart else "clip"
     wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
-    low, high = _without_codes(wide, [*filter(is_code_of_a_number, gaps)])
+    low, high = _without_codes(wide, [*filter(is_number, gaps)])
     form: Literal["linear", "log"] = found if low >= 0 else "linear"
     dtype = "float64" if kind.pointed else None
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
         usual = min(max(round(magnitudes.typical(counts, low, high)), whole[0]), whole[1])
-        cuts = _cut_points(counts, std, levels, whole, 0)
+        cuts, missing = _cut_points(counts, std, levels, whole, 0), _outside(gaps, whole)
         column: Column = Count(
             bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual,
             out_of_range=beyond, cut_points=cuts,
         )  # fmt: skip
         return column, Far(tuple(named), tuple(apart))
     low, high = (low, high) if high > low else (low, low + 1.0)
+    missing = _outside(gaps, (low, high))
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and at most as many as fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
@@ -349,8 +351,8 @@ def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: f
             rest = counts.copy()
             np.add.at(rest, magnitudes.magnitude_cell(np.array([*map(float, some)])), -np.array([*some.values()]))
             low, high = magnitudes.bounds(rest, std, mass - sum(some.values()))
-            nearest = min((abs(float(text)) for text in some), default=0.0)
-            if nearest > LEVEL_APART * max(-low, high) and sum(some.values()) < mass / 2:
+            nearest, reach = min((abs(float(text)) for text in some), default=0.0), max(-low, high)
+            if 0 < LEVEL_APART * reach < nearest and sum(some.values()) < mass / 2:
                 found |= some
                 break
     return found
@@ -370,7 +372,8 @@ def _cut_points(
     }
     chosen = sorted(spikes, key=lambda value: -spikes[value])[:MOST_SPIKES]
     edges = {round(edge, places) for value in chosen for edge in (value, value + unit)}
-    kept = tuple(sorted(edge for edge in edges if ends[0] < edge <= ends[1]))
+    first, last = (round(end / unit) for end in ends)
+    kept = tuple(sorted(edge for edge in edges if first < round(edge / unit) <= last))
     return kept if places else tuple(map(int, kept))
 
 
@@ -386,7 +389,13 @@ def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, 
     low, high = ends
     below = [float(code) for code in codes if float(code) < 0]
     above = [float(code) for code in codes if float(code) > 0]
-    return max([low, *(code + 1 for code in below)]), min([high, *(code - 1 for code in above)])
+    lowest = max([low, *(code + min(1, -code / 2) for code in below)])
+    return lowest, min([high, *(code - min(1, code / 2) for code in above)])
+
+
+def _outside(gaps: Mapping[str, float], ends: tuple[float, float]) -> bool | tuple[int | str, ...]:
+    """Return the `missing` of a column with these bounds: a number within them is a value."""
+    return missing_of(code for code in gaps if not (is_number(code) and ends[0] <= float(code) <= ends[1]))
 
 
 def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
@@ -462,7 +471,7 @@ def day(
 
 
 def _far_years(years: Floats, std: float) -> list[int]:
-    """Return clear years that stand alone, far from the years of most rows."""
+    """Return clear years without a clear one near them, far from the years of most rows."""
     clear = np.nonzero(years > std * clear_stds(YEARS))[0]
     groups = np.split(clear, np.nonzero(np.diff(clear) > YEARS_APART)[0] + 1)
     main = max(groups, key=lambda group: years[group].sum())

@@ -129,7 +129,7 @@ def test_a_disk_that_is_full_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     if not full.exists():
         pytest.skip("this system has no /dev/full")
     monkeypatch.setattr("tempfile.TemporaryFile", lambda dir: full.open("w+b"))
-    with pytest.raises(MedsynthError, match="could not be kept on disk"):
+    with pytest.raises(MedsynthError, match="cannot be stored on disk"):
         StoredCodes([3], tmp_path).append(np.zeros((70_000, 1), np.int32))
 
 

@@ -276,7 +276,7 @@ def test_a_settled_fit_draws_nothing_more(world: World) -> None:
     assert all((again.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Checkpoint, "replay", lambda self, label: None)
-        with pytest.raises(MedsynthError, match="nothing more is measured"):
+        with pytest.raises(MedsynthError, match="measures nothing more"):
             world.fit(resume=True)
     assert world.drawn == drawn
 

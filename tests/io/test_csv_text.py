@@ -74,11 +74,11 @@ def test_an_encoding_in_which_a_cell_changes_others_is_refused() -> None:
 
 
 HEADERS = {
-    "row numbers of pandas": (",age,sex\n0,54,F\n1,60,M\n", "without the first column, above which is no name"),
-    "row numbers of R": ('"age","sex"\n"1",54,"F"\n"2",60,"M"\n', "without the first column, above which is no name"),
-    "a delimiter at the end": ("age,sex,\n54,F,\n60,M,\n", "without the last column, above which is no name"),
+    "row numbers of pandas": (",age,sex\n0,54,F\n1,60,M\n", "without the first column, which has no name"),
+    "row numbers of R": ('"age","sex"\n"1",54,"F"\n"2",60,"M"\n', "without the first column, which has no name"),
+    "a delimiter at the end": ("age,sex,\n54,F,\n60,M,\n", "without the last column, which has no name"),
     "row numbers and a delimiter at the end": (
-        ",age,sex,\n0,54,F,\n1,60,M,\n", "without the first column and the last column, above which is no name"),
+        ",age,sex,\n0,54,F,\n1,60,M,\n", "without the first column and the last column, which has no name"),
     "a line for Excel": ("sep=;\nage;sex\n54;F\n60;M\n", "separated by semicolons, 1,5 read as 1.5"),
     "a mark and a line for Excel": ("\ufeffsep=,\nage,sex\n54,F\n60,M\n", ""),
     "comments": ("# exported on Monday\n#\nage,sex\n54,F\n60,M\n", ""),

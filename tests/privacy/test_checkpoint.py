@@ -76,7 +76,7 @@ CRAFTED = {
 @pytest.mark.parametrize("name", CRAFTED)
 def test_what_is_no_checkpoint_is_refused_and_left(tmp_path: Path, name: str) -> None:
     (tmp_path / "x").write_bytes(CRAFTED[name])
-    with pytest.raises(MedsynthError, match="no checkpoint of this version.*`force`"):
+    with pytest.raises(MedsynthError, match="not a checkpoint of this version.*`force`"):
         Checkpoint(tmp_path / "x", FACTS, resume=True)
     assert (tmp_path / "x").read_bytes() == CRAFTED[name]
 
@@ -86,7 +86,7 @@ def test_a_crafted_release_is_refused(tmp_path: Path, metadata: dict[str, str]) 
     Checkpoint(tmp_path / "x", FACTS, resume=False).store("h", [], [])
     with (tmp_path / "x").open("ab") as file:
         file.write(record(header(metadata)))
-    with pytest.raises(MedsynthError, match="no checkpoint of this version"):
+    with pytest.raises(MedsynthError, match="not a checkpoint of this version"):
         Checkpoint(tmp_path / "x", FACTS, resume=True)
 
 

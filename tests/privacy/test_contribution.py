@@ -52,7 +52,7 @@ def test_where_the_row_is_the_unit_there_are_no_patients_to_count() -> None:
 def test_a_vault_refuses_patients_that_the_ledger_does_not_state(
     units: PrivacyUnits | None, max_rows: int | None
 ) -> None:
-    with pytest.raises(BudgetError, match="differ from what the ledger says"):
+    with pytest.raises(BudgetError, match="do not match the ledger"):
         vault(units, max_rows)
 
 

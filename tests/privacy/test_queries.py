@@ -266,7 +266,7 @@ def test_parts_of_more_rows_than_exact_sums_hold_are_refused() -> None:
 
 def test_rows_of_parts_must_be_those_of_the_patients() -> None:
     units = PrivacyUnits(np.arange(5), CAP)
-    with pytest.raises(BudgetError, match="rows of patients"):
+    with pytest.raises(BudgetError, match="patients' rows"):
         vault(np.zeros((6, 2), np.int32), [2], units, 1.0)
 
 

@@ -98,5 +98,5 @@ def test_what_is_not_estimable_is_named() -> None:
     )
     assert gaps is not None and known is not None
     assert gaps.coefficients[0].real.value == pytest.approx(known.coefficients[0].real.value)
-    with pytest.raises(UsageError, match="no column: nothing"):
+    with pytest.raises(UsageError, match="do not have: nothing"):
         inference(tables, ReviewedRegression(predictors=["nothing"]), [])

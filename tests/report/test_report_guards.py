@@ -132,7 +132,7 @@ def verdict_of(advantage: Estimate, fair: bool = True) -> Any:
 def test_an_attack_on_too_few_rows_decides_nothing() -> None:
     """An interval that holds both none and more than the limit is neither a leak nor its absence."""
     wide = verdict_of(Estimate(value=0.05, low=-0.1, high=0.2))
-    assert wide.outcome == "too few rows" and wide.met is None and "Too few rows to tell" in wide.detail
+    assert wide.outcome == "too few rows" and wide.met is None and "Too few rows: with" in wide.detail
     assert verdict_of(Estimate(value=0.01, low=-0.03, high=0.05)).outcome == "within"
     assert verdict_of(Estimate(value=0.1, low=0.02, high=0.18)).outcome == "beyond"
     assert verdict_of(Estimate(value=0.3, low=0.2, high=0.4), fair=False).outcome == "not judged"
@@ -239,7 +239,7 @@ def test_no_shareable_report_of_a_model_without_a_claim(quick: None, clinic: Sch
     """Whoever drew its rows: they were learned without noise."""
     model = medsynth.fit(simulate.cohort(120, 1), no_dp=True, schema=clinic, rows=120, method="independent")
     for proven in (True, False):
-        with pytest.raises(UsageError, match="makes none"):
+        with pytest.raises(UsageError, match="needs a model with a privacy claim"):
             build(synthetic=medsynth.sample(model, 50), real=None, model=model, drawn_by_model=proven)
 
 

@@ -245,3 +245,30 @@ def test_bounds_that_are_errors_stay_errors_beside_unknown() -> None:
 def test_what_cannot_be_unknown(name: str, unknown: Any) -> None:
     with pytest.raises(SchemaError):
         Schema.from_dict({"name": "t", "columns": {"x": {**COLUMNS[name], "unknown": unknown}}})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_column_can_be_made_of_any_noisy_counts(seed: int) -> None:
+    """Whatever the noise shows after it was paid for, a column comes of it, and none of its codes is a value."""
+    draw = np.random.default_rng(seed)
+    words = ["hemolysed", "0", "0.5", "1", "1.0", "99", "-9", "888.8", "999999", "1e308", "-0.001", "0.69", "12", "50"]
+    for _ in range(25):
+        std = float(draw.choice([1.0, 20.0, 200.0]))
+        counts = draw.normal(0, std, magnitudes.MAGNITUDES)
+        some = draw.integers(0, magnitudes.MAGNITUDES, draw.integers(0, 8))
+        counts[some] += draw.exponential(500, len(some))
+        levels = {str(word): float(draw.exponential(300)) for word in draw.choice(words, draw.integers(0, 6))}
+        for level, count in levels.items():
+            if level != "hemolysed":
+                counts[magnitudes.magnitude_cell(np.array([float(level)]))] += count
+        kind = ColumnKind(cells="decimal", pointed=bool(draw.random() < 0.5), words=bool(draw.random() < 0.2))
+        digits = draw.normal(0, std, magnitudes.digit_cells(mixed=False)) + draw.exponential(300, 13)
+        codes = {str(code): float(draw.exponential(200)) for code in draw.choice(["-9", "999", "99", "", "?"], 2)}
+        for decimals in (None, digits):
+            found, _ = inference.number(counts, std, decimals, kind, codes, rows=2000, levels=levels)
+            assert found.size >= 1
+        years = draw.normal(0, std, inference.YEARS)
+        years[draw.integers(0, inference.YEARS, 3)] += draw.exponential(500, 3)
+        days = {str(day): float(draw.exponential(300)) for day in draw.choice(["1900-01-01", "9999-12-31", "open"], 2)}
+        found, _ = inference.day(years, std, ColumnKind(cells="date", form="%Y-%m-%d"), codes, days)
+        assert found.size >= 2

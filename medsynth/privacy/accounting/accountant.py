@@ -1,10 +1,10 @@
-"""From events to epsilon, on the safe side.
+"""From events to epsilon, never below the true value.
 
-Gaussian measurements and Poisson-sampled Gaussian steps compose together in Opacus' PRV accountant (Gopi, Lee,
-Wutschitz 2021), whose upper bound is taken; of Gaussian measurements of all rows alone the exact curve of their privacy
-loss random variable is known, and taken. Where it fails (it can, for extreme parameters), the plan falls back
-to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read. Measurements of
-a secretly sampled shard join both: `shard_sampling` has their privacy loss and their Renyi bound.
+Opacus' PRV accountant composes Gaussian measurements and Poisson-sampled Gaussian steps (Gopi, Lee, Wutschitz 2021);
+its upper bound is used. Gaussian measurements of all rows alone use the exact curve of their privacy loss random
+variable. If PRV fails, as it can for extreme parameters, the plan uses Renyi DP (Mironov 2017) and says so. This choice
+is final and is made before a row is read. Measurements of a secretly sampled shard join both accountants through their
+privacy loss and their Renyi bound in `shard_sampling`.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from .events import Event, PublicOrderGaussian, ShardSampledGaussian, Subsampled
 ACCOUNTANTS, ENGINE = "opacus.accountants", "opacus.optimizers"
 Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
-History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian, int]]]  # as below
-RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
-# Below such an epsilon a mesh that fine takes minutes: a coarser one is used, whose bound lies above the truth too.
+History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian, int]]]  # As below.
+RELATIVE_ERROR = 0.003  # How far PRV's upper bound on epsilon may exceed the true value.
+# Below this epsilon such a fine mesh takes minutes. A coarser one is used, whose bound is above the true value too.
 SMALL_EPSILON, SMALL_EPSILON_ERROR = 0.3, 0.01
-ROUNDING = 1e-12  # of the larger term of a Gaussian's delta: far more than what rounding makes of it
-LARGEST_MU = 1e6  # of a Gaussian whose epsilon, of some 5e11, is computed
-PLD_INTERVAL = 1e-4  # of the independent accountant's losses
-SAME_EPSILON = 0.005  # relative difference up to which two computations of epsilon agree
-ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # how far an accountant may lie above the exact value
-# Opacus' orders end at 63, which is too few where epsilon is small.
+ROUNDING = 1e-12  # Relative to the larger term of a Gaussian's delta; far above the rounding error.
+LARGEST_MU = 1e6  # Epsilon is computed up to this mu, where it is about 5e11.
+PLD_INTERVAL = 1e-4  # Of the independent accountant's losses.
+SAME_EPSILON = 0.005  # Relative difference up to which two computations of epsilon agree.
+ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # How far an accountant may exceed the exact value.
+# Opacus' orders end at 63, which is too low for a small epsilon.
 WHOLE_ORDERS = [float(order) for order in [*range(2, 64), *(1 << k for k in range(6, 13))]]
 BROKEN_ORDERS = [x / 10 for x in range(11, 110) if x % 10]
 
 
 def as_sampled_gaussians(events: Composition) -> list[tuple[float, float, int]]:
-    """Rows (multiplier, rate, count) for an accountant, all plain Gaussian measurements composed into one.
+    """Return rows (multiplier, rate, count) for an accountant, with all plain Gaussian measurements composed into one.
 
-    k Gaussian measurements of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2): the same curve at
-    a fraction of the time. Shards in a public order count as the plain measurements of one of them. Sampled
-    shards are not among them: see `shard_sampled`.
+    k Gaussian measurements of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2), which is much
+    faster. Shards in a public order count as the plain measurements of one of them. Sampled shards are left out: see
+    `shard_sampled`.
 
     >>> from .events import Gaussian
     >>> as_sampled_gaussians([(Gaussian(multiplier=2.0), 4)])
@@ -74,24 +74,24 @@ def as_sampled_gaussians(events: Composition) -> list[tuple[float, float, int]]:
 
 
 def shard_sampled(events: Composition) -> list[tuple[ShardSampledGaussian, int]]:
-    """The measurements of secretly sampled shards, with their counts."""
+    """Return the measurements of secretly sampled shards, with their counts."""
     return [(event, count) for event, count in events if isinstance(event, ShardSampledGaussian) and count]
 
 
 def partition_selection_delta(events: Composition) -> float:
-    """The part of delta that partition selection has used."""
+    """Return the part of delta that partition selection has used."""
     return sum(count * event.delta for event, count in events if isinstance(event, Thresholded))
 
 
 def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -> float:
-    """An upper bound on the epsilon that `events`, each with how often it happened, cost at `delta`.
+    """Return an upper bound on the epsilon of `events`, each with its count, at `delta`.
 
-    Raises BudgetError where partition selection alone uses up delta, or where the accountant finds no bound.
+    Raises BudgetError if partition selection alone uses up delta, or if the accountant finds no bound.
     """
     events = list(events)
     rest = delta - partition_selection_delta(events)
     if rest <= 0:
-        raise BudgetError("Learning a schema would use up all of delta. Give a larger `delta` or declare a schema.")
+        raise BudgetError("Learning a schema would use up all of delta. Set a larger `delta`, or declare a schema.")
     history = as_sampled_gaussians(events), shard_sampled(events)
     if not any(history):
         return 0.0
@@ -102,12 +102,14 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
         else:
             value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest)
     if not math.isfinite(value):
-        raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
-    return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
+        raise BudgetError(
+            f"The {accountant.upper()} accountant finds no bound for these noise multipliers. Set another `epsilon`."
+        )
+    return max(0.0, value)  # A bound below zero, at a large delta, is a bound of zero.
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> str:
-    """Epsilon in so many digits, for print: never less than it is.
+    """Return epsilon with this number of digits for print, rounded up.
 
     >>> rounded_up(3.69949), rounded_up(3.7), rounded_up(0.25, 1)
     ('3.7', '3.7', '0.3')
@@ -117,7 +119,7 @@ def rounded_up(epsilon: float, digits: int = 4) -> str:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """The exact delta of a Gaussian measurement of sensitivity over noise `mu` at `epsilon` (Balle, Wang 2018, thm. 8).
+    """Return the exact delta at `epsilon` of a Gaussian of sensitivity over noise `mu` (Balle, Wang 2018, thm. 8).
 
     >>> round(gaussian_delta(1.0, 1.0), 6)
     0.126937
@@ -126,10 +128,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The least epsilon of a Gaussian measurement of sensitivity over noise `mu` at `delta`, rounded up.
+    """Return the least epsilon at `delta` of a Gaussian measurement of sensitivity over noise `mu`, rounded up.
 
-    By `gaussian_delta`, with more than its rounding errors added: never below the exact value. Infinite for a `mu`
-    above LARGEST_MU, beyond which it means nothing.
+    It uses `gaussian_delta` plus more than its rounding error, so it is never below the exact value. It is infinite for
+    a `mu` above LARGEST_MU.
 
     >>> round(gaussian_epsilon(1.0, 0.126937), 5)
     1.0
@@ -152,17 +154,17 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def is_plain(events: Composition) -> bool:
-    """Whether `events` are Gaussian measurements of all rows alone, whose exact curve is known."""
+    """Return whether `events` are Gaussian measurements of all rows only, whose exact curve is known."""
     events = list(events)
     rows = as_sampled_gaussians(events)
     return not shard_sampled(events) and len(rows) == 1 and rows[0][1] == 1
 
 
 def supports(events: Composition, delta: float, claimed: float, by: Accountant) -> bool:
-    """Whether `events` cost the `claimed` epsilon at `delta`, up to the accountants' precision: no less and no more.
+    """Return whether `events` cost the `claimed` epsilon at `delta`, up to the accountants' precision.
 
-    Plain Gaussian measurements by their exact curve, which needs no accountant; others by the accountant `by`. Raises
-    BudgetError where `epsilon` does.
+    Neither less nor more: plain Gaussian measurements by their exact curve, others by the accountant `by`. Raises
+    BudgetError as `epsilon` does.
     """
     events = list(events)
     rest = delta - partition_selection_delta(events)
@@ -176,10 +178,10 @@ def supports(events: Composition, delta: float, claimed: float, by: Accountant) 
 
 
 def profile(events: Composition, deltas: Iterable[float], accountant: Accountant = "prv") -> list[tuple[float, float]]:
-    """(epsilon, delta) pairs that `events` all satisfy at once, for trade-off curves. No bound, no pair.
+    """Return (epsilon, delta) pairs that `events` all satisfy at once, for trade-off curves; only those with a bound.
 
-    Plain Gaussian measurements by their exact curve. For others one mesh serves all deltas, fine against the epsilon
-    at the smallest: larger ones would need a finer one.
+    Plain Gaussian measurements use their exact curve. Others share one mesh for all deltas, fine enough for the epsilon
+    at the smallest delta; larger deltas would need a finer one.
     """
     events, deltas = list(events), sorted(deltas)
     used, history = partition_selection_delta(events), (as_sampled_gaussians(events), shard_sampled(events))
@@ -202,10 +204,10 @@ def profile(events: Composition, deltas: Iterable[float], accountant: Accountant
 
 
 def _rdp(history: History, delta: float, *, reach: bool = False) -> float:
-    """Epsilon by Renyi DP; or how far a sum of losses may `reach`, by the sampled pair's own divergences.
+    """Return epsilon by Renyi DP, or with `reach` a bound on sums of losses, by the sampled pair's own divergences.
 
-    Any order bounds it. Whole ones come first: others take Opacus a hundred times as long, and are tried beside the
-    best of these alone.
+    Any order gives a bound. Opacus takes a hundred times as long for orders that are not whole, so these are tried only
+    close to the best whole one.
     """
     found, best = _best_order(history, delta, WHOLE_ORDERS, reach)
     if beside := [order for order in BROKEN_ORDERS if abs(order - best) < 1]:
@@ -214,7 +216,7 @@ def _rdp(history: History, delta: float, *, reach: bool = False) -> float:
 
 
 def _best_order(history: History, delta: float, orders: list[float], reach: bool) -> tuple[float, float]:
-    """The least bound of some orders, and which of them has it."""
+    """Return the least bound of some orders, and its order."""
     rdp = accountants().analysis.rdp
     total = np.zeros(len(orders))
     for multiplier, rate, count in history[0]:
@@ -227,7 +229,7 @@ def _best_order(history: History, delta: float, orders: list[float], reach: bool
 
 
 def _prv(history: History, delta: float, error: float | None = None) -> float:
-    # The mesh must be fine against epsilon itself: at a fixed 0.01 a true 0.008 is reported as 0.018.
+    # The mesh must be fine relative to epsilon: with a fixed 0.01, a true 0.008 is reported as 0.018.
     if error is None:
         above = min(_rdp(history, delta, reach=True), 300.0 if history[1] else 20.0)
         error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL_EPSILON else SMALL_EPSILON_ERROR))
@@ -239,13 +241,13 @@ def _prv(history: History, delta: float, error: float | None = None) -> float:
 
 
 def _prv_with_shards(history: History, delta: float, error: float) -> float:
-    """As Opacus' PRVAccountant goes about it, with the loss of sampled shards among the others."""
+    """Compute epsilon as Opacus' PRVAccountant does, including the losses of sampled shards."""
     prv = accountants().analysis.prv
     slack = delta / 1000
     losses = [prv.PoissonSubsampledGaussianPRV(rate, z) for z, rate, _ in history[0]]
     losses += [shard_sampling.ShardSamplingLoss(event.multiplier, event.rate) for event, _ in history[1]]
     counts = [count for *_, count in history[0]] + [count for _, count in history[1]]
-    # A domain that the sum leaves, and any single loss, with a chance that slack covers (Gopi et al., remark 5.6).
+    # The sum and any single loss leave this domain with a chance that slack covers (Gopi et al., remark 5.6).
     one: list[History] = [([(z, rate, 1)], []) for z, rate, _ in history[0]]
     one += [([], [(event, 1)]) for event, _ in history[1]]
     reach = [_rdp(history, slack / 4, reach=True), error]
@@ -258,10 +260,10 @@ def _prv_with_shards(history: History, delta: float, error: float) -> float:
 
 
 def accountants() -> Any:
-    """The module `opacus.accountants` without its training engine, whose imports take seconds and are not needed here.
+    """Return the module `opacus.accountants` without its training engine, which takes seconds to import.
 
-    It is Opacus' own code to the last line. It names one class of the engine, in an annotation: an empty module stands
-    in for the engine meanwhile. Raises ImportError without Opacus.
+    The code is entirely Opacus' own. It names one class of the engine in an annotation, so an empty module replaces the
+    engine during the import. Raises ImportError without Opacus.
     """
     if ACCOUNTANTS in sys.modules:
         return sys.modules[ACCOUNTANTS]
@@ -278,10 +280,10 @@ def accountants() -> Any:
 
 
 def cross_check(events: Composition, delta: float) -> float:
-    """Epsilon by dp-accounting's privacy-loss distributions, an independent implementation.
+    """Return epsilon by dp-accounting's privacy-loss distributions, an independent implementation.
 
-    Each event is composed by itself: what our own accountants fold together, or make of a rate, is checked as well.
-    Raises ImportError where dp-accounting is not installed.
+    Each event is composed separately, which also checks how our own accountants combine events and use rates. Raises
+    ImportError if dp-accounting is not installed.
     """
     from dp_accounting.pld import privacy_loss_distribution
 

@@ -1,4 +1,4 @@
-"""A budget and a method's queries become noise multipliers, before any row is read."""
+"""Turn a budget and a method's queries into noise multipliers, before any row is read."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .events import (
 )
 from .ledger import Ledger
 
-TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
-SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # scales of noise between which a plan is sought
+TOLERANCE = 0.004  # The plan spends at least this close to the budget, relatively.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # Range of noise scales in which a plan is sought.
 PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
 LARGEST_DEFAULT_DELTA = 1e-5
-PARTITION_SELECTION_DELTA = 0.1  # share of delta that partition selection may use
+PARTITION_SELECTION_DELTA = 0.1  # Share of delta that partition selection may use.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """One kind of measurement of a fit: `weight` is its noise multiplier relative to the other queries'.
+    """One kind of measurement of a fit. `weight` is its noise multiplier relative to the other queries'.
 
-    `rate` below 1: of a Poisson lot. `thresholded`: partition selection. `shards`: of one of so many shards, sampled
-    in secret or, with `public_order`, one after another.
+    A `rate` below 1 is that of a Poisson lot. `thresholded` means partition selection. `shards` means one of this
+    number of shards, sampled in secret or, with `public_order`, one after another.
     """
 
     label: str
@@ -47,7 +47,7 @@ class Query:
     public_order: bool = False
 
     def event(self, scale: float, delta: float) -> Event:
-        """The event at noise `scale`."""
+        """Return the event at noise `scale`."""
         if self.thresholded:
             return Thresholded(multiplier=self.weight * scale, delta=PARTITION_SELECTION_DELTA * delta)
         if self.shards is not None:
@@ -68,21 +68,21 @@ class Plan:
     rows: int
     accountant: accountant.Accountant
     events: dict[str, tuple[Event, int]]
-    max_rows: int | None = None  # per patient, where the patient is the unit of privacy
-    planned_rows: int | None = None  # for which it was made, where `rows` was measured afterwards
-    rows_std: float | None = None  # by how much `rows` is off, where that is known: by coins, noise, or not at all
-    noises: float = 1.0  # how many times the planned variance answers have, where several vaults each add noise
+    max_rows: int | None = None  # Per patient, if the patient is the unit of privacy.
+    planned_rows: int | None = None  # The count that the plan was made for, if `rows` was measured later.
+    rows_std: float | None = None  # The error of `rows`, if known: from coins, from noise, or zero.
+    noises: float = 1.0  # Factor on the planned variance if several vaults each add noise.
 
     def used_on(self, rows: int, rows_std: float | None = None) -> Plan:
-        """This plan on so many rows by a noisy count: rates, steps and noise stay, weights and divisors follow it."""
+        """Return this plan for a noisy row count: rates, steps and noise stay; weights and divisors use the count."""
         rounded = None if rows_std is None else round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW
         found = replace(self, rows_std=rounded)
         return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)
 
     def noise(self, label: str) -> float:
-        """The standard deviation of the noise of the measurement `label` over its sensitivity to one row.
+        """Return the standard deviation of the noise of the measurement `label` over its sensitivity to one row.
 
-        A patient's rows are all in one shard, and the sensitivity of a shard's measurement is about its whole value.
+        A patient's rows are all in one shard, so the sensitivity of a shard's measurement is that of its whole value.
         """
         event = self.events[label][0]
         of_shard = isinstance(event, ShardSampledGaussian | PublicOrderGaussian)
@@ -90,11 +90,11 @@ class Plan:
 
     @property
     def equivalent_rows(self) -> int:
-        """So many rows with the row as the unit would get the same noise: the row count that budget rules take."""
+        """Return the number of rows that would get the same noise with the row as the unit. Budget rules use it."""
         return equivalent_rows(self.planned_rows or self.rows, self.max_rows, self.noises)
 
     def ledger(self, random_source: str) -> Ledger:
-        """An empty ledger that admits exactly this plan."""
+        """Return an empty ledger that admits exactly this plan."""
         return Ledger(
             delta=self.delta,
             accountant=self.accountant,
@@ -104,24 +104,24 @@ class Plan:
         )
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that identifies this plan."""
+        """Return plain data that identifies this plan."""
         return {label: [to_json(event), times] for label, (event, times) in self.events.items()}
 
     def shares(self) -> dict[str, float]:
-        """Each label's part of the privacy loss, as its share of the sum of rate^2 times / multiplier^2.
+        """Return each label's share of the sum of rate^2 times / multiplier^2.
 
-        Epsilon is not additive; this is the usual first-order figure for how it is divided.
+        Epsilon does not add up; this is the usual first-order figure for its parts.
         """
         parts = {label: times * first_order_loss(event) for label, (event, times) in self.events.items()}
         return {label: part / sum(parts.values()) for label, part in parts.items()}
 
     @property
     def most_frequent(self) -> str:
-        """The label of the measurement that is made most often."""
+        """Return the label of the measurement that is made most often."""
         return max(self.events, key=lambda label: self.events[label][1])
 
     def epsilon_by_release(self, points: int = 8) -> list[tuple[int, float]]:
-        """(times of the most frequent measurement, epsilon of these and all others), for progress bars."""
+        """Return (times of the most frequent measurement, epsilon of these and all others), for progress bars."""
         label = self.most_frequent
         event, times = self.events[label]
         others = [pair for name, pair in self.events.items() if name != label]
@@ -133,7 +133,7 @@ class Plan:
 
 
 def equivalent_rows(rows: int, max_rows: int | None, noises: float = 1.0) -> int:
-    """How many rows with the row as the unit, and noise once, would meet the same noise in proportion.
+    """Return the number of rows with the same noise in proportion if the row is the unit and noise is added once.
 
     >>> equivalent_rows(1000, None), equivalent_rows(1000, 2), equivalent_rows(1000, None, 4.0)
     (1000, 500, 500)
@@ -142,35 +142,36 @@ def equivalent_rows(rows: int, max_rows: int | None, noises: float = 1.0) -> int
 
 
 def default_delta(declared_rows: int | None) -> float:
-    """The delta of a fit that names none: 1e-5, or the largest power of ten that times ten declared rows is at most 1.
+    """Return the default delta: 1e-5, or the largest power of ten that times ten declared rows is at most 1.
 
-    Only a count that somebody declared moves it. A table's own count never does, though a notice takes it as public.
+    Only a count that somebody declared changes it. The table's own count never does, although a notice treats it as
+    public.
 
     >>> default_delta(None), default_delta(3_772), default_delta(101_766)
     (1e-05, 1e-05, 1e-07)
     """
     if declared_rows is None:
         return LARGEST_DEFAULT_DELTA
-    digits = len(str(10 * max(declared_rows, 1) - 1))  # 10^digits is the least power of ten of at least 10 rows
+    digits = len(str(10 * max(declared_rows, 1) - 1))  # 10^digits is the least power of ten that is at least 10 rows.
     return min(LARGEST_DEFAULT_DELTA, float(f"1e-{digits}"))
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """Raises UsageError unless epsilon is positive and finite and delta lies in (0, 1)."""
+    """Raise UsageError unless epsilon is positive and finite and delta is in (0, 1)."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError("`epsilon` must be a positive, finite number. Zero does not switch privacy off; `no_dp` does.")
     if not (math.isfinite(delta) and 0 < delta < 1):
-        raise UsageError("`delta` must lie strictly between 0 and 1; 1e-5 is usual.")
+        raise UsageError("`delta` must be above 0 and below 1; 1e-5 is usual.")
 
 
 def make_plan(
     queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None
 ) -> Plan:
-    """The least noise, in the proportions of `queries`, whose total stays at or below `epsilon`.
+    """Return the plan with the least noise, in the proportions of `queries`, whose total is at most `epsilon`.
 
-    `max_rows`: of a patient, where the patient is the unit of privacy.
+    `max_rows`: of a patient, if the patient is the unit of privacy.
 
-    Raises UsageError for a budget out of range and BudgetError where no usable noise meets it.
+    Raises UsageError for a budget out of range, and BudgetError if no usable noise meets it.
     """
     check_budget(epsilon, delta)
 
@@ -178,19 +179,19 @@ def make_plan(
     def cost(scale: float, by: accountant.Accountant) -> float:
         return accountant.epsilon([(query.event(scale, delta), query.times) for query in queries], delta, by)
 
-    # RDP is quick and lies above PRV, whose exact curve is quicker still where there is one.
+    # RDP is quick and above PRV. The exact curve of PRV, if there is one, is quicker still.
     plain = accountant.is_plain([(query.event(1.0, delta), query.times) for query in queries])
     quick: accountant.Accountant = "prv" if plain else "rdp"
     if cost(LARGEST_SCALE, quick) > epsilon:
         raise BudgetError(
-            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger `epsilon`."
+            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Set a larger `epsilon`."
         )
-    # What is quick finds a scale that is safe under both; PRV then lowers it.
+    # The quick accountant finds a scale that is safe under both. PRV then lowers it.
     chosen = quick
     scale = _least(lambda z: cost(z, quick), SMALLEST_SCALE, LARGEST_SCALE, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if not plain and cost(scale, "prv") <= epsilon:
-            looseness = 1.6 if all(query.shards is None for query in queries) else 2.2  # of the Renyi bound
+            looseness = 1.6 if all(query.shards is None for query in queries) else 2.2  # Of the Renyi bound.
             scale, chosen = _least(lambda z: cost(z, "prv"), scale / looseness, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
@@ -204,10 +205,10 @@ def make_plan(
 
 
 def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
-    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; what is returned always does.
+    """Return nearly the least scale in [low, high] that costs at most `epsilon`; the scale `high` must cost no more.
 
-    The logarithm of the cost is nearly linear in that of the scale, so secants query few calls of a slow accountant;
-    where one leaves the bracket, or has tried thrice, the bracket is halved instead.
+    The logarithm of the cost is nearly linear in that of the scale, so secants need few calls of a slow accountant. If
+    a secant leaves the bracket, or has been tried three times, the bracket is halved instead.
     """
     goal, slope = (1 - TOLERANCE / 2) * epsilon, -1.0
     at, value = high, cost(high)

@@ -1,7 +1,7 @@
-"""What was measured on private rows, as frozen facts: the mechanisms that accounting knows. It reads nothing else.
+"""What was measured on private rows, as frozen facts. Accounting reads these mechanisms and nothing else.
 
-All events stand under one neighbouring relation: zero-out (one unit's record is replaced by an empty one that
-contributes nothing; sensitivities are those of add-or-remove-one).
+All events use one neighbouring relation, zero-out: one unit's record is replaced by an empty one that contributes
+nothing. Sensitivities are those of add-or-remove-one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RELATION = "zero-out: one row's record is replaced by an empty one that contribu
 
 
 def rows_of(count: int) -> str:
-    """So many rows in words.
+    """Return this number of rows in words.
 
     >>> rows_of(1), rows_of(3)
     ('1 row', '3 rows')
@@ -24,7 +24,7 @@ def rows_of(count: int) -> str:
 
 
 def relation(max_rows: int | None) -> str:
-    """The neighbouring relation in words: of a row, or of a patient with at most `max_rows` rows."""
+    """Return the neighbouring relation in words: of a row, or of a patient with at most `max_rows` rows."""
     if max_rows is None:
         return RELATION
     return f"zero-out: all rows of one patient, at most {max_rows}, are replaced by empty ones that contribute nothing"
@@ -32,7 +32,7 @@ def relation(max_rows: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Noised:
-    """One measurement with Gaussian noise of `multiplier` times a sensitivity. Raises BudgetError if it cannot be."""
+    """A measurement with Gaussian noise of `multiplier` times a sensitivity. Raises BudgetError if it is invalid."""
 
     multiplier: float
 
@@ -55,14 +55,14 @@ class SubsampledGaussian(_Noised):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.rate <= 1:
-            raise BudgetError("The sampling rate must lie in (0, 1].")
+            raise BudgetError("The sampling rate must be above 0 and at most 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholded(_Noised):
     """Partition selection: noisy counts, of which only those above a threshold are released, each with its key.
 
-    Next to the Gaussian noise it costs `delta`: the chance that a key of one row alone is released.
+    In addition to the Gaussian noise it costs `delta`: the chance that a key of only one row is released.
     """
 
     delta: float
@@ -70,15 +70,15 @@ class Thresholded(_Noised):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.delta < 1:
-            raise BudgetError("The delta of partition selection must lie in (0, 1).")
+            raise BudgetError("The delta of partition selection must be above 0 and below 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OfShard(_Noised):
     """A Gaussian measurement of one of `shards` shards.
 
-    `multiplier` is the noise over the L2 distance that any two shards' whole values can have: what one unit changes
-    is the value of its own shard, in whatever way.
+    `multiplier` is the noise over the largest L2 distance between two shards' values: one unit can change its own
+    shard's value in any way.
     """
 
     shards: int
@@ -91,38 +91,38 @@ class _OfShard(_Noised):
 
 @dataclass(frozen=True, kw_only=True)
 class ShardSampledGaussian(_OfShard):
-    """Of a shard that is sampled afresh, evenly and in secret."""
+    """A measurement of a shard that is sampled anew, uniformly and in secret."""
 
     @property
     def rate(self) -> float:
-        """The chance that a given shard is the one that is sampled."""
+        """Return the chance that a given shard is sampled."""
         return 1 / self.shards
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicOrderGaussian(_OfShard):
-    """Of the next of the shards, which follow one another in a public order.
+    """A measurement of the next shard in a public order.
 
-    A unit is in one shard, which is measured at most ceil(n / shards) of n times; measurements of other shards depend
-    on it through earlier releases alone (parallel composition).
+    A unit is in one shard, which is measured at most ceil(n / shards) of n times. Measurements of other shards depend
+    on the unit only through earlier releases (parallel composition).
     """
 
 
 Event = Gaussian | SubsampledGaussian | Thresholded | ShardSampledGaussian | PublicOrderGaussian
 _ALL: tuple[type[Event], ...] = (Gaussian, SubsampledGaussian, Thresholded, ShardSampledGaussian, PublicOrderGaussian)
 KINDS: dict[str, type[Event]] = {k.__name__: k for k in _ALL}
-INTEGER_FIELDS = ("shards",)  # fields that hold whole numbers
+INTEGER_FIELDS = ("shards",)  # Fields with whole numbers.
 
 
 def first_order_loss(event: Event) -> float:
-    """The privacy loss of one measurement, to first order: (rate / multiplier)^2; in public order, over all shards."""
+    """Return the first-order privacy loss of one measurement: (rate / multiplier)^2, over all shards if in order."""
     if isinstance(event, PublicOrderGaussian):
         return 1 / (event.shards * event.multiplier**2)
     return float((getattr(event, "rate", 1.0) / event.multiplier) ** 2)
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """Plain data; `from_json` reads it back.
+    """Return plain data for `from_json`.
 
     >>> from_json(to_json(Gaussian(multiplier=2.0)))
     Gaussian(multiplier=2.0)
@@ -131,7 +131,7 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(content: dict[str, Any]) -> Event:
-    """The event that `content` holds. Raises BudgetError, TypeError or KeyError where it holds none."""
+    """Return the event in `content`. Raises BudgetError, TypeError or KeyError if there is none."""
     fields: dict[str, Any] = {key: float(value) for key, value in content.items() if key != "mechanism"}
     fields |= {key: content[key] for key in INTEGER_FIELDS if key in fields}
     return KINDS[content["mechanism"]](**fields)

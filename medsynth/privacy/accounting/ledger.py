@@ -1,4 +1,4 @@
-"""What was charged: an append-only list of labelled events that admits only what the plan holds."""
+"""What was charged: an append-only list of labelled events that admits only planned ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Ledger:
-    """The record of every release. `allowance` is the plan: label to event and how often it may be measured.
+    """The record of every release. `allowance` is the plan: each label's event and how often it may be measured.
 
     A charge beyond the allowance raises BudgetError before anything is drawn, so the total never exceeds the plan.
     """
@@ -32,38 +32,38 @@ class Ledger:
     accountant: accountant.Accountant
     random_source: str
     allowance: dict[str, tuple[Event, int]]
-    max_rows: int | None = None  # per patient, where the patient is the unit of privacy
+    max_rows: int | None = None  # Per patient, if the patient is the unit of privacy.
     notes: list[str] = field(default_factory=list)
     _entries: list[Entry] = field(default_factory=list)
 
     @property
     def relation(self) -> str:
-        """What neighbouring tables differ in."""
+        """Return how neighbouring tables differ."""
         return relation(self.max_rows)
 
     @property
     def protects(self) -> str:
-        """Whom one change of neighbouring tables is about."""
+        """Return the unit whose change the claim covers."""
         return "one row" if self.max_rows is None else f"one patient with up to {rows_of(self.max_rows)}"
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All charges so far, in order."""
+        """Return all charges so far, in order."""
         return tuple(self._entries)
 
     @property
     def claims(self) -> bool:
-        """Whether a privacy claim may be made: noise came from the operating system and something was charged."""
+        """Return whether a claim is possible: the operating system supplied the noise, and something was charged."""
         return self.random_source == "operating system" and bool(self._entries)
 
     def charge(self, label: str, event: Event, sensitivity: float) -> None:
-        """Charge one measurement, before it is drawn. `Releases.release` alone calls it.
+        """Charge one measurement before it is drawn. Only `Releases.release` calls it.
 
         Raises BudgetError if the plan lacks the measurement.
         """
         planned, times = self.allowance.get(label, (None, 0))
         if planned != event or self.times_measured(label) >= times:
-            raise BudgetError(f"The plan does not hold another {label!r} with this noise: refused before drawing.")
+            raise BudgetError(f"The plan does not contain another {label!r} with this noise: refused before drawing.")
         last = self._entries[-1] if self._entries else None
         if last and (last.label, last.event, last.sensitivity) == (label, event, sensitivity):
             self._entries[-1] = Entry(label=label, event=event, count=last.count + 1, sensitivity=sensitivity)
@@ -71,25 +71,25 @@ class Ledger:
             self._entries.append(Entry(label=label, event=event, count=1, sensitivity=sensitivity))
 
     def composition(self) -> list[tuple[Event, int]]:
-        """The events with their counts, for an accountant."""
+        """Return the events with their counts, for an accountant."""
         return [(entry.event, entry.count) for entry in self._entries]
 
     def epsilon(self) -> float:
-        """What all charges together cost at the ledger's delta."""
+        """Return the cost of all charges together at the ledger's delta."""
         return accountant.epsilon(self.composition(), self.delta, self.accountant)
 
     @property
     def complete(self) -> bool:
-        """Whether exactly what was planned has been measured."""
+        """Return whether exactly the plan has been measured."""
         measured = {entry.label: self.times_measured(entry.label) for entry in self._entries}
         return measured == {label: times for label, (_, times) in self.allowance.items()}
 
     def times_measured(self, label: str) -> int:
-        """How often the measurement called `label` has been charged."""
+        """Return how often the measurement `label` has been charged."""
         return sum(entry.count for entry in self._entries if entry.label == label)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; `from_json` reads it back."""
+        """Return plain data for `from_json`."""
         return {
             "delta": self.delta,
             "accountant": self.accountant,
@@ -105,12 +105,12 @@ class Ledger:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Ledger:
-        """The ledger that `content` holds, closed to further charges. Raises ArtifactError where it holds none."""
+        """Return the ledger in `content`, closed to further charges. Raises ArtifactError if there is none."""
         try:
             max_rows = content["max_rows_per_patient"]
             known = max_rows is None or (isinstance(max_rows, int) and max_rows > 0)
             if not known or content["relation"] != relation(max_rows) or content["accountant"] not in ("prv", "rdp"):
-                raise ArtifactError("The ledger stands under a relation or accountant that this version does not know.")
+                raise ArtifactError("The ledger uses a relation or an accountant that this version does not support.")
             entries = [
                 Entry(
                     label=str(row.pop("label")),
@@ -123,7 +123,7 @@ class Ledger:
             delta = float(content["delta"])
             sound = all(e.count > 0 and 0 < e.sensitivity < math.inf for e in entries) and 0 < delta < 1
             if not sound or not all(type(row["count"]) is int for row in content["events"]):
-                raise ArtifactError("The ledger in this file holds a charge that cannot be.")
+                raise ArtifactError("The ledger in this file contains an impossible charge.")
             return cls(
                 delta=delta,
                 accountant=content["accountant"],

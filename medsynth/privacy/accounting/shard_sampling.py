@@ -1,21 +1,20 @@
-"""The privacy loss of a Gaussian measurement of one of n shards, sampled in secret: for Opacus' PRV accountant.
+"""The privacy loss of a Gaussian measurement of one of n shards, sampled in secret, for Opacus' PRV accountant.
 
 Let h(e) be the hockey-stick curve, at e >= 0, of (1 - 1/n) N(0, s^2) + N(1, s^2) / n against N(0, s^2). The outputs
-under any two tables that differ in one shard lie below h in both directions (Balle, Barthe, Gaboardi 2018, theorem 9:
+under any two tables that differ in one shard are below h in both directions (Balle, Barthe, Gaboardi 2018, theorem 9:
 replacing a record, sampling without replacement). Zhu, Dong, Wang 2022 (proposition 30): a pair of distributions has
-exactly that curve, h above zero and its mirror image below, and such pairs compose by adding their losses,
-adaptively too. The loss L of that pair has, with x(e) where the likelihood ratio is exp(e),
+exactly that curve, h above zero and its mirror image below. Such pairs compose by adding their losses, adaptively too.
+Let x(e) be where the likelihood ratio is exp(e). The loss L of that pair has
 
     Pr[L > e] = (1 - 1/n) Phi(-x(e) / s) + Phi((1 - x(e)) / s) / n     for e >= 0
     Pr[L <= -e] = Phi(-x(e) / s)                                     for e > 0
 
-and an atom at zero holds the rest. It stands between Poisson sampling's curves and theorem 9 of Wang, Balle,
-Kasiviswanathan 2019 (`rdp`), which loses up to a factor of two in noise
-(tests/privacy/test_without_replacement.py).
+and an atom at zero with the rest. It is between Poisson sampling's curves and theorem 9 of Wang, Balle, Kasiviswanathan
+2019 (`rdp`), which loses up to a factor of two in noise (tests/privacy/test_without_replacement.py).
 
-That theorem bounds the Renyi divergence of sampling one record of n without replacement, where one record may be
-replaced by any other; theorem 27 has sharper terms for a Gaussian. Bounds hold at whole orders; between them
-(order - 1) times the divergence is convex in the order, so that its chord lies above it (corollary 10).
+That theorem bounds the Renyi divergence of sampling one record of n without replacement, if one record may be replaced
+by any other. Theorem 27 has sharper terms for a Gaussian. Bounds are valid at whole orders. Between them (order - 1)
+times the divergence is convex in the order, so its chord is above it (corollary 10).
 """
 
 from __future__ import annotations
@@ -31,40 +30,40 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
-REACH_STDS, MESH_POINTS = 37.0, 4001  # standard deviations and points of the mesh of `rdp`
-TAIL_STDS = 9.0  # standard deviations; what lies beyond counts as infinite loss
-# Moments up to this order are found by quadrature; beyond, by the bound 2 exp((j - 1) rdp(j)), which lies above.
+REACH_STDS, MESH_POINTS = 37.0, 4001  # Standard deviations and points of the mesh of `rdp`.
+TAIL_STDS = 9.0  # Standard deviations. A loss beyond them counts as infinite.
+# Moments up to this order use quadrature. Higher ones use the larger bound 2 exp((j - 1) rdp(j)).
 QUADRATURE_ORDERS = 64
-# Of the quadrature, in standard deviations. It is exact to rounding: tests/privacy/test_without_replacement.py.
+# The quadrature, in standard deviations, is exact up to rounding: tests/privacy/test_without_replacement.py.
 MESH_STEP, QUADRATURE_STDS = 0.25, 25.0
-ROUNDING_ALLOWANCE = 1e-9  # added to logarithms of moments: their rounding must not fall below the truth
+ROUNDING_ALLOWANCE = 1e-9  # Added to logarithms of moments, so that rounding cannot make them too small.
 
 
 @dataclass(frozen=True)
 class ShardSamplingLoss:
-    """The loss of one measurement; `noise_multiplier` over the largest distance of two shards' values, rate 1/n."""
+    """The loss of one measurement, by its noise over the largest distance of two shards' values and its rate 1/n."""
 
     noise_multiplier: float
     sample_rate: float
 
     def cdf(self, t: Floats) -> Floats:
-        """Pr[L <= t]."""
+        """Return Pr[L <= t]."""
         t = np.asarray(t, np.float64)
         s, rate, size = self.noise_multiplier, self.sample_rate, np.abs(t)
-        # log((exp(e) - 1 + rate) / rate), where neither exp overflows nor its difference from one is lost
+        # log((exp(e) - 1 + rate) / rate), if neither exp overflows nor its difference from one is lost.
         ratio = np.where(size > 30, size - np.log(rate), np.log1p(np.expm1(np.minimum(size, 30.0)) / rate))
-        x = s * ratio + 1 / (2 * s)  # in standard deviations
+        x = s * ratio + 1 / (2 * s)  # In standard deviations.
         below = ndtr(-x)
         above = (1 - rate) * below + rate * ndtr(1 / s - x)
         return np.where(t < 0, below, 1 - above)
 
     def rdp(self, orders: Sequence[float]) -> Floats:
-        """Renyi divergences of the pair at `orders`, from above by a mesh; infinite where it does not reach.
+        """Return Renyi divergences of the pair at `orders`, from above by a mesh; infinite beyond the mesh.
 
-        They bound how far sums of losses go, nearly exactly where `rdp` is far too careful.
+        They bound sums of losses almost exactly, where `rdp` is far too large.
         """
         s, rate = self.noise_multiplier, self.sample_rate
-        top = REACH_STDS / s + 0.5 / s**2  # of the loss without sampling; then of this one
+        top = REACH_STDS / s + 0.5 / s**2  # Of the loss without sampling; below, of this one.
         top = top + math.log(rate) if top > 500 else math.log1p(rate * math.expm1(top))
         edges = np.linspace(-top, top, MESH_POINTS)
         mass = np.maximum(np.diff(self.cdf(edges)), 1e-300)
@@ -76,9 +75,9 @@ class ShardSamplingLoss:
 
 
 def independent(multiplier: float, rate: float, mesh: float) -> Any:
-    """The same pair as dp-accounting's privacy-loss distribution, from its own curve of the subsampled Gaussian.
+    """Return the same pair as dp-accounting's privacy-loss distribution, from its own curve of the subsampled Gaussian.
 
-    Raises ImportError where dp-accounting is not installed.
+    Raises ImportError if dp-accounting is not installed.
     """
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution, privacy_loss_mechanism
 
@@ -95,7 +94,7 @@ def independent(multiplier: float, rate: float, mesh: float) -> Any:
 
 
 def rdp(multiplier: float, shards: int, orders: Sequence[float]) -> Floats:
-    """Renyi divergence bounds of one measurement at `orders`, each above 1: shape (orders,).
+    """Return Renyi divergence bounds of one measurement at `orders`, each above 1: (orders,).
 
     `multiplier`: standard deviation of the noise over the largest L2 distance of two shards' values.
     """
@@ -112,7 +111,7 @@ def rdp(multiplier: float, shards: int, orders: Sequence[float]) -> Floats:
 
 
 def _log_moment(terms: Floats, order: int) -> float:
-    """log(1 + sum over j of binomial(order, j) exp(terms[j])): an upper bound of (order - 1) times the divergence."""
+    """Return log(1 + sum over j of binomial(order, j) exp(terms[j])), a bound of (order - 1) times the divergence."""
     j = np.arange(2, order + 1)
     logs = _log_factorials(order)
     values = terms[2 : order + 1] + logs[order] - logs[j] - logs[order - j]
@@ -121,29 +120,29 @@ def _log_moment(terms: Floats, order: int) -> float:
 
 
 def _terms(multiplier: float, shards: int, highest: int) -> Floats:
-    """Logarithms of what stands beside each binomial coefficient, indexed by j; entries 0 and 1 are unused."""
+    """Return the logarithms of the factors of the binomial coefficients, indexed by j; entries 0 and 1 are unused."""
     j = np.arange(highest + 1, dtype=np.float64)
-    plain = math.log(2) + j * (j - 1) / (2 * multiplier**2)  # 2 exp((j - 1) rdp(j))
+    plain = math.log(2) + j * (j - 1) / (2 * multiplier**2)  # 2 exp((j - 1) rdp(j)).
     even = _even_moments(multiplier)
     sharp = plain.copy()
     for k in range(2, min(highest, QUADRATURE_ORDERS - 1) + 1):
-        # For odd j, Cauchy and Schwarz between the even moments beside it.
+        # For odd j: Cauchy-Schwarz between the two adjacent even moments.
         sharp[k] = math.log(4) + (even[k // 2 - 1] + even[(k + 1) // 2 - 1]) / 2
     return np.asarray(np.minimum(plain, sharp) - j * math.log(shards))
 
 
 def _even_moments(multiplier: float) -> Floats:
-    """Logarithms of E_q |p/q - 1|^l for l = 2, 4, ..., QUADRATURE_ORDERS; p = N(1, m^2), q = N(0, m^2).
+    """Return logarithms of E_q |p/q - 1|^l for l = 2, 4, ..., QUADRATURE_ORDERS; p = N(1, m^2), q = N(0, m^2).
 
-    A sum of positive terms, where alternating differences of exponentials would cancel. The trapezoidal rule on an
+    All terms are positive, while alternating differences of exponentials would cancel. The trapezoidal rule on an
     entire function with a Gaussian's decay converges faster than any power of its step.
     """
     orders = np.arange(2, QUADRATURE_ORDERS + 1, 2)
-    if multiplier < 0.05:  # two Gaussians so far apart that `plain` is the smaller bound
+    if multiplier < 0.05:  # The two Gaussians are so far apart that `plain` is the smaller bound.
         return np.full(len(orders), np.inf)
     x = np.arange(-QUADRATURE_STDS, QUADRATURE_STDS + QUADRATURE_ORDERS / multiplier, MESH_STEP)
-    y = x / multiplier - 1 / (2 * multiplier**2)  # log p/q
-    distance = np.maximum(y, 0) + np.log(np.maximum(-np.expm1(-np.abs(y)), 1e-300))  # log |p/q - 1|
+    y = x / multiplier - 1 / (2 * multiplier**2)  # log p/q.
+    distance = np.maximum(y, 0) + np.log(np.maximum(-np.expm1(-np.abs(y)), 1e-300))  # log |p/q - 1|.
     values = orders[:, None] * distance - x**2 / 2 + math.log(MESH_STEP / math.sqrt(2 * math.pi))
     top = values.max(1)
     return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(1)) + ROUNDING_ALLOWANCE)
@@ -151,5 +150,4 @@ def _even_moments(multiplier: float) -> Floats:
 
 @cache
 def _log_factorials(highest: int) -> Floats:
-    """Logarithms of k! for k = 0 to `highest`."""
     return np.array([math.lgamma(k + 1) for k in range(highest + 1)])

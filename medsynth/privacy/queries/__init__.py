@@ -1,1 +1,1 @@
-"""Queries as data: what may be computed of coded rows, each with its sensitivity and exact answer over some rows."""
+"""Queries as data: what may be computed from coded rows, each with its sensitivity and its exact answer."""

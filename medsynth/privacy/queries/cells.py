@@ -1,6 +1,6 @@
-"""Public maps from codes to cells that hold no more than a query needs of them.
+"""Public maps from codes to cells that contain only what a query needs.
 
-Maps that know more, such as the bins of a column with their shares, give their like of these by `plain`.
+Maps that contain more, such as the bins of a column with their shares, convert themselves by `plain`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ...schema.rules import Definition
 from .content import MOST_NUMBERS, check_places, check_size, require
 from .rows import CellMap, Codes, Whole, cells_of
 
-ALL_CODES = Grid(np.array([0, np.iinfo(np.int32).max]), 0)  # one cell: of a map that counts rows
+ALL_CODES = Grid(np.array([0, np.iinfo(np.int32).max]), 0)  # One cell, for a map that counts rows.
 
 
 @dataclass(frozen=True, eq=False)
 class Regrouped:
-    """The cells of a grid put together: `place`, (cells of the grid,), is the cell of each, below `cells`.
+    """The cells of a grid in groups: `place`, (cells of the grid,), is the group of each, below `cells`.
 
     Raises QueryError unless every cell of the grid has a place below `cells`.
     """
@@ -34,13 +34,13 @@ class Regrouped:
         check_places(self.place, (self.grid.cells,), self.cells, what="The places of a grid's cells")
 
     def cell_of(self, codes: Codes) -> Whole:
-        """The cell of each code."""
+        """Return the cell of each code."""
         return self.place[self.grid.cell_of(codes)]
 
 
 @dataclass(frozen=True)
 class EveryCode:
-    """Each of this number of codes in a cell of its own. Raises QueryError unless there is a code, and not too many."""
+    """Each of this number of codes in its own cell. Raises QueryError without a code, or for too many."""
 
     cells: int
 
@@ -48,7 +48,7 @@ class EveryCode:
         check_size(self.cells, MOST_CODES, what="The codes of a map")
 
     def cell_of(self, codes: Codes) -> Whole:
-        """The code itself."""
+        """Return the code itself."""
         return codes.astype(np.int64)
 
 
@@ -67,20 +67,20 @@ class Computed:
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """Return the number of cells."""
         return self.map.cells
 
     def cell_of(self, codes: Codes) -> NDArray[np.integer]:
-        """The cell of each row."""
+        """Return the cell of each row."""
         return cells_of(self.map, self.definition.codes(codes))
 
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """The cells of a column's codes in this row and in the last, (rows, 2), by a public table of both's cells.
+    """The cells of a column's codes in this row and in the previous one, (rows, 2), by a public table of both cells.
 
-    `table`: (cells of `map` in the last row, in this one) and `equal`: (cells of `map`), where both codes are equal.
-    Raises QueryError unless both are complete, with places below `cells`, and for a `map` that reads several columns.
+    `table`: (cells of `map` in the previous row, in this one). `equal`: (cells of `map`), for equal codes. Raises
+    QueryError unless both are complete, with places below `cells`, and for a `map` that reads several columns.
     """
 
     map: CellMap
@@ -96,7 +96,7 @@ class Beside:
         check_places(self.equal, (size,), self.cells, what="The cells of equal codes")
 
     def cell_of(self, codes: Codes) -> Whole:
-        """The cell of each row."""
+        """Return the cell of each row."""
         now, last = codes[:, 0], codes[:, 1]
         before = cells_of(self.map, last)
         found: Whole = np.where(now == last, self.equal[before], self.table[before, cells_of(self.map, now)])
@@ -104,4 +104,4 @@ class Beside:
 
 
 def _check_reads_one_column(cells: CellMap) -> None:
-    require(not isinstance(cells, Computed | Beside), "A map inside another one reads one column.")
+    require(not isinstance(cells, Computed | Beside), "A map inside another map must read one column.")

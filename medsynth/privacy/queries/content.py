@@ -1,4 +1,4 @@
-"""Checks of what a query holds: they run when it is made (docs/decisions/0059)."""
+"""Checks of a query's content, which run when it is made (docs/decisions/0059)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from ...errors import QueryError
 
-if TYPE_CHECKING:  # a plan and a refusal do without PyTorch
+if TYPE_CHECKING:  # A plan and a refusal do not need PyTorch.
     from torch import Tensor
 
-STEPS = 2.0**20  # parts of one to which tables of features are rounded: last bits of logarithms differ by machine
-LOCAL = {"local": True}  # metadata of a field that says how a value is computed here, and not what is asked
-MOST_NUMBERS = 1 << 27  # in the exact answer to a query
-MOST_WIDTH = 1 << 20  # numbers that a map makes of one row
-LARGEST = 2.0**64  # size of a number in a query, where no smaller bound is stated
+STEPS = 2.0**20  # Features are rounded to these parts of one: last bits of logarithms differ by machine.
+LOCAL = {"local": True}  # Metadata of a field that says how a value is computed here, and not what is asked.
+MOST_NUMBERS = 1 << 27  # In the exact answer to a query.
+MOST_WIDTH = 1 << 20  # Numbers that a map makes of one row.
+LARGEST = 2.0**64  # Largest number in a query, unless a smaller bound is stated.
 
 
 def require(holds: bool, rule: str) -> None:
-    """Raise QueryError with the rule unless it holds."""
+    """Raise QueryError with `rule` unless `holds`."""
     if not holds:
         raise QueryError(rule)
 
@@ -29,7 +29,7 @@ def require(holds: bool, rule: str) -> None:
 def check_numbers(
     array: NDArray[Any] | Tensor, shape: tuple[int, ...], kind: type[np.generic], most: float = LARGEST, *, what: str
 ) -> None:
-    """Check that an array has this shape and type, and that its numbers are finite and at most `most` in size.
+    """Check an array's shape and type, and that its numbers are finite and at most `most` in size.
 
     Args: `what` names the array in the message. Raises QueryError.
     """
@@ -39,19 +39,19 @@ def check_numbers(
 
 
 def check_places(array: NDArray[Any] | Tensor, shape: tuple[int, ...], cells: int, *, what: str) -> None:
-    """Check that an array has this shape and holds 64-bit whole numbers from 0 to cells - 1. Raises QueryError."""
+    """Check an array's shape, and that it has 64-bit whole numbers from 0 to cells - 1. Raises QueryError."""
     own = _plain(array)
     require(own.dtype == np.int64 and own.shape == shape, f"{what}: expected int64 of shape {shape}.")
-    require(bool(((own >= 0) & (own < cells)).all()), f"{what}: a place lies outside its table.")
+    require(bool(((own >= 0) & (own < cells)).all()), f"{what}: a place is outside its table.")
 
 
 def check_size(count: int, most: int, *, what: str) -> None:
-    """Check that a number of things lies between 1 and `most`. Raises QueryError."""
+    """Check that a count is between 1 and `most`. Raises QueryError."""
     require(1 <= count <= most, f"{what}: expected 1 to {most:,}.")
 
 
 def check_answer(*shapes: tuple[int, ...]) -> None:
-    """Check that the tables of an exact answer are not empty, nor too large together. Raises QueryError."""
+    """Check that the tables of an exact answer are neither empty nor too large together. Raises QueryError."""
     require(all(count > 0 for shape in shapes for count in shape), "A table of a query has no cells.")
     require(sum(map(math.prod, shapes)) <= MOST_NUMBERS, "The answer to the query has too many numbers.")
 

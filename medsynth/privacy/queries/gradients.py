@@ -1,4 +1,4 @@
-"""Queries of a critic at the rows of a lot: clipped gradient sums, of rows and of pairs, and norms below a bound."""
+"""Queries of a critic at the rows of a lot: clipped gradient sums of rows and of pairs, and norms below a bound."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from .content import MOST_NUMBERS
 from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole
 
-CHUNK_NUMBERS = 1 << 21  # features of rows whose gradients are summed at once: sums of whole numbers know no chunks
-CHUNKS_AT_ONCE = 8  # on as many cores: each needs memory
+CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
+CHUNKS_AT_ONCE = 8  # Processed on as many cores. Each chunk needs memory.
 
 
 def minus_output(outputs: Tensor) -> Tensor:
-    """The loss of a linear critic, (rows, 1) to (rows,), whose gradient is minus a row's features."""
+    """Return the loss of a linear critic, (rows, 1) to (rows,), whose gradient is minus a row's features."""
     return -outputs[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
 class GradientSum(RowQuery[tuple[Tensor, ...]]):
-    """The sum of the critic's clipped gradients over the rows, one tensor a parameter.
+    """The sum of the critic's clipped gradients over the rows, one tensor per parameter.
 
-    `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row joins one of
-    as many groups by a draw of its own and group means are clipped: their gradients and sizes are added up over parts.
-    Sensitivity: `bound`, or twice that with microbatches, times the most rows of a patient. Raises BudgetError unless
-    the bound and the number of microbatches are positive, and not too large for whole numbers.
+    `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row's own draw
+    puts it into one of this number of groups, and group means are clipped: their gradients and sizes add up over parts.
+    The sensitivity is `bound`, or twice that with microbatches, times a patient's maximum number of rows. Raises
+    BudgetError unless the bound and the number of microbatches are positive and not too large for whole numbers.
     """
 
     critic: Mlp
@@ -68,20 +68,20 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
 
     @property
     def adds_up(self) -> bool:
-        """Not with microbatches: a mean over all rows of a group is not a sum of means."""
+        """Return false with microbatches: a mean over all rows of a group is not a sum of means."""
         return self.microbatches is None
 
     @property
     def draws(self) -> int:
-        """One number, for the row's group."""
+        """Return one draw, for the row's group, with microbatches."""
         return 0 if self.microbatches is None else 1
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """The bound, twice with microbatches, times the most rows of a patient."""
+        """Return the bound, doubled with microbatches, times a patient's maximum number of rows."""
         return (max_rows or 1) * (self.bound if self.microbatches is None else 2 * self.bound)
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """Two words a parameter, or with microbatches each group's gradients, (groups, parameters), and size."""
+        """Return two words per parameter; with microbatches, each group's gradients, (groups, parameters), and size."""
         if self.microbatches is not None:
             return self._groups(rows, self.microbatches)
         total = list[LongSum]()
@@ -96,20 +96,20 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
         return clipped_gradient_sum(self.critic, self.loss, self.features(codes), self.bound)
 
     def _chunks(self, codes: Codes) -> list[Codes]:
-        """The rows, some at a time, so that memory is bounded; no rows are one chunk."""
+        """Return the rows in chunks of bounded memory; no rows are one chunk."""
         size = max(1, CHUNK_NUMBERS // sum(parameter.shape[-1] for parameter in self.critic.parameters()))
         size = min(size, MOST_ROWS)
         return [codes[k : k + size] for k in range(0, max(len(codes), 1), size)]
 
     def _groups(self, rows: CodedRows, count: int) -> list[Whole]:
-        """64 bits modulo `count` are even but for less than count/2^64."""
+        """Group the rows: 64 bits modulo `count` are uniform up to count/2^64."""
         group = (rows.draws[:, 0] % np.uint64(count)).astype(np.int64)
         features = self.features(rows.codes)
         sums = gradients_of_groups(self.critic, self.loss, features, torch.from_numpy(group).to(features.device), count)
         return [sums.cpu().numpy(), np.bincount(group, minlength=count)]
 
     def finished(self, total: list[Whole]) -> list[Whole]:
-        """One array a parameter, in the units of a released sum."""
+        """Return one array per parameter, in the units of a released sum."""
         shift = PRODUCT_BITS - SUM_BITS
         if self.microbatches is None:
             pairs = zip(total[::2], total[1::2], strict=True)
@@ -118,11 +118,11 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
         return [mean.numpy() >> shift for mean in clipped_means(self.critic, sums, sizes, self.bound).whole]
 
     def scales(self, std: float) -> list[Scale]:
-        """All parameters alike."""
+        """Return the same scale for all parameters."""
         return [Scale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
 
     def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
-        """The noised sum, one tensor a parameter."""
+        """Return the noised sum, one tensor per parameter."""
         return tuple(torch.from_numpy(a).to(p) for a, p in zip(arrays, self.critic.parameters(), strict=True))
 
 
@@ -130,10 +130,10 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
 class _OfPairs:
     """A critic's gradients at rows of a lot, in groups of parameters.
 
-    Rows are each paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1), both by the
-    row's own draws, in secret: no public stream advances by the size of a lot. With several steps of `local` training
-    a pair's gradients along them are added up before they are clipped. Raises BudgetError for a pool without a row, and
-    for groups that are not those of the critic's parameters.
+    Each row's own secret draws pair it with a row of the public `pool`, (pool, features), and a coefficient in [0, 1).
+    So no public stream depends on the size of a lot. With several steps of `local` training, a pair's gradients along
+    them are added up before they are clipped. Raises BudgetError for an empty pool, and for groups of other parameters
+    than the critic's.
     """
 
     critic: Mlp
@@ -145,17 +145,17 @@ class _OfPairs:
 
     def __post_init__(self) -> None:
         if self.pool.dim() != 2 or not self.pool.numel():
-            raise BudgetError("The pool of rows that a lot is paired with is empty.")
+            raise BudgetError("The pool of rows to pair with a lot is empty.")
         if len(self.groups.of) != sum(p.numel() for p in self.critic.parameters()):
-            raise BudgetError("Every parameter of the critic needs a group with a clipping norm, and no other has one.")
+            raise BudgetError("Each parameter of the critic, and no other, needs a group with a clipping norm.")
 
     @property
     def draws(self) -> int:
-        """One number for the partner and one for the coefficient."""
+        """Return two draws: one for the partner and one for the coefficient."""
         return 2
 
     def pairs(self, rows: CodedRows) -> tuple[Tensor, Tensor, Tensor]:
-        """The rows' features, a row of the pool for each, and coefficients."""
+        """Return the rows' features, a row of the pool for each, and coefficients."""
         pool, draws = self.pool, rows.draws
         partner = torch.from_numpy((draws[:, 0] % np.uint64(len(pool))).astype(np.int64)).to(pool.device)
         mix = torch.from_numpy((draws[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(pool)
@@ -164,34 +164,34 @@ class _OfPairs:
 
 @dataclass(frozen=True, eq=False)
 class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
-    """The sum of the critic's clipped gradients of pairs over the rows, one tensor a parameter.
+    """The sum of the critic's clipped gradients of pairs over the rows, one tensor per parameter.
 
-    Sensitivity, with each group of parameters divided by its bound: sqrt(groups), times the most rows of a patient.
+    With each group of parameters divided by its bound, the sensitivity is sqrt(groups) times a patient's maximum number
+    of rows.
     """
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """sqrt(groups), times the most rows of a patient."""
+        """Return sqrt(groups) times a patient's maximum number of rows."""
         return (max_rows or 1) * self.groups.sensitivity
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The sum of all parameters, each in the unit of its group."""
+        """Return the sum for all parameters, each in the unit of its group."""
         return [clipped_pair_sum(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
     def finished(self, total: list[Whole]) -> list[Whole]:
-        """One array a group."""
+        """Return one array per group."""
         return [total[0][own] for own in self._own()]
 
     def _own(self) -> list[Whole]:
-        """The places of each group's parameters."""
         of = self.groups.of.cpu().numpy()
         return [np.flatnonzero(of == j) for j in range(len(self.groups.bounds))]
 
     def scales(self, std: float) -> list[Scale]:
-        """In proportion to the group's bound."""
+        """Return scales in proportion to the group's bound."""
         return [Scale(std * bound, unit) for bound, unit in zip(self.groups.bounds, self.groups.units, strict=True)]
 
     def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
-        """The noised sum, one tensor a parameter."""
+        """Return the noised sum, one tensor per parameter."""
         flat = np.zeros(len(self.groups.of))
         for own, array in zip(self._own(), arrays, strict=True):
             flat[own] = array
@@ -202,20 +202,20 @@ class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
 
 @dataclass(frozen=True, eq=False)
 class NormsBelow(_OfPairs, RowQuery[Floats]):
-    """For each group of parameters: half the pairs within the group's bound, less half the rest.
+    """For each group of parameters: half the number of pairs within the group's bound, minus half the others.
 
-    Over the expected lot it is, beside a half, the share of rows that clipping leaves unchanged. Sensitivity of the k
-    numbers together: sqrt(k) / 2, times the most rows of a patient.
+    Divided by the expected lot, plus a half, it is the share of rows that clipping does not change. The sensitivity of
+    the k numbers together is sqrt(k) / 2 times a patient's maximum number of rows.
     """
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """sqrt(groups) / 2, times the most rows of a patient."""
+        """Return sqrt(groups) / 2 times a patient's maximum number of rows."""
         return (max_rows or 1) * self.groups.sensitivity / 2
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """In halves, (groups,)."""
+        """Return the counts in halves: (groups,)."""
         return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
     def scales(self, std: float) -> list[Scale]:
-        """All alike."""
+        """Return one scale for all."""
         return [Scale(std, 0.5)]

@@ -1,7 +1,7 @@
-"""The query of second moments: sums of x x^T over the rows of each class, x a row's vector clipped to norm one.
+"""The query of second moments: sums of x x^T over the rows of each class, x being a row's vector of norm at most one.
 
-Vectors are whole multiples of 1 / `STEPS`. Numbers above the diagonal count twice, so that the release moves by the
-Frobenius norm of x x^T, at most one. The statement and its proof: docs/proofs/second-moments.md.
+Vectors are whole multiples of 1 / `STEPS`. Numbers above the diagonal count twice, so that a row changes the release by
+the Frobenius norm of x x^T, at most one. The statement and its proof: docs/proofs/second-moments.md.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from .content import check_answer
 from .query import RowQuery, Scale
 from .rows import CellMap, CodedRows, Codes, Floats, Vectors, Whole
 
-STEPS = 1 << 13  # in one: the unit of a row's vector
-UNIT = 1.0 / STEPS**2  # of a product of two of its numbers
-ROOT_TWO = 2**0.5  # by which numbers above the diagonal are multiplied, and divided again once they are noised
-SPARE = 1e-9  # by which a vector is made too short, so that no rounding lifts it over one
-CHUNK_NUMBERS = 1 << 22  # of rows' vectors in memory at once; a chunk's products, of 2^26 units, stay below 2^53
+STEPS = 1 << 13  # Steps in one, the unit of a row's vector.
+UNIT = 1.0 / STEPS**2  # Unit of a product of two of its numbers.
+ROOT_TWO = 2**0.5  # Numbers above the diagonal are multiplied by it, and divided by it after noising.
+SPARE = 1e-9  # A vector is shortened by this much, so that no rounding lifts it above one.
+CHUNK_NUMBERS = 1 << 22  # Numbers of vectors in memory at once: products of 2^26 units stay below 2^53.
 
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments(RowQuery[Floats]):
-    """Sums of x x^T over the rows of each class, (classes, width, width), x clipped to norm one.
+    """Sums of x x^T over the rows of each class, (classes, width, width), with x clipped to norm one.
 
-    `vectors` is a public, row-by-row map from codes to x, (rows, width); `given`: the target and its classes. L2
-    sensitivity one, times a patient's rows. Raises QueryError for matrices that are empty or too large.
+    `vectors` is a public, row-by-row map from codes to x, (rows, width). `given`: the target and its classes. The L2
+    sensitivity is one, times a patient's rows. Raises QueryError for matrices that are empty or too large.
     """
 
     vectors: Vectors
@@ -38,27 +38,27 @@ class SecondMoments(RowQuery[Floats]):
         check_answer((self.given[1].cells, self.width, self.width))
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """The most rows of a patient."""
+        """Return a patient's maximum number of rows."""
         return float(max_rows or 1)
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The diagonals, and what stands above them."""
+        """Return the diagonals and the numbers above them."""
         labels, classes = rows.cells(*self.given), self.given[1].cells
         return [*second_moments(rows.codes, self.vectors, labels, classes, self.width)]
 
     def scales(self, std: float) -> list[Scale]:
-        """A number above the diagonal stands for two equal ones: it has half the variance."""
+        """Return the scales: a number above the diagonal counts for two equal ones, so it has half the variance."""
         return [Scale(std, UNIT), Scale(std / ROOT_TWO, UNIT)]
 
     def result(self, arrays: list[Floats]) -> Floats:
-        """The noisy matrices."""
+        """Return the noisy matrices."""
         return symmetric(*arrays)
 
 
 def clipped_rows(vectors: Floats) -> Floats:
-    """Each of (rows, width) in whole multiples of 1 / `STEPS`, of norm one at most; what is no number is zero."""
+    """Return each of (rows, width) in whole multiples of 1 / `STEPS`, with norm at most one; NaN becomes zero."""
     whole = np.rint(np.clip(np.nan_to_num(vectors, posinf=0.0, neginf=0.0), -1, 1) * STEPS)
-    squares = np.square(whole).sum(1)  # below 2^53, so exact
+    squares = np.square(whole).sum(1)  # Below 2^53, so exact.
     factor = np.minimum(1.0, STEPS * (1 - SPARE) / np.sqrt(np.maximum(squares, 1)))
     long = squares > STEPS**2
     whole[long] = np.trunc(whole[long] * factor[long, None])
@@ -66,19 +66,19 @@ def clipped_rows(vectors: Floats) -> Floats:
 
 
 def second_moments(codes: Codes, vectors: Vectors, labels: Whole, classes: int, width: int) -> tuple[Whole, Whole]:
-    """The diagonals of the sums, (classes, width), and what is above them, (classes, width * (width - 1) / 2).
+    """Return the diagonals of the sums, (classes, width), and the rest, (classes, width * (width - 1) / 2).
 
-    In multiples of `UNIT`. `labels`, (rows,), lie below `classes`; `vectors` are made of some rows at a time.
+    In multiples of `UNIT`. `labels`, (rows,), are below `classes`; a row with another label adds nothing. `vectors` is
+    called for some rows at a time.
 
-    Products are made in float64, and exact, because the sum over each chunk of rows stays below 2^53. Chunks are added
-    in 64 bits, which hold 2^36 rows. A row of another label adds nothing.
-    Raises BudgetError for vectors that are not `width` wide.
+    Products in float64 are exact, because the sum over each chunk of rows stays below 2^53. Chunks are added in 64
+    bits, which are enough for 2^36 rows. Raises BudgetError for vectors that are not `width` wide.
     """
     total, size = np.zeros((classes, width, width), np.int64), max(1, CHUNK_NUMBERS // width)
     for k in range(0, len(codes), size):
         whole, label = clipped_rows(vectors(codes[k : k + size])), labels[k : k + size]
         if whole.shape != (len(label), width):
-            raise BudgetError("A row's vector has not the width that was declared.")
+            raise BudgetError(f"Expected vectors of width {width}.")
         for one in range(classes):
             own = whole[label == one]
             total[one] += (own.T @ own).astype(np.int64)
@@ -87,7 +87,7 @@ def second_moments(codes: Codes, vectors: Vectors, labels: Whole, classes: int, 
 
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:
-    """Whole matrices, (classes, width, width), of their diagonals and what stands above these."""
+    """Return whole matrices, (classes, width, width), from their diagonals and the numbers above them."""
     count, width = diagonal.shape
     found = np.zeros((count, width, width))
     ones, others = np.triu_indices(width, 1)

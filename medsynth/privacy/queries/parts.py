@@ -1,6 +1,6 @@
-"""Parts of a vault's rows: whatever holds some coded rows and gives a vault exact answers over them.
+"""Parts of a vault's rows: each has some coded rows and returns exact answers over them to the vault.
 
-A vault trusts its parts and nobody else sees what they answer: a part's answers are as private as its rows.
+A vault trusts its parts, and nobody else sees their answers, which are as private as the rows.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from ...cores import in_order
 from .query import RowQuery, answered
 from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
 
-WAITING = 64  # answers that are waited for at once, if other processes compute them
+WAITING = 64  # Answers to wait for at once if other processes compute them.
 
 
 class Part(Protocol):
-    """Some of the rows of a vault: in memory, in a file, in another process."""
+    """Some of the rows of a vault: in memory, in a file, or in another process."""
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process computes the answers."""
+        """Return whether another process computes the answers."""
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
-        """The exact answer over those of the rows that take part in the lot."""
+        """Return the exact answer over the rows that take part in the lot."""
 
     def encoded(self, features: Features) -> Tensor:
-        """The features of all rows, (rows, width): for shards, whose critics are trained where the rows are."""
+        """Return the features of all rows, (rows, width), for shards, whose critics train where the rows are."""
 
 
 class RowsInMemory(Sealed):
@@ -47,19 +47,19 @@ class RowsInMemory(Sealed):
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(self.__codes)
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
-        """The exact answer over those of the rows that take part in the lot."""
+        """Return the exact answer over the rows that take part in the lot."""
         return answered(query, CodedRows.of(self.__codes, self.__names, lot))
 
     def encoded(self, features: Features) -> Tensor:
-        """The features of all rows, (rows, width)."""
+        """Return the features of all rows: (rows, width)."""
         return encoded(features, self.__codes)
 
 
 def answers(query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: Sequence[Part]) -> Iterator[list[Whole]]:
-    """The exact answers of the parts, in their order, on all cores: lots are drawn when their part's turn comes."""
+    """Yield the exact answers of the parts in order, on all cores. A part's lot is drawn when its turn comes."""
     at_once = WAITING if any(part.elsewhere for part in parts) else None
     yield from in_order((partial(part.exact, query, lot) for part, lot in lots), len(parts), at_once)

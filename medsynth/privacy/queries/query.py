@@ -1,9 +1,8 @@
-"""What every query states: its sensitivity and its noise; and one of coded rows, its exact answer over some rows.
+"""The contents of every query: its sensitivity and its noise; and for coded rows, its exact answer over some rows.
 
-A query is made of public values alone. Its exact answer is a list of arrays of whole numbers, which are added up over
-all parts of the rows: no query knows how many parts there are, or where they lie. What is not a sum over rows, such as
-a distance, is computed of the sums (`finished`). Then noise is added, once, and what is released is put into the shape
-that is asked for (`result`).
+A query consists of public values only. Its exact answer is a list of arrays of whole numbers that are added up over all
+parts of the rows, so a query does not depend on the parts. `finished` computes from the sums what is not a sum over
+rows, such as a distance. Then noise is added once, and `result` gives the release its final form.
 """
 
 from __future__ import annotations
@@ -25,48 +24,46 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Scale:
-    """How an array of whole numbers is noised: they are multiples of `unit`, and `std` is the standard deviation of the
-    noise beside what they stand for.
-    """
+    """The noise of an array of whole multiples of `unit`: its standard deviation is `std`, in terms of values."""
 
     std: float
     unit: float = 1.0
 
 
 class PrivateQuery(ABC, Generic[Result]):
-    """A query of private data, a frozen dataclass of public values: checked at birth, so before anything is charged."""
+    """A query of private data, a frozen dataclass of public values. It is checked when made, so before any charge."""
 
     @property
     def adds_up(self) -> bool:
-        """Whether what is noised adds up over vaults of patients of their own: false where it is no sum over rows."""
+        """Return whether noised answers add up over vaults with separate patients, as sums over rows do."""
         return True
 
     @abstractmethod
     def sensitivity(self, max_rows: int | None) -> float:
-        """L2, of what is noised as `scales` weigh it, to one row or, with `max_rows`, to a patient of so many.
+        """Return the L2 sensitivity, weighted as in `scales`, to one row or to a patient with at most `max_rows` rows.
 
-        Raises BudgetError where it has no answer under that unit of privacy.
+        Raises BudgetError if the query has no answer under that unit of privacy.
         """
 
     def finished(self, total: list[Whole]) -> list[Whole]:
-        """What is noised, in whole numbers, of the exact answer over all rows."""
+        """Return the whole numbers to be noised, from the exact answer over all rows."""
         return total
 
     @abstractmethod
     def scales(self, std: float) -> Sequence[Scale]:
-        """The scale of each finished array, where noise of `std`, multiplier times sensitivity, is due."""
+        """Return the scale of each finished array for noise of `std`, which is multiplier times sensitivity."""
 
     def result(self, arrays: list[Floats]) -> Result:
-        """What was released, in the shape that is asked for: the only array, if nothing else is said."""
+        """Return the released arrays in their final form: by default the only array."""
         (only,) = arrays
         return cast(Result, only)
 
     def noised(self, total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
-        """The release: noise of `std`, multiplier times sensitivity, on the exact answer over all rows."""
+        """Return the release: noise of `std`, multiplier times sensitivity, on the exact answer over all rows."""
         return self.noised_finished(self.finished(total), std, entropy)
 
     def noised_finished(self, finished: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
-        """The same of what `finished` makes of the exact answer."""
+        """Return the release from a `finished` exact answer."""
         return [
             noised(whole, scale.std / scale.unit, entropy) * scale.unit
             for whole, scale in zip(finished, self.scales(std), strict=True)
@@ -78,30 +75,31 @@ class RowQuery(PrivateQuery[Result]):
 
     @property
     def draws(self) -> int:
-        """How many secret 64-bit numbers of its own a row needs."""
+        """Return how many secret 64-bit numbers of its own each row needs."""
         return 0
 
     @property
     def of_patients(self) -> bool:
-        """Whether it reads which patient a row is of: one of whole patients does."""
+        """Return whether it reads which patient a row belongs to, as a query of whole patients does."""
         return self.whole_patients
 
     @property
     def whole_patients(self) -> bool:
-        """Whether all rows of a patient must lie in one part: it divides something among them."""
+        """Return whether all rows of a patient must be in one part, because it divides something among them."""
         return False
 
     @abstractmethod
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The exact answer over some rows. Answers over parts of the rows are added up, array by array."""
+        """Return the exact answer over some rows. Answers over parts of the rows are added up, array by array."""
 
 
 def answered(query: RowQuery[Any], rows: CodedRows) -> list[Whole]:
-    """Return the exact answer over some rows, to which a row adds nothing if the query fails on it.
+    """Return the exact answer over some rows. A row on which the query fails adds nothing.
 
-    Checked content fails on no row (docs/decisions/0059). If a query fails all the same, the rows are halved until
-    those that it fails on stand alone, a patient's together: to whoever reads the answer these rows are empty ones.
-    Raises what the query raises on a public row, or on none: then the failure depends on the query alone.
+    Checked content fails on no row (docs/decisions/0059). If a query fails nevertheless, the rows are halved until
+    those on which it fails are isolated, with a patient's rows together. For a reader of the answer these rows are
+    empty ones. Raises what the query raises on a public row or on no row, since that failure depends on the query
+    alone.
     """
     with suppress(Exception):
         return query.exact(rows)
@@ -115,7 +113,7 @@ def answered(query: RowQuery[Any], rows: CodedRows) -> list[Whole]:
 
 
 def added(answers: Iterable[list[Whole]]) -> list[Whole]:
-    """Exact answers over parts of the rows, added up: that over all of them."""
+    """Return the sum of exact answers over parts of the rows."""
     rest = iter(answers)
     first = next(rest)
     for other in rest:

@@ -1,4 +1,4 @@
-"""Coded rows and the public maps that queries read them by."""
+"""Coded rows, and the public maps by which queries read them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from ...errors import QueryError
 from ..contribution import PrivacyUnits
 
-if TYPE_CHECKING:  # a plan and a refusal do without PyTorch
+if TYPE_CHECKING:  # A plan and a refusal do not need PyTorch.
     from torch import Tensor
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-Features = Callable[[Codes], "Tensor"]  # of all columns, (rows, columns), to a critic's input, each row by itself
-Vectors = Callable[[Codes], Floats]  # the same, to vectors, (rows, width)
+Features = Callable[[Codes], "Tensor"]  # From all columns, (rows, columns), to a critic's input, each row by itself.
+Vectors = Callable[[Codes], Floats]  # The same to vectors, (rows, width).
 
 
 class Sealed:
-    """What holds private rows: it shows nothing of them, and is neither pickled nor copied."""
+    """An object with private rows: it shows nothing of them, and cannot be pickled or copied."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Sealed:
         return f"{type(self).__name__}(private rows)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{type(self).__name__} holds private rows, which cannot be pickled or copied.")
+        raise TypeError(f"{type(self).__name__} contains private rows, which cannot be pickled or copied.")
 
 
 class CellMap(Protocol):
@@ -40,17 +40,17 @@ class CellMap(Protocol):
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """Return the number of cells."""
 
     def cell_of(self, codes: Codes) -> NDArray[np.integer]:
-        """The cell of each row."""
+        """Return the cell of each row."""
 
 
 def encoded(features: Features, codes: Codes) -> Tensor:
-    """Return the features of all rows, (rows, width), zero for a row on which the map fails.
+    """Return the features of all rows, (rows, width); zero for a row on which the map fails.
 
-    Checked content fails on no row: this is the second line, as `query.answered` is. Raises what the map raises on a
-    public row, of the code 0 in each column.
+    Checked content fails on no row: this is a second line of defence, as `query.answered`. Raises what the map raises
+    on a public row, with the code 0 in each column.
     """
     with suppress(Exception):
         return features(codes)
@@ -61,24 +61,24 @@ def encoded(features: Features, codes: Codes) -> Tensor:
     return found
 
 
-# The axes of a contingency table: a column, or several, and the map from their codes to cells; "" is any column.
+# The axes of a contingency table: one or several columns, and the map from their codes to cells; "" is any column.
 Axes = Sequence[tuple[str | tuple[str, ...], CellMap]]
 
 
 def cells_of(cells: CellMap, codes: Codes) -> Whole:
-    """Return the cell of each row, (rows,), from 0 to cells - 1: this is the only place that asks a map of codes.
+    """Return the cell of each row, (rows,), from 0 to cells - 1. Only this function calls a map on codes.
 
-    A number outside this range becomes the nearest cell, so that no place of a row lies outside a table.
-    Raises QueryError if the map returns another shape: that depends on the map alone, not on what the codes are.
+    A number outside this range becomes the nearest cell, so that no row is outside a table. Raises QueryError if the
+    map returns another shape, which depends on the map alone and not on the codes.
     """
     found = np.asarray(cells.cell_of(codes), np.int64)
     if found.shape != codes.shape[:1]:
-        raise QueryError("A map of a query reads another number of columns than it is given.")
+        raise QueryError("A map of a query reads a different number of columns than it receives.")
     return np.clip(found, 0, cells.cells - 1)
 
 
 def column_of(codes: Codes, names: tuple[str, ...], name: str | tuple[str, ...]) -> Codes:
-    """The codes of one column, (rows,), or of several, (rows, columns), of those called `names`; "" is any column."""
+    """Return the codes of one column, (rows,), or of several, (rows, columns), by `names`; "" is any column."""
     if isinstance(name, tuple):
         return codes[:, [names.index(one) for one in name]]
     return codes[:, names.index(name) if name else 0]
@@ -86,9 +86,9 @@ def column_of(codes: Codes, names: tuple[str, ...], name: str | tuple[str, ...])
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lot:
-    """Those rows of a part that take part in a measurement, and what was drawn of them in secret.
+    """The rows of a part that take part in a measurement, and their secret draws.
 
-    joined: (rows,) which of them, None for all; draws: (rows that take part, numbers), each row's own 64-bit numbers;
+    joined: (rows,), which of them, None for all; draws: (rows that take part, numbers), each row's own 64-bit numbers;
     units: the patients of all rows of the part, for a query that reads them.
     """
 
@@ -98,13 +98,13 @@ class Lot:
 
     @property
     def units_that_joined(self) -> PrivacyUnits | None:
-        """The patients of the rows that take part."""
+        """Return the patients of the rows that take part."""
         return self.units if self.units is None or self.joined is None else self.units.of_rows(self.joined)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedRows:
-    """Private rows of which a query has an exact answer.
+    """Private rows for a query's exact answer.
 
     codes: (rows, columns) of columns called `names`; draws: (rows, numbers), each row's own secret 64-bit numbers;
     units: the patients of these rows, for a query that reads them.
@@ -117,11 +117,11 @@ class CodedRows:
 
     @classmethod
     def of(cls, codes: Codes, names: tuple[str, ...], lot: Lot) -> CodedRows:
-        """Those of the rows that take part in a lot."""
+        """Select the rows that take part in a lot."""
         return cls(codes if lot.joined is None else codes[lot.joined], names, lot.draws, lot.units_that_joined)
 
     def cells(self, name: str | tuple[str, ...], cells: CellMap) -> Whole:
-        """The cell of each row on one axis: (rows,)."""
+        """Return the cell of each row on one axis: (rows,)."""
         return cells_of(cells, column_of(self.codes, self.names, name))
 
     def some(self, which: NDArray[np.bool_]) -> CodedRows:
@@ -130,12 +130,12 @@ class CodedRows:
         return CodedRows(self.codes[which], self.names, self.draws[which], units)
 
     def public_row(self) -> CodedRows:
-        """Return one row that is not private: each column has the code 0, which every column has."""
+        """Return one row that is not private: it has the code 0 in each column, which is always valid."""
         units = PrivacyUnits(np.zeros(1, np.int64), 1) if self.units is not None else None
         codes, draws = np.zeros((1, self.codes.shape[1]), np.int32), np.zeros((1, self.draws.shape[1]), np.uint64)
         return CodedRows(codes, self.names, draws, units)
 
     def blocks(self, size: int) -> Iterator[CodedRows]:
-        """The rows, so many at a time, without draws and patients."""
+        """Yield the rows, `size` at a time, without draws and patients."""
         for k in range(0, len(self.codes), size):
             yield CodedRows(self.codes[k : k + size], self.names, self.draws[:0])

@@ -16,17 +16,17 @@ from ...errors import MedsynthError
 from .query import RowQuery, answered
 from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
 
-if TYPE_CHECKING:  # a table is read and refused without PyTorch
+if TYPE_CHECKING:  # A table is read and refused without PyTorch.
     from torch import Tensor
 
 Mask = NDArray[np.bool_]
 
 
 class StoredCodes(Sealed):
-    """Private codes on disk, in pieces, of columns with so many codes each.
+    """Private codes on disk, in pieces, of columns with the given numbers of codes.
 
-    The file has no name, so that nobody else opens it, and it is gone with this process, however that ends. It lies in
-    `folder`. Raises MedsynthError where that has no room.
+    The file has no name, so nobody else can open it, and it disappears when this process ends in any way. It is in
+    `folder`. Raises MedsynthError if there is no space.
     """
 
     __slots__ = ("__file", "__kinds", "__pieces", "__weakref__")
@@ -36,21 +36,21 @@ class StoredCodes(Sealed):
             self.__file = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.__file)
         self.__kinds = tuple(np.min_scalar_type(max(size - 1, 0)) for size in sizes)
-        self.__pieces = list[tuple[int, int]]()  # where each begins, and its rows
+        self.__pieces = list[tuple[int, int]]()  # The start of each, and its number of rows.
 
     def append(self, codes: Codes) -> None:
-        """One more piece of rows, (rows, columns)."""
+        """Add one piece of rows, (rows, columns)."""
         start = os.lseek(self.__file, 0, os.SEEK_END)
         try:
             with open(self.__file, "wb", closefd=False) as file:
                 for column, kind in zip(codes.T, self.__kinds, strict=True):
                     file.write(np.ascontiguousarray(column, kind).tobytes())
         except OSError as error:
-            raise MedsynthError(f"Coded rows could not be kept on disk ({error.strerror}). Make room there.") from None
+            raise MedsynthError(f"Coded rows cannot be stored on disk ({error.strerror}). Free some space.") from None
         self.__pieces.append((start, len(codes)))
 
     def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[StoredRows]:
-        """The pieces as parts of a vault, of all rows or of those at some positions, ascending."""
+        """Yield the pieces as parts of a vault, with all rows or with those at ascending positions."""
         first = 0
         for start, rows in self.__pieces:
             kept = None if stay is None else positions_kept(stay, first, rows)
@@ -58,7 +58,7 @@ class StoredCodes(Sealed):
             first += rows
 
     def read(self, start: int, rows: int, some: Mask | None) -> Codes:
-        """The codes of some rows of a piece, (rows, columns), column by column in memory."""
+        """Return the codes of some rows of a piece, (rows, columns), stored column by column in memory."""
         count = rows if some is None else int(some.sum())
         found = np.empty((count, len(self.__kinds)), np.int32, order="F")
         for k, kind in enumerate(self.__kinds):
@@ -69,14 +69,14 @@ class StoredCodes(Sealed):
 
 
 def positions_kept(stay: NDArray[np.int64], first: int, rows: int) -> Mask:
-    """Return which of some rows, the first at position `first` of all, are among those that stay: (rows,)."""
+    """Return which rows, from position `first` on, are among those that stay: (rows,)."""
     kept = np.zeros(rows, np.bool_)
     kept[stay[slice(*np.searchsorted(stay, [first, first + rows]))] - first] = True
     return kept
 
 
 class StoredRows(Sealed):
-    """One piece of codes on disk, or those of its rows that are `kept`, (rows,), as a part of a vault."""
+    """One piece of codes on disk, or only its rows that are `kept`, (rows,), as a part of a vault."""
 
     __slots__ = ("__codes", "__count", "__kept", "__names", "__rows", "__start")
     elsewhere = False
@@ -87,16 +87,16 @@ class StoredRows(Sealed):
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return self.__count
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
-        """The exact answer over those of the rows that take part in the lot."""
+        """Return the exact answer over the rows that take part in the lot."""
         rows = CodedRows(self.__read(lot.joined), self.__names, lot.draws, lot.units_that_joined)
         return answered(query, rows)
 
     def encoded(self, features: Features) -> Tensor:
-        """The features of all rows, (rows, width)."""
+        """Return the features of all rows: (rows, width)."""
         return encoded(features, self.__read(None))
 
     def __read(self, joined: Mask | None) -> Codes:

@@ -13,21 +13,21 @@ from .content import check_answer, check_numbers, check_size, require
 from .query import Result, RowQuery, Scale
 from .rows import Axes, CodedRows, Floats, Whole
 
-DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
-LARGEST_GUESS = 2.0**32  # of rows in a table: a vault has 2^29 at most
-LARGEST_WEIGHT = 2.0**20  # of a table; the smallest is one over it
+DISTANCE_UNIT = 2.0**-20  # Guesses of tables are rounded to it, so that distances are whole multiples of it.
+LARGEST_GUESS = 2.0**32  # Rows in a guessed table. A vault has at most 2^29.
+LARGEST_WEIGHT = 2.0**20  # Largest weight of a table. The smallest is one over it.
 MOST_ROWS_OF_A_PATIENT = 1 << 20
-MOST_CENTRED = 1 << 12  # cells along the centred axes of an averaged table: its counts stay below 2^62
+MOST_CENTRED = 1 << 12  # Cells along the centred axes of an averaged table, so that counts stay below 2^62.
 
-BLOCK_ROWS = 1 << 16  # whose cells are kept while all tables count them
-WHOLE_PATIENT = 1 << 20  # what the rows of a patient add up to, at most, where tables are averaged
+BLOCK_ROWS = 1 << 16  # Rows whose cells are kept while all tables count them.
+WHOLE_PATIENT = 1 << 20  # The sum for a patient's rows, at most, in averaged tables.
 
 
 def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False) -> list[Whole]:
-    """The exact contingency table of some columns for each of `tables`, (cells of the first, cells of the second, ...).
+    """Return the exact contingency tables of `tables`, each (cells of the first, cells of the second, ...).
 
-    `averaged`: each patient's rows together add `WHOLE_PATIENT`, at most, in place of one each. Some rows at a time:
-    their cells on an axis are computed once for all tables that have it.
+    `averaged`: each patient's rows together add at most `WHOLE_PATIENT` instead of one each. Rows are read in blocks,
+    and their cells on an axis are computed once for all tables with that axis.
     """
     shapes = [tuple(cells.cells for _, cells in axes) for axes in tables]
     found = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
@@ -47,20 +47,20 @@ def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False)
                 if key not in known:
                     known[key] = block.cells(name, cells)
                 place = place * cells.cells + known[key]
-            # Sums of whole numbers below 2^53, which doubles hold exactly.
+            # Sums of whole numbers below 2^53, which doubles represent exactly.
             total += np.bincount(place, own, minlength=len(total)).astype(np.int64, copy=False)
     return [total.reshape(shape) for total, shape in zip(found, shapes, strict=True)]
 
 
 def _most_rows(max_rows: int | None, *, averaged: bool) -> int:
-    """By how many rows a unit of privacy may change a table. Raises BudgetError where there is none to average."""
+    """Return by how many rows a unit may change a table. Raises BudgetError if there are no patients to average."""
     if averaged and max_rows is None:
         raise BudgetError("The row is the unit of privacy: there are no patients whose rows could be averaged.")
     return 1 if averaged else max_rows or 1
 
 
 class _Tables(RowQuery[Result]):
-    """What is counted in `tables`, of rows one by one or, `averaged`, of patients whose rows add one together."""
+    """Counts in `tables`: of single rows or, `averaged`, of patients whose rows together add one."""
 
     tables: Mapping[str, Axes]
     averaged: bool
@@ -72,36 +72,36 @@ class _Tables(RowQuery[Result]):
 
     @property
     def whole_patients(self) -> bool:
-        """Whether rows are averaged: a patient's share is divided among all of them."""
+        """Return whether rows are averaged, since a patient's share is then divided among all of them."""
         return self.averaged
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables, those of averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
+        """Return the tables; with averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
         return counts(self.tables.values(), rows, averaged=self.averaged)
 
 
 def centred_axes(count: int) -> range:
-    """Return the axes that a centred table of this number of axes is centred along: all but a first one of classes."""
+    """Return the axes along which a table of this number of axes is centred: all except a first one of classes."""
     return range(min(1, count - 1), count)
 
 
 def centred_norm(cells: int) -> float:
-    """The norm of what a row adds to a table that is centred along an axis of so many cells."""
+    """Return the norm of a row's contribution to a table that is centred along an axis with this number of cells."""
     return math.sqrt(1 - 1 / cells)
 
 
 @dataclass(frozen=True, eq=False)
 class Marginals(_Tables[dict[str, Floats]]):
-    """Contingency tables, by name: one axis a named column, of its map's cells.
+    """Contingency tables by name, with one axis per column and the cells of its map.
 
-    A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
-    and divided by it again: L2 sensitivity the root of the sum of squared weights, times the most rows of a patient.
-    `averaged`: a patient's rows add one together, divided evenly among them, so that the sensitivity is that of one row
-    however many there are. `centred`: tables that are released less their means along each axis but the first, or along
-    their only axis. A row adds a vector of norm `centred_norm`, less than one, for each such axis: their product.
+    A row adds one to one cell of each table. Counts are multiplied by the table's weight (default one), noised and
+    divided by it again. The L2 sensitivity is the root of the sum of squared weights, times a patient's maximum number
+    of rows. `averaged`: a patient's rows add one together, divided evenly, so that the sensitivity is that of one row.
+    `centred`: tables that are released minus their means along each axis but the first, or along their only axis. A row
+    then adds a vector whose norm is the product of `centred_norm`, which is below one, over these axes.
 
-    Raises QueryError for tables that are empty or too large, for weights that are not those of the tables or lie beyond
-    2^-20 to 2^20, and for a centred table with fewer than two cells along such an axis, or too many for 64 bits.
+    Raises QueryError for tables that are empty or too large, and for weights of other tables or outside 2^-20 to 2^20.
+    It also does for a centred table with fewer than two cells along such an axis, or with too many for 64 bits.
     """
 
     tables: Mapping[str, Axes]
@@ -125,27 +125,24 @@ class Marginals(_Tables[dict[str, Floats]]):
         return 1.0 if self.weights is None else self.weights[name]
 
     def _centred_axes(self, name: str) -> range:
-        """The axes that a table is centred along, if it is."""
         return centred_axes(len(self.tables[name])) if name in self.centred else range(0)
 
     def _centred_cells(self, name: str) -> list[int]:
-        """The cells along each of these axes."""
         return [self.tables[name][axis][1].cells for axis in self._centred_axes(name)]
 
     def _reach(self, name: str) -> float:
-        """The norm of what a row adds to a table, times the table's weight."""
+        """Return the norm of a row's contribution to a table, times the table's weight."""
         return self._weight(name) * math.prod(map(centred_norm, self._centred_cells(name)))
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """The root of the sum of squared norms of what a row adds to each table, weighted, times the most rows of a
-        patient unless they are averaged.
+        """Return the norm of a row's weighted contributions to all tables; times a patient's rows unless averaged.
 
-        Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
+        Raises BudgetError if rows are to be averaged and the row is the unit of privacy.
         """
         return _most_rows(max_rows, averaged=self.averaged) * math.hypot(*map(self._reach, self.tables))
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables; of centred ones, for each axis in turn, its cells times each number, less the sum along it."""
+        """Return the tables; centred ones, for each axis in turn, times its cells and minus the sum along it."""
         found = []
         for name, table in zip(self.tables, super().exact(rows), strict=True):
             for axis in self._centred_axes(name):
@@ -154,12 +151,12 @@ class Marginals(_Tables[dict[str, Floats]]):
         return found
 
     def scales(self, std: float) -> list[Scale]:
-        """In inverse proportion to a table's weight."""
+        """Return scales in inverse proportion to the tables' weights."""
         unit = 1 / WHOLE_PATIENT if self.averaged else 1.0
         return [Scale(std / self._weight(name), unit / math.prod(self._centred_cells(name))) for name in self.tables]
 
     def result(self, arrays: list[Floats]) -> dict[str, Floats]:
-        """The noisy tables by name."""
+        """Return the noisy tables by name."""
         return dict(zip(self.tables, arrays, strict=True))
 
 
@@ -167,10 +164,10 @@ class Marginals(_Tables[dict[str, Floats]]):
 class Distances(_Tables[dict[str, float]]):
     """L1 distances between contingency tables and public guesses of them, by name.
 
-    A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
-    times the most rows of a patient. `averaged`: a patient's rows add one together, and sqrt(k) it is. The tables are
-    added up over parts; the distance is that of the sums. Guesses are rounded to 2^-20. Raises QueryError for tables
-    that are empty or too large, and for guesses that are not tables of rows of the same shapes.
+    A row changes one cell of each of the k tables by one, and so each distance by at most one. The L2 sensitivity is
+    sqrt(k) times a patient's maximum number of rows. `averaged`: a patient's rows add one together, and it is sqrt(k).
+    The tables are added up over parts before the distance is computed. Guesses are rounded to 2^-20. Raises QueryError
+    for tables that are empty or too large, and for guesses that are not tables of rows of the same shapes.
     """
 
     tables: Mapping[str, Axes]
@@ -179,7 +176,7 @@ class Distances(_Tables[dict[str, float]]):
 
     @property
     def adds_up(self) -> bool:
-        """No: the distance of a sum is not the sum of distances."""
+        """Return false, since the distance of a sum is not the sum of distances."""
         return False
 
     def __post_init__(self) -> None:
@@ -192,14 +189,14 @@ class Distances(_Tables[dict[str, float]]):
             require(bool(held), "A guess of a contingency table must hold numbers of rows.")
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """sqrt(k) for k tables, times the most rows of a patient unless they are averaged.
+        """Return sqrt(k) for k tables, times a patient's maximum number of rows unless these are averaged.
 
-        Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
+        Raises BudgetError if rows are to be averaged and the row is the unit of privacy.
         """
         return _most_rows(max_rows, averaged=self.averaged) * math.sqrt(len(self.tables))
 
     def finished(self, total: list[Whole]) -> list[Whole]:
-        """All distances in one array, in whole multiples of `DISTANCE_UNIT`."""
+        """Return all distances in one array, in whole multiples of `DISTANCE_UNIT`."""
         one = round(1 / DISTANCE_UNIT)
         each = one // WHOLE_PATIENT if self.averaged else one
         gaps = (
@@ -209,19 +206,19 @@ class Distances(_Tables[dict[str, float]]):
         return [np.array([np.abs(gap).sum() for gap in gaps], np.int64)]
 
     def scales(self, std: float) -> list[Scale]:
-        """All alike."""
+        """Return one scale for all."""
         return [Scale(std, DISTANCE_UNIT)]
 
     def result(self, arrays: list[Floats]) -> dict[str, float]:
-        """The noisy distances by name."""
+        """Return the noisy distances by name."""
         return dict(zip(self.tables, arrays[0].tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class RowsPerPatient(RowQuery[Floats]):
-    """How many patients have one, two, ... `most` rows. A patient adds one to one cell: sensitivity 1.
+    """Numbers of patients with one, two, ... `most` rows. A patient adds one to one cell: sensitivity 1.
 
-    Raises QueryError unless `most` is a number of rows.
+    Raises QueryError unless `most` is a valid number of rows.
     """
 
     most: int
@@ -231,24 +228,24 @@ class RowsPerPatient(RowQuery[Floats]):
 
     @property
     def of_patients(self) -> bool:
-        """It reads nothing else."""
+        """Return true: it reads nothing else."""
         return True
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """One, whatever a patient's rows. Raises BudgetError where the row is the unit of privacy."""
+        """Return one, for any number of a patient's rows. Raises BudgetError if the row is the unit of privacy."""
         if max_rows is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
         return 1.0
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The rows of every patient, those whose rows lie in other parts included: (patients,)."""
+        """Return the number of rows of every patient, including patients whose rows are in other parts: (patients,)."""
         assert rows.units is not None
         return [np.bincount(rows.units.of_row, minlength=rows.units.count)]
 
     def finished(self, total: list[Whole]) -> list[Whole]:
-        """Patients by their number of rows, from one: (most,)."""
+        """Return the numbers of patients by their number of rows, from one: (most,)."""
         return [np.bincount(np.minimum(total[0], self.most), minlength=self.most + 1)[1:]]
 
     def scales(self, std: float) -> list[Scale]:
-        """All alike."""
+        """Return one scale."""
         return [Scale(std)]

@@ -1,1 +1,1 @@
-"""What sections are computed from: the tables in one form, the protocol, statistics, records."""
+"""Inputs of the sections: tables in one form, the utility protocol, statistics and records."""

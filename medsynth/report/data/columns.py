@@ -1,9 +1,9 @@
-"""A table's cells as the values that are compared: by the schema's column kinds, else as plain numbers and words.
+"""Turn a table's cells into values to compare: by the schema's column kinds, else as plain numbers and words.
 
-Hospitals write missing values as codes. In a column that nobody declared, `missing_codes` recognises the plain ones. A
-word is a code if all other cells are numbers; a number such as -9 or 999 is one if it lies clearly apart from every
-other value. A code in more than half of the cells says something of its own, and stays. An infinity is a word here, and
-`numbers_of` reads cells as numbers that every section can compute with.
+Hospitals write missing values as codes. In an undeclared column `missing_codes` recognises the usual ones. A word is a
+code if all other cells are numbers. A number such as -9 or 999 is a code if it lies clearly apart from all other
+values. A code in more than half of the cells carries information and stays. `numbers_of` drops infinities, so that
+every section can compute with the numbers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ...schema.columns.column import Codes, Mask, Values
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
 WORDS = frozenset(word.lower() for word in MISSING_WORDS) | INFINITIES
 NUMBERS = tuple(float(code) for code in MISSING_NUMBERS)
-MOST = 0.5  # of the cells; a code of more says something of its own
-ODD = 0.01  # of the known cells that may be no numbers in a column that is read as numbers
-LARGEST = 1e30  # absolute value of a number that is compared: float32, in which trees read, ends at 3e38
+MOST = 0.5  # Share of cells. A more frequent code carries information of its own.
+ODD = 0.01  # Share of known cells in a number column that may be something else.
+LARGEST = 1e30  # Largest absolute value compared. Trees read float32, which ends at 3e38.
 
 
 class Coded(NamedTuple):
-    """A declared column's codes, (rows,), which cells have none, and what is wrong with those."""
+    """The codes of a declared column, (rows,), which cells have no valid code, and the faults found in those."""
 
     codes: Codes
     broken: Mask
@@ -38,12 +38,12 @@ class Coded(NamedTuple):
 
 
 def cells_of(table: pd.DataFrame | io_table.Table, where: str = "table") -> pd.DataFrame:
-    """A table's cells as text, as the fit reads them. Raises TableError for fewer than two rows."""
+    """Return a table's cells as text, as the fit reads them. Raises TableError for fewer than two rows."""
     return table.cells if isinstance(table, io_table.Table) else io_table.from_frame(table, where).cells
 
 
 def number_columns(cells: pd.DataFrame, schema: Schema | None) -> frozenset[str]:
-    """The columns that are compared as numbers: declared so, or undeclared and without a word in them."""
+    """Return the columns compared as numbers: declared as numbers, or undeclared and without words."""
     declared = schema.columns if schema else {}
     rest = cells[[name for name in cells.columns if name not in declared]]
     kinds = io_table.dtypes(io_table.Table("", tuple(rest.columns), rest))
@@ -54,9 +54,9 @@ def number_columns(cells: pd.DataFrame, schema: Schema | None) -> frozenset[str]
 def without_codes(
     tables: Sequence[pd.DataFrame], real: Sequence[pd.DataFrame], schema: Schema | None
 ) -> list[pd.DataFrame]:
-    """The cells of `tables`, with empty ones in place of codes of missing values in the columns of the first real one.
+    """Return the cells of `tables` with codes of missing values emptied, for the columns of the first real table.
 
-    The codes of a column are those of all `real` tables together. Columns that the schema declares stay.
+    The codes of a column come from all `real` tables together. Columns that the schema declares stay as they are.
     """
     codes = {
         name: list(missing_codes(pd.concat([table[name] for table in real if name in table], ignore_index=True)))
@@ -69,17 +69,17 @@ def without_codes(
 def comparable(
     cells: pd.DataFrame, schema: Schema | None, numbers: frozenset[str], where: str, notes: list[str]
 ) -> pd.DataFrame:
-    """The values of a table's cells, each column as an encoding and decoding by the schema gives it.
+    """Return the values of a table's cells, each column as the schema encodes and decodes it.
 
-    Identifiers are left out, and columns whose cells depend on a column that is not there. Missing values are NaN or
-    None; where a column has several kinds of them, a column beside it, "NAME: missing", has the kind. A cell that the
-    schema does not allow counts as missing, with a line in `notes`. `where` names the table there.
+    Identifiers are left out, and so are columns that depend on an absent column. Missing values are NaN or None. A
+    column with several kinds of missing values gets a second column, "NAME: missing", with the kind. A cell that the
+    schema does not allow counts as missing and adds a line to `notes`, in which `where` names the table.
     """
     declared = schema.columns if schema else {}
     made: dict[str, pd.Series] = {}
     for name in map(str, cells.columns):
         column = declared.get(name)
-        if column is None or not column.size:  # undeclared, or levels still to be chosen
+        if column is None or not column.size:  # undeclared, or its levels are not chosen yet
             made[name], faults = _undeclared(cells[name], name in numbers)
         elif column.modelled and set(column.depends_on) <= set(cells.columns):
             coded = codes_of(cells, declared, name)
@@ -94,29 +94,29 @@ def comparable(
 
 
 def known_cells(cells: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The texts of the declared columns, missing values as None, codes in hierarchies at the declared levels."""
+    """Return the texts of the declared columns: missing values as None, hierarchy codes at the declared levels."""
     present = {name: column for name, column in schema.columns.items() if name in cells and column.modelled}
     return pd.DataFrame({n: column.at_levels(without_gaps(cells[n], column)) for n, column in present.items()})
 
 
 def without_gaps(cells: pd.Series, column: Column) -> pd.Series:
-    """A declared column's texts, missing values as None."""
+    """Return a declared column's texts, missing values as None."""
     place, texts = pd.factorize(cells, use_na_sentinel=False)
     gaps, undeclared = column.missing_in(np.asarray(texts, dtype=object))
     return cells.mask(((gaps >= 0) | undeclared)[place], None)
 
 
 def on_scale(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
-    """Numbers on the column's scale: of a logarithmic one, logarithms; zero as half of the smallest number above it."""
+    """Return numbers on the column's scale. On a log scale, zero becomes half of the smallest positive number."""
     if column.dated or column.scale != "log":
         return values
     return np.asarray(np.log(np.maximum(values, 0.5 * 10.0**-column.places)))
 
 
 def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> Coded:
-    """A declared column's codes: the fit's own, but a cell that the fit refuses gets the code of a missing value.
+    """Return a declared column's codes as the fit does, but with a missing code for a cell that the fit would refuse.
 
-    The columns that it depends on must be among `cells`.
+    `cells` must contain the columns that this one depends on.
     """
     column = columns[name]
     related = {other: (columns[other], cells[other]) for other in column.depends_on}
@@ -128,7 +128,7 @@ def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> C
 
 
 def _decoded(name: str, column: Column, coded: Coded, related: Mapping[str, Values]) -> dict[str, pd.Series]:
-    """A column's values by name, with the kinds of its missing values beside them where there are several."""
+    """Return a column's values by name, and the kinds of its missing values if there are several."""
     known = coded.codes < column.size
     values = column.decode_values(np.where(known, coded.codes, 0).astype(np.int32), related, "object")
     made = {name: _ordinary(column.compared(values)).mask(~known)}
@@ -140,14 +140,14 @@ def _decoded(name: str, column: Column, coded: Coded, related: Mapping[str, Valu
 
 
 def _ordinary(values: pd.Series) -> pd.Series:
-    """Values in numpy's dtypes, booleans as words: a classifier reads them as levels."""
+    """Return values in numpy's dtypes. Booleans become words, which classifiers read as levels."""
     if pd.api.types.is_bool_dtype(values):
         return values.astype(object).map(level_text)
     return values.astype(np.int64) if pd.api.types.is_integer_dtype(values) else values
 
 
 def _undeclared(cells: pd.Series, number: bool) -> tuple[pd.Series, list[str]]:
-    """The numbers or words of a column that no schema declares, and what is wrong with cells that are neither."""
+    """Return the numbers or words of an undeclared column, and the faults of cells that are neither."""
     known = cells.mask(cells.isin(list(io_table.MISSING_TOKENS)), None)
     if number:
         written = pd.to_numeric(known, errors="coerce")
@@ -158,7 +158,7 @@ def _undeclared(cells: pd.Series, number: bool) -> tuple[pd.Series, list[str]]:
 
 
 def missing_codes(column: pd.Series) -> frozenset[str]:
-    """The texts in a column of cells that stand for a missing value, empty cells and their like among them."""
+    """Return the texts in a column that mean a missing value, including empty cells."""
     counts = column.value_counts()
     rows = max(len(column), 1)
     gone = {text for text in counts.index if text in io_table.MISSING_TOKENS}
@@ -179,7 +179,7 @@ def missing_codes(column: pd.Series) -> frozenset[str]:
 
 
 def is_number(cells: pd.Series) -> bool:
-    """Whether known cells are numbers, but for a few odd ones; one with a leading zero, such as 007, is a name."""
+    """Return whether nearly all known cells are numbers. A text with a leading zero, such as 007, is a name."""
     counts = cells[~cells.isin(io_table.MISSING_TOKENS)].value_counts()
     numeric = [io_table.is_number(str(text)) for text in counts.index]
     return bool(len(counts)) and bool(counts[numeric].sum() >= (1 - ODD) * counts.sum())
@@ -192,7 +192,7 @@ def numbers_of(cells: pd.Series) -> pd.Series:
 
 
 def _apart(value: float, low: float, high: float) -> bool:
-    """Whether a code is further from the other values, which lie between `low` and `high`, than these from each other.
+    """Return whether a code is further from the range `low` to `high` of the other values than that range is wide.
 
     A negative code among values that are never negative is apart too.
     """
@@ -200,12 +200,12 @@ def _apart(value: float, low: float, high: float) -> bool:
 
 
 def common_levels(tables_: Sequence[pd.DataFrame], name: str) -> list[str]:
-    """Every level of a word column in any of the tables, sorted as text; missing values aside."""
+    """Return all levels of a word column in any of the tables, sorted as text, without missing values."""
     return sorted(set().union(*(set(t[name].dropna().map(_word)) for t in tables_)))
 
 
 def words(column: pd.Series) -> pd.Series:
-    """A column's levels as text, missing ones as None."""
+    """Return a column's levels as text, missing ones as None."""
     place, values = pd.factorize(column)
     texts = np.array([*map(_word, values), None], dtype=object)
     return pd.Series(texts[place], index=column.index, dtype=object)

@@ -1,4 +1,4 @@
-"""What a section may use: the inputs of the report, and the records of the sections computed before it."""
+"""The inputs of the report, and the records of sections computed earlier, as a section sees them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Kind = TypeVar("Kind", bound=Record)
 
 
 class TableFacts(Record):
-    """One table. Rows a patient are means; shares are of its rows, or of patients where it says so.
+    """Figures of one table. `rows_a_patient` and its real twin are means; other shares are of patients.
 
-    `without`: patients without a row. `orphans`: rows whose key no patient has, and keys of rows of other tables that
-    point to no row, or to another patient's row. `too_early`: rows before the row of another table that they belong to.
-    `beyond`: rows beyond the most that a patient may have.
+    `without`: share of patients without a row. `orphans`: rows whose patient does not exist, and keys that point to no
+    row or to another patient's row. `too_early`: rows dated before the row that they belong to. `beyond`: rows above a
+    patient's maximum.
     """
 
     table: str
@@ -40,7 +40,7 @@ class TableFacts(Record):
 
 
 class LinkedFacts(Record):
-    """Several tables under one claim for one patient in all of them. `broken`: orphans, early rows and rows beyond."""
+    """Several tables under one claim per patient. `broken`: orphans, early rows and rows above the maximum."""
 
     patients: int
     tables: list[TableFacts]
@@ -48,24 +48,22 @@ class LinkedFacts(Record):
 
     @property
     def of_real_rows(self) -> bool:
-        """Whether a figure was computed from real rows."""
+        """Return whether a figure was computed from real rows."""
         figures = [(table.real_rows_a_patient, table.real_without) for table in self.tables]
         return any(figure is not None for pair in figures for figure in pair)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The inputs of one report. `rng` is the public stream of the section being computed.
+    """The inputs of one report. `rng` is the public random stream of the section being computed.
 
-    `synthetic`, `real` and `train` are the tables as given, each cell a text, "" for an empty one. `tables` has them in
-    the form in which they are compared, `predictions` those of the classifiers for the held-out rows; both are None in
-    a shareable report. `sequences` has each table's patients in the order that the schema declares, by "real", "train"
-    and "synthetic"; {} without an order. `drawn_by_model`: whether it is proven that `model` draws exactly these rows.
-    `disjoint`: whether the real tables are known to hold different rows. `fitted_rows`: whether the model was fitted to
-    the rows of `real`, so that nothing is held out. `fits`: those on the table that are on file.
-    `linked`: what is known of several tables, where this report is on their patients.
+    `synthetic`, `real` and `train` are tables of text cells; "" is an empty cell. `tables` has them in the form in
+    which they are compared, and `predictions` has the classifiers' predictions for the held-out rows. Both are None in
+    a shareable report. `sequences` has each table's patients in the declared order, under "real", "train" and
+    "synthetic"; it is empty without an order. `drawn_by_model`, `disjoint`, `fitted_rows`, `fits` and `linked` are as
+    in `medsynth.report.build.build`.
 
-    A report is shareable if no field of its context holds a real row, or a figure of real rows: see `shareable`.
+    A report is shareable if its context contains neither a real row nor a figure of real rows: see `shareable`.
     """
 
     title: str
@@ -91,34 +89,34 @@ class Context:
 
     @property
     def schema(self) -> Schema | None:
-        """The model's schema, where there is a model."""
+        """Return the model's schema, or None without a model."""
         return self.model.schema if self.model else None
 
     @property
     def declared(self) -> Schema:
-        """The model's schema, for a section that needs one."""
+        """Return the model's schema, for a section that needs a model."""
         assert self.schema is not None
         return self.schema
 
     @property
     def compared(self) -> Tables:
-        """The tables as they are compared, for a section that needs real rows."""
+        """Return the tables as they are compared, for a section that needs real rows."""
         assert self.tables is not None
         return self.tables
 
     @property
     def claiming_model(self) -> Model | None:
-        """The model whose claim covers the synthetic rows: one that makes a claim and is proven to draw these rows."""
+        """Return the model whose claim covers the synthetic rows: it makes a claim and is proven to draw them."""
         return self.model if self.model and self.model.claims and self.drawn_by_model else None
 
     @property
     def shareable(self) -> bool:
-        """Whether no section can reach a real row: the one place that decides between both variants."""
+        """Return whether no section can reach a real row. This property alone separates the two variants."""
         tables = self.real, self.train, self.tables, self.predictions
         ordered = self.sequences.get("real"), self.sequences.get("train")
         figures = self.linked is not None and self.linked.of_real_rows
         return all(rows is None for rows in (*tables, *ordered)) and not figures
 
     def record(self, kind: type[Kind]) -> Kind | None:
-        """The record of this kind that an earlier section made, if one did."""
+        """Return the record of this kind that an earlier section made, or None."""
         return next((record for record in self.records.values() if isinstance(record, kind)), None)

@@ -1,4 +1,4 @@
-"""Patients' rows in the order that the schema declares, and what successive rows say of one table or of two."""
+"""Patients' rows in the declared order, and figures of successive rows of one or two tables."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from .columns import comparable, on_scale, words
 from .statistics import Floats, Patients, Whole
 from .tables import MOST_ROWS, patient_numbers
 
-FEWEST_PAIRS = 10  # of known values, for a correlation
+FEWEST_PAIRS = 10  # Pairs of known values that a correlation needs.
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Rows by patient, and of one patient in their order.
+    """Rows sorted by patient, and each patient's rows in their order.
 
-    rows: (rows, columns), numbers on their declared scales, levels as text, NaN or None where missing. patient:
-    (rows,), the number of each row's patient, ascending. time: (rows,), the order column in days or in its own unit;
-    None where it is an identifier, which has an order and no distances. numbers: columns of numbers. changing: columns
-    that may change from row to row.
+    rows: (rows, columns), numbers on their declared scales, levels as text, NaN or None if missing. patient: (rows,),
+    the number of each row's patient, ascending. time: (rows,), the order column in days or in its own unit; None for an
+    identifier, which has no distances. numbers: columns of numbers. changing: columns that may change from row to row.
     """
 
     rows: pd.DataFrame
@@ -37,45 +36,45 @@ class Sequences:
 
     @cached_property
     def place(self) -> Whole:
-        """The place of each row among its patient's, from 0 on: (rows,)."""
+        """Return the position of each row among its patient's rows, from 0: (rows,)."""
         return np.arange(len(self.patient)) - np.searchsorted(self.patient, self.patient)
 
     @cached_property
     def now(self) -> Whole:
-        """The rows that have one before them: (pairs,)."""
+        """Return the rows that have a previous row of the same patient: (pairs,)."""
         return np.flatnonzero(self.place > 0)
 
     @property
     def last(self) -> Whole:
-        """The row before each of `now`: (pairs,)."""
+        """Return the row before each of `now`: (pairs,)."""
         return self.now - 1
 
     @cached_property
     def time_since_last(self) -> Floats:
-        """Time from the row before to each of `now`: (pairs,); NaN without times."""
+        """Return the time from the previous row to each of `now`: (pairs,); NaN without times."""
         time = np.full(len(self.patient), np.nan) if self.time is None else self.time
         return np.asarray(time[self.now] - time[self.last], np.float64)
 
     @cached_property
     def sizes(self) -> Whole:
-        """Rows of each patient, (patients,)."""
+        """Return the number of rows of each patient: (patients,)."""
         return np.unique(self.patient, return_counts=True)[1]
 
     def of(self, kept: NDArray[np.bool_]) -> Sequences:
-        """The sequences of some rows, (rows,)."""
+        """Return the sequences of the rows marked in `kept`, (rows,)."""
         time = None if self.time is None else self.time[kept]
         rows = self.rows[kept].reset_index(drop=True)
         return replace(self, rows=rows, patient=self.patient[kept], time=time)
 
     def some(self, patients: int, rng: Stream) -> Sequences:
-        """The sequences of so many patients, drawn uniformly; all where there are no more."""
+        """Return the sequences of this number of patients, drawn uniformly; of all if there are fewer."""
         every = np.unique(self.patient)
         if len(every) <= patients:
             return self
         return self.of(np.isin(self.patient, rng.choice(every, patients, replace=False)))
 
     def capped(self, rng: Stream) -> Sequences:
-        """Whole patients, drawn uniformly, with at most MOST_ROWS rows together."""
+        """Return whole patients, drawn uniformly, with at most MOST_ROWS rows in total."""
         if len(self.patient) <= MOST_ROWS:
             return self
         every = np.unique(self.patient)
@@ -84,12 +83,12 @@ class Sequences:
 
 
 def changing(schema: Schema) -> list[str]:
-    """The columns that may change from row to row: all but keys, constants, dates and the order itself."""
+    """Return the columns that may change from row to row: all except keys, constants, dates and the order."""
     return [name for name in compared(schema) if name not in schema.constant and not schema.columns[name].dated]
 
 
 def compared(schema: Schema) -> list[str]:
-    """The columns of a sequence: all but keys and the order itself."""
+    """Return the columns of a sequence: all except keys and the order."""
     left = {schema.order, schema.unit}
     return [name for name, column in schema.columns.items() if column.modelled and column.size and name not in left]
 
@@ -97,11 +96,10 @@ def compared(schema: Schema) -> list[str]:
 def sequences(
     real: pd.DataFrame | None, synthetic: pd.DataFrame, train: pd.DataFrame | None, schema: Schema | None
 ) -> dict[str, Sequences]:
-    """The patients of each table of texts, by the table's name; {} where no table can have sequences.
+    """Return the patients of each table of texts by the table's name; {} if there are no sequences.
 
-    That is so without a declared order, and where a table lacks the column of the order or of the patients. Of each
-    patient the first `max_rows` rows count: no model has seen more. Patients of `train` who are in `real` are left out
-    there.
+    There are none without a declared order, or if a table lacks the column of the order or of the patients. Each
+    patient has at most the first `max_rows` rows, as in the fit. Patients in `real` are removed from `train`.
     """
     tables = {"real": real, "train": train, "synthetic": synthetic}
     cells = {name: table for name, table in tables.items() if table is not None}
@@ -121,9 +119,9 @@ def sequences(
 
 
 def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Sequence[str]) -> Sequences:
-    """The sequences of a table of texts with an order, in the columns `names`; `patient` has each row's, (rows,).
+    """Return the sequences of a table of texts in the columns `names`; `patient`, (rows,), has each row's patient.
 
-    A row without a place in the order comes after the others of its patient.
+    A row without a position in the order comes after the other rows of its patient.
     """
     assert schema.order is not None and schema.max_rows is not None
     column = schema.columns[schema.order]
@@ -144,10 +142,10 @@ def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Seque
 
 
 def autocorrelation(made: Sequences, name: str) -> float | None:
-    """Pearson correlation of a number column in successive rows of patients, over all pairs in which both are known.
+    """Return the Pearson correlation of a number column over pairs of successive rows with both values known.
 
-    It holds what patients keep for themselves and what one row says of the next. None for fewer than FEWEST_PAIRS
-    pairs, or where one side does not vary.
+    It includes differences between patients as well as change within them. None for fewer than FEWEST_PAIRS pairs, or
+    if one side does not vary.
     """
     values = made.rows[name].to_numpy(np.float64)
     last, now = values[made.last], values[made.now]
@@ -158,7 +156,7 @@ def autocorrelation(made: Sequences, name: str) -> float | None:
 
 
 def unchanged(made: Sequences, name: str) -> float | None:
-    """Of the pairs of successive rows in which both values are known, the share in which they are equal."""
+    """Return the share of pairs of successive rows with equal values, among pairs with both values known."""
     values = made.rows[name]
     known = values.notna().to_numpy()
     both = known[made.last] & known[made.now]
@@ -167,16 +165,16 @@ def unchanged(made: Sequences, name: str) -> float | None:
 
 
 def transitions(made: Sequences, codes: Whole, cells: int) -> NDArray[np.float64]:
-    """How many pairs of successive rows go from each cell (row) to each (column): (cells, cells); `codes` (rows,)."""
+    """Return the number of pairs of successive rows from each cell to each: (cells, cells); `codes` is (rows,)."""
     pairs = codes[made.last] * cells + codes[made.now]
     return np.bincount(pairs, minlength=cells * cells).reshape(cells, cells).astype(np.float64)
 
 
 def transition_distance(one: Floats, other: Floats) -> float | None:
-    """Mean total-variation distance of the rows of two transition matrices, given as counts (cells, cells).
+    """Return the mean total-variation distance of the rows of two transition matrices of counts, (cells, cells).
 
-    Rows are weighted by how often `one` leaves from their cell. A cell that `other` never leaves from counts as wholly
-    different. None where `one` has no pair.
+    Each row's weight is how often `one` leaves its cell. A cell that `other` never leaves counts as entirely different.
+    None if `one` has no pair.
     """
     if not one.sum():
         return None
@@ -187,19 +185,19 @@ def transition_distance(one: Floats, other: Floats) -> float | None:
 
 
 def total_variation(one: Floats, other: Floats) -> float | None:
-    """Total-variation distance of two tables of counts, each made to sum to one; None where one has none."""
+    """Return the total-variation distance of two tables of counts, each normalised; None if one of them is empty."""
     if not one.sum() or not other.sum():
         return None
     return float(np.abs(one / one.sum() - other / other.sum()).sum() / 2)
 
 
 def rows_counts(made: Sequences, most: int) -> Floats:
-    """How many patients have 1, 2, ... rows, those with more than `most` among the last: (most,)."""
+    """Return the number of patients with 1, 2, ... rows, (most,). The last entry includes those with more."""
     return np.bincount(np.minimum(made.sizes, most) - 1, minlength=most).astype(np.float64)
 
 
 def gaps(made: Sequences) -> Floats | None:
-    """Time from each row to the next one of its patient, where both times are known; None without times."""
+    """Return the known times from each row to the next one of its patient; None without times."""
     if made.time is None:
         return None
     found = made.time_since_last
@@ -207,7 +205,7 @@ def gaps(made: Sequences) -> Floats | None:
 
 
 def gap_counts(made: Sequences, edges: Floats) -> Floats:
-    """How many gaps fall into [edges[k], edges[k + 1]), those beyond the ends among the outermost: (edges - 1,)."""
+    """Return the number of gaps in [edges[k], edges[k + 1]), (edges - 1,). The end bins include gaps beyond them."""
     found = gaps(made)
     if found is None:
         return np.zeros(len(edges) - 1)
@@ -216,9 +214,9 @@ def gap_counts(made: Sequences, edges: Floats) -> Floats:
 
 
 def waiting(made: Sequences, times: Floats) -> Floats:
-    """Share of rows that no other row of the patient follows within each of `times`: (times,).
+    """Return the share of rows that no other row of the patient follows within each of `times`: (times,).
 
-    A last row is followed by none, whatever the reason: the curve ends at the share of last rows.
+    No row follows a patient's last one, so the curve ends at the share of last rows.
     """
     found = gaps(made)
     if found is None or not len(made.patient):
@@ -227,10 +225,11 @@ def waiting(made: Sequences, times: Floats) -> Floats:
 
 
 def lagged(one: Sequences, other: Sequences, codes: tuple[Whole, Whole], cells: list[int]) -> tuple[Floats, float]:
-    """Similarity, 1 less total variation, of the tables of a column in the last row by a column in this row.
+    """Return the similarity of two tables in each pair of a column in the previous row and a column in this row.
 
-    codes: (rows, columns) of each table. Returns that of each column by itself, (columns,), and the mean over the pairs
-    of two columns (of one column, over itself). Zero where a table has no pair of successive rows.
+    Similarity is 1 minus total variation. codes: (rows, columns) of each table. Returns each column with itself,
+    (columns,), and the mean over pairs of two columns (with one column: that column's). A table without successive rows
+    scores 0.
     """
     count = len(cells)
     found = np.zeros((count, count))

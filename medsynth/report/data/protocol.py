@@ -1,8 +1,8 @@
-"""Train on synthetic, test on real: the one protocol in which utility is quoted.
+"""Train on synthetic rows, test on real rows: the one protocol behind all figures of utility.
 
-Four classifiers, macro one-vs-rest AuROC from class probabilities on real held-out rows; and the thyroid study's own
-figure, micro AuROC of binarised hard predictions. A class that the training table lacks scores 0.5.
-`TaskPredictions` has the predictions for the held-out rows, which several sections share.
+Four classifiers score macro one-vs-rest AuROC from class probabilities on real held-out rows. The thyroid study's own
+figure is micro AuROC of binarised hard predictions. A class that the training table lacks scores 0.5. `TaskPredictions`
+has the predictions for the held-out rows, which several sections share.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .statistics import Areas, Floats, Patients, folds, resampled
 from .tables import Tables
 
 FOLDS = 5
-MOST_LEARNED = 25_000  # rows that classifiers learn from
+MOST_LEARNED = 25_000  # Rows that classifiers learn from.
 CROSS_VALIDATED = f"the same rows, by {FOLDS}-fold cross-validation, since no training table was given"
 TRAINING_TABLE = "the real rows of the training table"
 LABELS = {"lr": "linear model", "mlp": "neural network", "rf": "random forest", "hgb": "boosted trees"}
 
 
 def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
-    """Fresh classifiers, by name, for training rows with `labels` (rows,).
+    """Return new classifiers by name for training rows with `labels` (rows,).
 
-    Boosted trees of more than 10,000 rows hold some out to stop early; they cannot where a class has a single row.
+    Boosted trees hold rows out to stop early if they have more than 10,000. They cannot if a class has a single row.
     """
     stop = "auto" if np.unique(labels, return_counts=True)[1].min() > 1 else False
     network = MLPClassifier(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
@@ -56,7 +56,7 @@ def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def regressors() -> dict[str, Any]:
-    """The same families for a numeric target."""
+    """Return the same model families for a numeric target."""
     network = MLPRegressor(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
     return {
         "lr": make_pipeline(StandardScaler(), Ridge()),
@@ -67,7 +67,7 @@ def regressors() -> dict[str, Any]:
 
 
 def features(train: pd.DataFrame, test: pd.DataFrame, target: str) -> tuple[Floats, Floats]:
-    """Both tables without the target as numbers: words one-hot over either's levels, gaps filled by medians."""
+    """Return both tables as numbers without the target: words one-hot encoded, missing numbers as medians."""
     both = pd.concat([train, test], keys=["a", "b"]).drop(columns=target)
     words = [c for c in both if not pd.api.types.is_numeric_dtype(both[c])]
     hot = pd.get_dummies(both, columns=words, dtype=float).astype(float)
@@ -80,8 +80,8 @@ def features(train: pd.DataFrame, test: pd.DataFrame, target: str) -> tuple[Floa
 class Predictions:
     """One classifier's predictions for the test rows.
 
-    `probabilities` is (rows, classes), with 0.5 for a class that the training table lacks; `labels` is (rows,), the
-    predicted class; `known` are the classes that the training table has.
+    `probabilities` is (rows, classes), 0.5 for a class that the training table lacks. `labels` is (rows,), the
+    predicted class. `known` has the classes of the training table.
     """
 
     probabilities: Floats
@@ -92,7 +92,7 @@ class Predictions:
 def predict(
     train: pd.DataFrame, test: pd.DataFrame, target: str, names: Collection[str] = tuple(LABELS)
 ) -> dict[str, Predictions]:
-    """Predictions for `test` of the classifiers `names` fitted to `train`; classes are those of `test`, as text."""
+    """Fit the classifiers `names` to `train` and return their predictions for `test`. Classes are those of `test`."""
     classes = np.unique(test[target].astype(str))
     x, x_test = features(train, test, target)
     y = train[target].astype(str).to_numpy()
@@ -109,7 +109,7 @@ def predict(
             model.fit(x, y)
             chances = model.predict_proba(x_test)
         probability = dict(zip(model.classes_, chances.T, strict=True))
-        labels = model.classes_[chances.argmax(1)]  # what `predict` says, without a second pass
+        labels = model.classes_[chances.argmax(1)]  # The labels of `predict`, without a second pass.
         columns = [probability.get(c, np.full(len(test), 0.5)) for c in classes]
         found[name] = Predictions(np.stack(columns, 1), labels, frozenset(model.classes_))
     return found
@@ -122,10 +122,10 @@ def aurocs(
     rng: Stream,
     patients: Patients | None,
 ) -> tuple[Floats, Floats]:
-    """AuROC of each class against the rest, (sides, classifiers, classes), and its resampled values, (draws, ...).
+    """Return the AuROC of each class against the rest, (sides, classifiers, classes), and its resamples, (draws, ...).
 
-    truth: (rows,), the class of each row. classes: by the column in which their probabilities are. sides: predictions
-    of the same classifiers, after training on real and on synthetic rows.
+    truth: (rows,), the class of each row. classes: by the column of their probabilities. sides: predictions of the same
+    classifiers after training on real and on synthetic rows.
     """
     scores = [made.probabilities[:, k] for side in sides for made in side.values() for k in classes]
     shape = (len(sides), len(sides[0]), len(classes))
@@ -135,13 +135,13 @@ def aurocs(
 
 
 def mean_of_known(values: Floats) -> Floats:
-    """The mean over classifiers and classes, (draws, sides); a class that a resample lacks is left out of its mean."""
+    """Return the mean over classifiers and classes, (draws, sides), without classes that a resample lacks."""
     known = np.ma.masked_invalid(values.reshape(*values.shape[:2], -1))
     return np.asarray(known.mean(2).filled(np.nan))
 
 
 def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -> float:
-    """Micro AuROC of predicted labels, both (rows,): every (row, class) pair counts once."""
+    """Return the micro AuROC of predicted labels, both (rows,): every pair of row and class counts once."""
     hot = (truth[:, None] == classes).ravel()
     if hot.all():
         return float("nan")
@@ -149,14 +149,14 @@ def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -
 
 
 def majority_floor(test: pd.DataFrame, target: str) -> float:
-    """What always predicting the most frequent class scores on `micro_hard`."""
+    """Return the `micro_hard` of always predicting the most frequent class."""
     truth = test[target].astype(str).to_numpy()
     classes, counts = np.unique(truth, return_counts=True)
     return micro_hard(truth, np.full_like(truth, classes[counts.argmax()]), classes)
 
 
 def score(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Any]:
-    """All figures of classifiers fitted to `train` and tried on `test`: macro, mean, best and micro_hard."""
+    """Fit classifiers to `train` and return their figures on `test`: macro, mean, best and micro_hard."""
     truth = test[target].astype(str).to_numpy()
     classes = np.unique(truth)
     macro: dict[str, float] = {}
@@ -175,30 +175,30 @@ def score(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Any
 class TaskPredictions:
     """Every classifier's predictions for the real held-out rows of `tables`, computed when first needed.
 
-    With `begin` both sides are computed in the background, side by side, while other sections are.
+    After `begin`, both sides are computed in the background.
     """
 
     tables: Tables
     begun: dict[str, Future[dict[str, Predictions]]] = field(default_factory=dict)
 
     def begin(self, pool: Executor) -> None:
-        """Start computing both sides."""
+        """Start to compute both sides."""
         self.begun["synthetic"] = pool.submit(self._after_synthetic)
         self.begun["real"] = pool.submit(self._after_real)
 
     @property
     def train_rows(self) -> str:
-        """Which real rows the classifiers were trained on."""
+        """Return which real rows the classifiers were trained on."""
         return CROSS_VALIDATED if self.tables.train is None else TRAINING_TABLE
 
     @cached_property
     def synthetic(self) -> dict[str, Predictions]:
-        """After training on synthetic rows."""
+        """Return the predictions after training on synthetic rows."""
         return self.begun["synthetic"].result() if self.begun else self._after_synthetic()
 
     @cached_property
     def real(self) -> dict[str, Predictions]:
-        """After training on real rows: the training table's, else the other folds of the held-out rows."""
+        """Return the predictions after training on the training table, else on other folds of the held-out rows."""
         return self.begun["real"].result() if self.begun else self._after_real()
 
     def _after_synthetic(self) -> dict[str, Predictions]:
@@ -214,14 +214,14 @@ class TaskPredictions:
 
 
 def some(train: pd.DataFrame, rng: Stream) -> pd.DataFrame:
-    """At most MOST_LEARNED rows of a training table, drawn uniformly: classifiers gain next to nothing from more."""
+    """Return at most MOST_LEARNED rows, drawn uniformly: classifiers gain next to nothing from more."""
     if len(train) <= MOST_LEARNED:
         return train
     return train.iloc[np.sort(rng.choice(len(train), MOST_LEARNED, replace=False))].reset_index(drop=True)
 
 
 def _cross_validated(real: pd.DataFrame, target: str, patients: Patients | None) -> dict[str, Predictions]:
-    """Predictions for each fold of `real` by classifiers trained on the other folds."""
+    """Predict each fold of `real` with classifiers trained on the other folds."""
     truth = real[target].astype(str).to_numpy()
     classes = np.unique(truth)
     probabilities = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}

@@ -1,4 +1,4 @@
-"""Ranks, folds and resamples: AuROC and its bootstrap intervals, for many scores at once."""
+"""Ranks, folds and resamples: AuROC and its bootstrap intervals for many scores at once."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .verdict import Estimate
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
-Patients = Whole  # the number of each row's patient, (rows,)
-DRAWS = 500  # resamples
-BLOCK = 2_000_000  # weights in memory at once
+Patients = Whole  # The number of each row's patient, (rows,).
+DRAWS = 500  # Number of resamples.
+BLOCK = 2_000_000  # Weights in memory at once.
 LEVEL = 0.95
-EXACT_ROWS = 5_000  # up to which each resample's AuROC is counted out
-# A Poisson number of mean one for each of 2^16 equal parts of its distribution, far faster looked up than drawn.
+EXACT_ROWS = 5_000  # Up to this number of rows, each resample's AuROC is exact.
+# A Poisson number of mean 1 for each of 2^16 equally likely values. Looking it up is much faster than drawing it.
 POISSON = np.searchsorted(
     np.cumsum([math.exp(-1) / math.factorial(k) for k in range(9)]), (np.arange(1 << 16) + 0.5) / (1 << 16)
 ).astype(np.float64)
 
 
 def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Iterator[Floats]:
-    """Weights of `DRAWS` bootstrap resamples in blocks (draws, rows): each row's weight is Poisson of mean one.
+    """Yield weights of `DRAWS` bootstrap resamples in blocks (draws, rows). A row's weight is Poisson with mean 1.
 
-    The Poisson bootstrap equals the usual one up to the resample's size, and needs no sorting of draws. With the
-    `patients` of the rows, (rows,), whole patients are drawn: their rows are no independent observations.
+    The Poisson bootstrap equals the usual one except that the size varies, and it sorts nothing. With `patients`,
+    (rows,), whole patients are drawn, since their rows are not independent observations.
     """
     place = None if patients is None else np.unique(patients, return_inverse=True)[1]
     drawn, at_once = rows if place is None else int(place.max()) + 1, max(1, BLOCK // rows)
@@ -41,10 +41,10 @@ def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Itera
 
 
 def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> list[tuple[Whole, Whole]]:
-    """`count` folds as (rows to learn from, rows to predict), classes as even as they can be.
+    """Return `count` folds as (rows to learn from, rows to predict), with classes as even as possible.
 
-    With the `patients` of the rows, (rows,), those of one patient stay together: what is learned from a patient's
-    other rows is no prediction. Where there are fewer patients than folds, rows are divided one by one.
+    With `patients`, (rows,), a patient's rows stay together: a model that has seen a patient's other rows makes no real
+    prediction. With fewer patients than folds, rows are divided one by one.
     """
     enough = np.unique(truth, return_counts=True)[1].min() >= count
     if patients is None or len(np.unique(patients)) < count:
@@ -77,7 +77,7 @@ def learnable(x: Floats) -> Floats:
 
 
 def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
-    """Area under the ROC curve, ties counted half, one value a row of `weights` (draws, rows). NaN for one class.
+    """Return the area under the ROC curve per row of `weights` (draws, rows). Ties count half; NaN for one class.
 
     >>> auroc(np.array([False, True, True]), np.array([0.1, 0.4, 0.1])).tolist()
     [0.75]
@@ -94,10 +94,10 @@ def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
 
 
 class Areas:
-    """The AuROC of several scores, `truth` and `scores` both (k, rows), for resamples of the rows.
+    """The AuROC of several scores for resamples of the rows; `truth` and `scores` are (k, rows).
 
-    Beyond EXACT_ROWS rows a resample's AuROC is its first-order expansion about that of all rows, by placement values
-    (DeLong, DeLong, Clarke-Pearson 1988): what it leaves out is of the order of one over the rows.
+    Above EXACT_ROWS rows a resample's AuROC is a first-order expansion about that of all rows, by placement values
+    (DeLong, DeLong, Clarke-Pearson 1988). The error is of the order of one over the number of rows.
     """
 
     def __init__(self, truth: NDArray[np.bool_], scores: Floats) -> None:
@@ -108,7 +108,7 @@ class Areas:
             self._placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
 
     def __call__(self, weights: Floats) -> Floats:
-        """The values for weights (draws, rows): (draws, k). NaN where a resample has one class alone."""
+        """Return the AuROC for weights (draws, rows): (draws, k). NaN if a resample has one class only."""
         if self._exact:
             return np.stack([auroc(t, s, weights) for t, s in zip(self._truth, self._scores, strict=True)], 1)
         hit = self._truth.T.astype(np.float64)
@@ -119,7 +119,7 @@ class Areas:
 
 
 def _placements(truth: Flags, score: Floats) -> Floats:
-    """Of each positive row the share of negative rows below it, of each negative row that of positive rows above it."""
+    """Return the share of negative rows below each positive row, and of positive rows above each negative row."""
     _, tie, counts = np.unique(score, return_inverse=True, return_counts=True)
     positive = np.bincount(tie, weights=truth, minlength=len(counts))
     negative = counts - positive
@@ -129,7 +129,7 @@ def _placements(truth: Flags, score: Floats) -> Floats:
 
 
 def interval(value: float, draws: Floats) -> Estimate:
-    """`value` with the central 95 % of its resampled values."""
+    """Return `value` with the central 95 % of its resampled values."""
     known = draws[np.isfinite(draws)]
     if len(known) < len(draws) / 2:
         return Estimate(value=value)
@@ -138,9 +138,9 @@ def interval(value: float, draws: Floats) -> Estimate:
 
 
 def compared(value: Floats, draws: Floats, before: str = "") -> dict[str, Estimate]:
-    """Estimates `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2).
+    """Return the estimates `real`, `synthetic` and `loss`, their paired difference: value (2,), draws (draws, 2).
 
-    `before`: what each name starts with.
+    `before`: prefix of each name.
     """
     return {
         f"{before}real": interval(value[0], draws[:, 0]),
@@ -150,10 +150,10 @@ def compared(value: Floats, draws: Floats, before: str = "") -> dict[str, Estima
 
 
 def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
-    """Estimates (k,) with intervals that hold all together 95 % of the time, from `draws` (draws, k) in common.
+    """Return estimates (k,) whose intervals are valid together 95 % of the time, from common `draws` (draws, k).
 
-    Each interval is the value and as many standard errors to either side as the largest of all studentised deviations
-    stays within: whichever is looked at because it is the largest, its interval is right (Romano and Wolf 2005).
+    Each interval reaches as many standard errors to either side as 95 % of the largest studentised deviations. So the
+    interval remains valid for an estimate that is chosen because it is the largest (Romano and Wolf 2005).
     """
     spread = draws.std(0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -163,13 +163,13 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are known; None if none is."""
+    """Return the mean of the known values, or None if no value is known."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
 
 def overlap(one: Estimate, other: Estimate) -> float | None:
-    """Mean share of each interval that the other covers (Karr et al. 2006); below zero when they lie apart."""
+    """Return the mean share of each interval that the other covers (Karr et al. 2006); negative if they do not meet."""
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return None
     common = min(one.high, other.high) - max(one.low, other.low)
@@ -180,7 +180,7 @@ def overlap(one: Estimate, other: Estimate) -> float | None:
 
 
 def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Whole, Whole]:
-    """The places of two random halves of the rows; with `patients`, (rows,), of those of two halves of the patients.
+    """Return the rows of two random halves; with `patients`, (rows,), of two halves of the patients.
 
     The rows of a single patient are divided one by one, so that both halves have some.
     """
@@ -193,14 +193,14 @@ def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Wh
 
 
 def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
-    """`measure` of every resample: from weights (draws, rows) to (draws, ...), all draws together."""
+    """Return `measure` of every resample: from weights (draws, rows) to (draws, ...)."""
     return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
 
 
 def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:
-    """(false-positive rate, true-positive rate) along the ROC curve, thinned to about `points`."""
+    """Return (false-positive rate, true-positive rate) along the ROC curve, reduced to about `points`."""
     order = np.argsort(-score, kind="stable")
-    last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # the end of each run of equal scores
+    last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # End of each run of equal scores.
     hits, misses = np.cumsum(truth[order])[last], np.cumsum(~truth[order])[last]
     x, y = np.concatenate([[0], misses / misses[-1]]), np.concatenate([[0], hits / hits[-1]])
     keep = np.unique(np.searchsorted(x + y, np.linspace(0, 2, points)).clip(0, len(x) - 1))

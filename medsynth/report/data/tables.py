@@ -1,8 +1,8 @@
-"""The tables that a report compares: read, checked, brought to one form; as cells, as points and as numbers for trees.
+"""The tables that a report compares, in one form: as cells, as points and as numbers for trees.
 
-The baseline of utility is trained and tested on real rows as a plain reader of the file has them (`plain`). In the form
-in which tables are compared, a schema that was learned under noise may have taken a column of numbers for one of words,
-or have cut its bounds short: a baseline that suffers from the same would hide what the model lost.
+The baseline of utility reads the real rows from the file (`plain`), not in the form in which tables are compared. A
+schema that was learned under noise may misread a number column as words, or cut its bounds short. A baseline with the
+same faults would hide the model's loss.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from .columns import (
 )
 from .statistics import Floats, Patients, Whole
 
-MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
-FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
-MOST_WORDS = 60  # of a column that a plain reader has, the most frequent ones; the others are one word
+MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, drawn uniformly.
+FEW_NUMBERS = 20  # A whole-number target with more values than this is predicted as a number.
+MOST_WORDS = 60  # Most frequent words kept in a plain column; all others become RARE.
 RARE = "(rare)"
-CELLS = 12  # quantile cells of a number column; a value that many rows share is a cell of its own
-MOST_LEVELS = 40  # levels of a word column beyond the most frequent ones are one cell
+CELLS = 12  # Quantile cells of a number column. A value that many rows share has a cell of its own.
+MOST_LEVELS = 40  # Levels of a word column. The rarer ones share one cell.
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Real held-out rows, synthetic rows and, where given, the real rows that the model was fitted to.
+    """Real held-out rows, synthetic rows and, if given, the real rows that the model was fitted to.
 
-    All hold the columns `names`, the target among them; `numbers` are those compared as numbers, the rest as words.
-    `plain_real` and `plain_train` are the same real rows as a plain reader of their files has them (see `plain`).
-    `patients`: where patients are the privacy unit, the number of each row's patient, by the table's field; else empty.
+    All have the columns `names`, which include the target. Those in `numbers` are compared as numbers, the rest as
+    words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients` has
+    the number of each row's patient by the table's field if patients are the privacy unit, else nothing.
     """
 
     real: pd.DataFrame
@@ -62,37 +62,37 @@ class Tables:
     patients: Mapping[str, Patients] = field(default_factory=dict)
 
     def patients_of(self, rows: pd.DataFrame, part: str) -> Patients | None:
-        """The patients of some `rows` of the table `part`, (rows,), where patients are the privacy unit."""
+        """Return the patients of some `rows` of the table `part`, (rows,); None if rows are the privacy unit."""
         return self.patients[part][rows.index] if self.patients else None
 
     @property
     def baseline(self) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-        """The held-out rows and the training rows that the baseline of utility is computed from."""
+        """Return the held-out rows and the training rows for the baseline of utility."""
         real = self.real if self.plain_real is None else self.plain_real
         return real, self.train if self.plain_train is None else self.plain_train
 
     @property
     def names(self) -> list[str]:
-        """Columns in the order of the real table."""
+        """Return the columns in the order of the real table."""
         return list(self.real.columns)
 
     @property
     def features(self) -> list[str]:
-        """All columns but the target."""
+        """Return all columns except the target."""
         return [name for name in self.names if name != self.target]
 
     @property
     def numeric_target(self) -> bool:
-        """Whether the target is predicted as a number and not as a class."""
+        """Return whether the target is predicted as a number and not as a class."""
         return self.target in self.numbers and self.real[self.target].nunique() > FEW_NUMBERS
 
     def classes(self) -> NDArray[np.str_]:
-        """The target's classes in the real rows, sorted as text."""
+        """Return the target's classes in the real rows, sorted as text."""
         return np.unique(self.real[self.target].astype(str))
 
 
 def read(path: Path, encoding: str | None = None) -> io_table.Table:
-    """The table at `path`, its cells as text. Raises TableError for a file that is no table."""
+    """Read the table at `path` with its cells as text. Raises TableError for a file that is not a table."""
     return reader.read(path, encoding)
 
 
@@ -100,13 +100,13 @@ def gather(
     real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
     rng: Stream, *, learned: bool = False, disjoint: bool = False,
 ) -> Tables:  # fmt: skip
-    """The tables, given as cells of text, in one form: common columns, rows of `real` taken out of `train`, capped.
+    """Bring tables of text cells to one form: common columns, no rows of `real` in `train`, at most MOST_ROWS rows.
 
     `learned`: whether the schema was measured and not declared. `disjoint`: whether `real` and `train` are known to
-    hold different rows, as the two parts of a split do; then rows that merely share values stay in both. Where patients
-    are the privacy unit, rows of `train` whose patient is in `real` are left out in any case.
+    contain different rows; then rows with equal values stay in both. If patients are the privacy unit, rows of `train`
+    whose patient is in `real` are always left out.
 
-    What had to be mended stands in `notes`. Raises SchemaError or TableError where nothing can be compared.
+    `notes` lists every repair. Raises SchemaError or TableError if nothing can be compared.
     """
     notes: list[str] = []
     cells = [real] if train is None else [real, train]
@@ -134,10 +134,10 @@ def gather(
 def plain(
     cells: list[pd.DataFrame], compared: list[pd.DataFrame], target: str, schema: Schema | None, *, learned: bool
 ) -> list[pd.DataFrame]:
-    """Each table of real rows, given as cells of text and as compared, with its numbers and words as they are written.
+    """Return each table of real rows with its numbers and words as they are written, not clipped to a schema.
 
-    Columns that a person declared keep their declared kind, unclipped; those of a `learned` schema, and undeclared
-    ones, are read by their cells alone. The target stays as it is compared.
+    Columns that a person declared keep their kind. Columns of a `learned` schema and undeclared ones are read from
+    their cells alone. The target stays as it is compared.
     """
     together = pd.concat(cells, keys=range(len(cells)))
     made = [frame.copy() for frame in compared]
@@ -152,7 +152,7 @@ def plain(
 
 
 def _read(cells: pd.Series, column: Column | None) -> pd.Series:
-    """The numbers of a declared `column`, without its codes of missing values; else numbers or the common words."""
+    """Return the numbers of a declared `column` without codes of missing values, else its numbers or common words."""
     if column is not None:
         return numbers_of(without_gaps(cells, column))
     known = cells.mask(cells.isin(list(missing_codes(cells))), None)
@@ -162,15 +162,16 @@ def _read(cells: pd.Series, column: Column | None) -> pd.Series:
 
 
 def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> list[Patients]:
-    """The number of each row's patient in each table, [] where patients are not the unit or a real table lacks them.
+    """Return the number of each row's patient in each table; [] if patients are not the unit, or a table lacks them.
 
-    Real tables share their numbers, the last table, synthetic rows, has its own. A row without a patient is one alone.
+    Real tables share their numbers. The last table, the synthetic rows, has its own. A row without a patient has a
+    number of its own.
     """
     *real, synthetic = cells
     if schema is None or schema.unit is None or any(schema.unit not in table for table in real):
         return []
     made = [(table[schema.unit] if schema.unit in table else pd.Series("", table.index)) for table in cells]
-    # A mark apart: equal keys of synthetic and of real rows are of different patients.
+    # A mark per side: equal keys in synthetic and real rows belong to different patients.
     marked = [keys + mark for keys, mark in zip(made, [*("r" for _ in real), "s"], strict=True)]
     texts, known = pd.concat(marked, ignore_index=True), pd.concat(made, ignore_index=True) != ""
     place = pd.factorize(texts)[0].astype(np.int64)
@@ -179,15 +180,15 @@ def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> lis
 
 
 def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]) -> Whole:
-    """Those `rows` of the training table whose patient, by `patients` of all its rows, is none of those `held` out."""
+    """Return those `rows` of the training table whose patient is not in `held`; `patients` is for all of its rows."""
     others = ~np.isin(patients[rows], held)
     if not others.all():
         notes.append(
-            f"{int((~others).sum())} rows of the training table are of patients who are also in the real table, and "
-            "were left out there: what a model learned of a patient's other visits is no test of it."
+            f"{int((~others).sum())} rows of the training table were left out, because their patients are also in the "
+            "real table. A test needs patients whom the model has not seen."
         )
     if others.sum() < 5:
-        raise TableError("`train` and `real` are of the same patients. Give rows of patients not fitted to as `real`.")
+        raise TableError("`train` and `real` have the same patients. Pass rows of other patients as `real`.")
     return rows[others]
 
 
@@ -195,10 +196,10 @@ def _compared(
     real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
     notes: list[str],
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, frozenset[str]]:  # fmt: skip
-    """The tables' values in the columns that they share, and which of these are compared as numbers."""
+    """Return the tables' values in the columns that they share, and which of these are compared as numbers."""
     tables = [real, synthetic] if train is None else [real, synthetic, train]
     real, synthetic, *rest = without_codes(tables, tables[::2], schema)
-    # Of all real rows: a column that is empty in one table is read as the other one has it.
+    # From all real rows: a column that is empty in one table is read as in the other.
     numbers = number_columns(pd.concat([real, *rest], ignore_index=True)[list(real.columns)].fillna(""), schema)
     real = comparable(real, schema, numbers, "real", notes)
     synthetic = comparable(synthetic, schema, numbers, "synthetic", notes)
@@ -208,23 +209,23 @@ def _compared(
         train = comparable(rest[0], schema, numbers, "train", notes)
         lacking = [name for name in real.columns if name not in train.columns]
         if lacking:
-            raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Give the table fitted on.")
+            raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Pass the table that was fitted.")
         train = train[list(real.columns)]
     return real, synthetic, train, numbers & frozenset(real.columns)
 
 
 def _with_target(frames: Sequence[pd.DataFrame], target: str, notes: list[str]) -> list[Whole]:
-    """Return the places of the rows with a target in each table: real, training (if given) and synthetic rows.
+    """Return the rows with a target in each table: real, training (if given) and synthetic rows.
 
-    All comparisons use these rows of every table. A model that draws missing targets, and an attack that sees them on
-    one side alone, would differ by them and by nothing else. Raises TableError if a table has too few.
+    All comparisons use these rows of every table. Otherwise a model that draws missing targets, or an attack that sees
+    them on one side only, would differ by them alone. Raises TableError if a table has too few.
     """
     known = [frame[target].notna().to_numpy() for frame in frames]
     if known[0].sum() < 5:
-        raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
+        raise TableError("`real` has too few rows with a target. Hold out more rows.")
     for rows, where in zip(known[1:], ["training", "synthetic"][-len(known[1:]) :], strict=True):
         if not rows.any():
-            raise TableError(f"The {where} table has no value in the target {target!r}: nothing can be predicted.")
+            raise TableError(f"The {where} table has no value in the target {target!r}. Choose another target.")
     if not all(rows.all() for rows in known):
         names = ("real", "training", "synthetic") if len(known) == 3 else ("real", "synthetic")
         shares = [f"{1 - rows.mean():.1%} of the {name} table" for name, rows in zip(names, known, strict=True)]
@@ -233,7 +234,7 @@ def _with_target(frames: Sequence[pd.DataFrame], target: str, notes: list[str]) 
 
 
 def _alike(frames: Sequence[pd.DataFrame], target: str, *, number: bool) -> list[pd.DataFrame]:
-    """Return tables whose targets have the same text for the same class, whatever other rows hold."""
+    """Return tables whose targets use the same text for the same class."""
     if not number:
         return [frame.assign(**{target: words(frame[target])}) for frame in frames]
     if len({frame[target].dtype for frame in frames}) == 1:
@@ -256,30 +257,30 @@ def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: li
 
 
 def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> Whole:
-    """The places of the rows of `train` that do not also stand in `real`, each copy once."""
+    """Return the rows of `train` that are not in `real`, matching each copy once."""
     mine, theirs = keys(train), keys(real)
     copy = mine.groupby(mine).cumcount()
     held = mine.map(theirs.value_counts()).fillna(0)
     overlap = int((copy < held).sum())
     if overlap:
         notes.append(
-            f"{overlap} rows of the real table are also in the training table, and were left out there: nothing says "
-            "that the two hold different patients. The two files that a fit with a hold-out writes are known to."
+            f"{overlap} rows of the training table were left out, because they are also in the real table. To keep "
+            "equal rows of different patients, pass the two files that a fit with a hold-out writes."
         )
     left = (copy >= held).to_numpy().nonzero()[0]
     if overlap and len(left) < 5:
-        raise TableError("`train` and `real` have the same rows. Give rows that the model was not fitted to as `real`.")
+        raise TableError("`train` and `real` have the same rows. Pass rows that the model was not fitted to as `real`.")
     return left
 
 
 def keys(frame: pd.DataFrame) -> pd.Series:
-    """One text a row: equal rows have equal texts, whether a whole number was read as 1 or as 1.0."""
+    """Return one text per row. Equal rows have equal texts, whether a whole number was read as 1 or as 1.0."""
     first, *rest = (words(column).fillna("") for _, column in frame.items())
     return first.str.cat(pd.concat(rest, axis=1), sep="\x1f") if rest else first
 
 
 def _capped(rows: Whole, where: str, rng: Stream, notes: list[str]) -> Whole:
-    """The places of at most MOST_ROWS of the rows of a table."""
+    """Return at most MOST_ROWS of the rows of a table, drawn uniformly."""
     if len(rows) <= MOST_ROWS:
         return rows
     notes.append(f"The {where} table is represented by {MOST_ROWS:,} of its {len(rows):,} rows, drawn uniformly.")
@@ -288,14 +289,14 @@ def _capped(rows: Whole, where: str, rng: Stream, notes: list[str]) -> Whole:
 
 @dataclass(frozen=True)
 class Cells:
-    """Maps every column to cells: `edges` of number columns, `levels` of word columns; the last cell is missing."""
+    """The cells of every column: `edges` of number columns, `levels` of word columns; the last cell is missing."""
 
     edges: dict[str, Floats]
     levels: dict[str, list[str]]
 
     @classmethod
     def of(cls, first: pd.DataFrame, others: Sequence[pd.DataFrame | None], numbers: frozenset[str]) -> Cells:
-        """The cells that the rows of the `first` table imply; levels are those of any table, unless they are many."""
+        """Make cells from the rows of the `first` table; levels come from all tables unless there are too many."""
         edges, levels = dict[str, Floats](), dict[str, list[str]]()
         tables = [first, *(table for table in others if table is not None)]
         for name in map(str, first):
@@ -310,12 +311,12 @@ class Cells:
         return cls(edges, levels)
 
     def count(self, name: str) -> int:
-        """Number of cells of a column, the missing one included."""
-        # A value equal to an edge has a cell of its own: a value that many rows share, such as zero, stays sharp.
+        """Return the number of cells of a column, including the missing one."""
+        # A value equal to an edge has its own cell, so that a value that many rows share, such as zero, stays sharp.
         return 2 * len(self.edges[name]) + 2 if name in self.edges else len(self.levels[name]) + 2
 
     def column(self, frame: pd.DataFrame, name: str) -> Whole:
-        """The cell of each row: (rows,)."""
+        """Return the cell of each row: (rows,)."""
         if name in self.edges:
             value, edges = frame[name].to_numpy(np.float64), self.edges[name]
             cell = np.searchsorted(edges, value, side="left") + np.searchsorted(edges, value, side="right")
@@ -326,15 +327,15 @@ class Cells:
         return np.where(text.isna().to_numpy(), len(place) + 1, level)
 
     def table(self, frame: pd.DataFrame) -> Whole:
-        """(rows, columns) cells of every column of `frame`."""
+        """Return the cells of every column of `frame`: (rows, columns)."""
         return np.stack([self.column(frame, name) for name in frame.columns], 1)
 
 
 def points(numbers: frozenset[str], frames: Sequence[pd.DataFrame]) -> list[Floats]:
-    """Each frame as points (rows, dimensions) in which distances mean something across columns.
+    """Return each frame as points (rows, dimensions) whose distances are comparable across columns.
 
-    Numbers are ranked over all frames together, to [0, 1]; words are indicators, so that two levels are as far apart
-    as two ends of a number; a missing number stands in the middle with an indicator of its own.
+    Numbers become ranks over all frames together, from 0 to 1. Words become indicators, so that two levels are as far
+    apart as the two ends of a number. A missing number is in the middle and has an indicator of its own.
     """
     together = pd.concat(frames, ignore_index=True)
     blocks: list[Floats] = []
@@ -356,7 +357,7 @@ def points(numbers: frozenset[str], frames: Sequence[pd.DataFrame]) -> list[Floa
 
 
 def matrices(names: Sequence[str], numbers: frozenset[str], frames: Sequence[pd.DataFrame]) -> list[Floats]:
-    """Each frame as (rows, names), one number a cell, as trees read it: levels as codes, missing values as NaN."""
+    """Return each frame as (rows, names) numbers for trees: levels as codes, missing values as NaN."""
     together = pd.concat([frame[list(names)] for frame in frames], ignore_index=True)
     columns = [
         together[name].to_numpy(np.float64)

@@ -1,4 +1,4 @@
-"""Records, what people add to them in a review file, and verdicts. The line that decides a verdict is in `decide`."""
+"""Records, the review file's entries, and verdicts. `decide` contains the line that decides a verdict."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Outcome = Literal["within", "beyond", "doubtful", "too few rows", "not judged", 
 
 
 class Record(BaseModel):
-    """A record of the report. Unknown fields are refused, and nothing changes after it was made."""
+    """A record of the report. It refuses unknown fields and cannot change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Estimate(Record):
-    """An estimate with its 95 % interval, where there is one. None: it cannot be computed here."""
+    """An estimate and its 95 % interval, if it has one. The value is None if it cannot be computed."""
 
     value: float | None
     low: float | None = None
@@ -32,11 +32,11 @@ class Estimate(Record):
     @field_validator("value", "low", "high", mode="before")
     @classmethod
     def _number(cls, value: float | None) -> float | None:
-        """JSON knows no NaN: what is no finite number is None."""
+        """Return None for a number that is not finite, since JSON has no NaN."""
         return None if value is None or not math.isfinite(value) else float(value)
 
     def __str__(self) -> str:
-        """The value in words, three decimals."""
+        """Return the value with three decimals."""
         return "not known" if self.value is None else f"{self.value:.3f}"
 
 
@@ -46,14 +46,14 @@ def of_both(figure: str, sides: Sequence[Any]) -> dict[str, Any]:
 
 
 class ReviewedRegression(Record):
-    """The regression that the recipient cares about."""
+    """The regression that matters to the recipient."""
 
     outcome: str | None = None
     predictors: list[str] | None = None
 
 
 class Review(Record):
-    """Everything that only people know: purpose, source, roles, tuning. What is left out is printed as a blank line."""
+    """Facts that only people know: purpose, source, roles, tuning. The page prints a blank line for a missing entry."""
 
     table: str | None = None
     period: str | None = None
@@ -80,7 +80,7 @@ class Threshold(Record):
 
 
 class Thresholds(Record):
-    """The thresholds of the verdicts. Each can be set in a file, together with its source."""
+    """The thresholds of the verdicts. A file can set each one, together with its source."""
 
     epsilon: Threshold = Threshold(
         limit=10.0, source="Ponomareva et al. 2023, How to DP-fy ML: tier 2, 'reasonable', ends at 10"
@@ -106,13 +106,13 @@ Kind = TypeVar("Kind", bound=Record)
 
 
 def load(path: Path | None, kind: type[Kind]) -> Kind:
-    """A Review or Thresholds from a YAML file; the default where there is none. Raises UsageError."""
+    """Read a Review or Thresholds from a YAML file, or return the default without a file. Raises UsageError."""
     if path is None:
         return kind()
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UsageError(f"{path} cannot be read as a text file. Check the name.") from None
+        raise UsageError(f"{path} cannot be read as a text file. Check its name and encoding.") from None
     try:
         return kind.model_validate(parse_yaml(text, str(path)) or {})
     except ValidationError as error:
@@ -123,11 +123,10 @@ def load(path: Path | None, kind: type[Kind]) -> Kind:
 
 
 class Verdict(Record):
-    """A question, what was measured, the threshold it is measured against.
+    """A question, the estimate that answers it, and the threshold of that estimate.
 
-    `key` is the threshold's name. `outcome` is what came of it; `met` the same as yes or no, None where nothing was
-    decided. `judged` is the end of the interval that counts against the table, or the value itself. `decimals` are
-    those shown.
+    `key` is the threshold's name. `outcome` is the result, and `met` is the same as yes or no, or None without a
+    decision. `judged` is the less favourable end of the interval, or the value itself. `decimals` are those shown.
     """
 
     key: str
@@ -143,7 +142,7 @@ class Verdict(Record):
     decimals: int = 3
 
 
-# What `failing` takes beside the keys of verdicts: the outcomes that each of these words stands for.
+# Words for outcomes that `failing` accepts in addition to the keys of verdicts.
 FAILURES: dict[str, tuple[Outcome, ...]] = {
     "beyond": ("beyond",),
     "doubtful": ("doubtful",),
@@ -153,13 +152,13 @@ FAILURES: dict[str, tuple[Outcome, ...]] = {
 
 
 def check_failures(wanted: Sequence[str], keys: Sequence[str]) -> None:
-    """Raises UsageError for a word that is neither of FAILURES nor the key of a verdict."""
+    """Raise UsageError for a word that is neither in FAILURES nor the key of a verdict."""
     if unknown := [word for word in wanted if word not in FAILURES and word not in keys]:
-        raise UsageError(f"`fail_on` knows no {', '.join(unknown)}. It takes {', '.join([*FAILURES, *keys])}.")
+        raise UsageError(f"`fail_on` does not accept {', '.join(unknown)}. Use {', '.join([*FAILURES, *keys])}.")
 
 
 def failing(verdicts: Sequence[Verdict], wanted: Sequence[str]) -> list[Verdict]:
-    """The verdicts with an outcome that `wanted` names, or with a key in it and any outcome but `within`."""
+    """Return the verdicts with an outcome in `wanted`, or with a key in it and an outcome other than `within`."""
     outcomes = {outcome for word in wanted for outcome in FAILURES.get(word, ())}
     return [v for v in verdicts if v.outcome in outcomes or (v.key in wanted and v.outcome != "within")]
 
@@ -168,9 +167,9 @@ def decide(
     key: str, question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *,
     instead: Outcome | None = None, decimals: int = 3,
 ) -> Verdict:  # fmt: skip
-    """The verdict on `estimate`: within the threshold if the upper end of its interval is at most the limit.
+    """Return the verdict on `estimate`: within the threshold if the upper end of its interval is at most the limit.
 
-    With `instead` the estimate is shown with that outcome, and nothing is decided.
+    With `instead`, the verdict has that outcome and nothing is decided.
     """
     against = estimate.value if estimate.high is None else estimate.high
     met = None if against is None or instead else against <= threshold.limit
@@ -191,5 +190,5 @@ def decide(
 
 
 def doubtful(loss: Estimate, threshold: Threshold) -> Outcome | None:
-    """The outcome of a loss below zero by more than the limit: no model can teach more than the real rows do."""
+    """Return "doubtful" for a gain larger than the limit: a model cannot teach more than the real rows do."""
     return "doubtful" if -(loss.value or 0.0) > threshold.limit else None

@@ -1,4 +1,4 @@
-"""The report's charts as SVG, one idea each. Blue and a full stroke are real rows, orange and a broken one synthetic.
+"""The report's charts as SVG. Real rows are blue with a full stroke, synthetic rows orange with a broken one.
 
 Each drawing has a title and a description for screen readers.
 """
@@ -20,12 +20,12 @@ from ..sections.utility import Curve, NumericUtility, Utility
 
 Point = tuple[float, float]
 ROW = 34.0
-MOST_NAMED = 60  # columns of a heat map whose cells are named under the pointer; the page stays small
+MOST_NAMED = 60  # Columns of a heat map whose cells are named under the pointer. More would make the page large.
 
 
 @dataclass
 class Drawing:
-    """A drawing of a fixed size in user units; colours come from the page's style sheet by class."""
+    """A drawing of a fixed size in user units. The page's style sheet sets colours by class."""
 
     width: float
     height: float
@@ -34,28 +34,28 @@ class Drawing:
     elements: list[str] = field(default_factory=list)
 
     def add(self, tag: str, text: str | None = None, hover: str = "", **attributes: object) -> None:
-        """One element. A trailing underscore is dropped and others become hyphens: `class_`, `text_anchor`.
+        """Add one element. A trailing underscore is dropped and others become hyphens: `class_`, `text_anchor`.
 
-        `hover` is what a browser shows of it under the pointer.
+        `hover` is the text that a browser shows under the pointer.
         """
         words = "".join(f' {k.rstrip("_").replace("_", "-")}="{_form(v)}"' for k, v in attributes.items())
         inside = f"<title>{escape(hover)}</title>" if hover else escape(text or "")
         self.elements.append(f"<{tag}{words}>{inside}</{tag}>" if inside or text is not None else f"<{tag}{words}/>")
 
     def text(self, x: float, y: float, words: str, class_: str = "tick", anchor: str = "start") -> None:
-        """Words whose baseline starts, ends or is centred (`anchor`) at a point."""
+        """Add words whose baseline starts, ends or is centred (`anchor`) at a point."""
         self.add("text", words, x=x, y=y, class_=class_, text_anchor=anchor)
 
     def line(self, one: Point, other: Point, class_: str) -> None:
-        """A straight stroke."""
+        """Add a straight stroke."""
         self.add("line", x1=one[0], y1=one[1], x2=other[0], y2=other[1], class_=class_)
 
     def path(self, points: Iterable[Point], class_: str) -> None:
-        """A stroke through points."""
+        """Add a stroke through points."""
         self.add("path", d="M" + "L".join(f"{_form(x)} {_form(y)}" for x, y in points), class_=class_)
 
     def render(self, number: int = 1) -> str:
-        """The drawing as inline SVG. `number` is its own on the page."""
+        """Return the drawing as inline SVG. `number` identifies it on the page."""
         width, height = _form(self.width), _form(self.height)
         return (
             f'<svg viewBox="0 0 {width} {height}" role="img" style="max-width:{width}px" '
@@ -70,7 +70,7 @@ def _form(value: object) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """From data to user units: `low` lands on `start`, `high` on `stop`."""
+    """A map from data to user units: `low` becomes `start`, `high` becomes `stop`."""
 
     low: float
     high: float
@@ -78,13 +78,13 @@ class Scale:
     stop: float
 
     def __call__(self, value: float) -> float:
-        """The place of `value`, kept on the axis."""
+        """Return the position of `value`, clipped to the axis."""
         part = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
         return self.start + part * (self.stop - self.start)
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers that divide [low, high] into about `count` steps."""
+    """Return round numbers that divide [low, high] into about `count` steps."""
     span = (high - low) or 1.0
     power = max(math.floor(math.log10(span / count)), -6)
     step = next(s for s in (m * 10.0**e for e in (power, power + 1) for m in (1, 2, 5)) if span / s <= count)
@@ -93,14 +93,14 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def spaced(values: Sequence[float]) -> tuple[float, float]:
-    """The range of `values` with a little air."""
+    """Return the range of `values` with a small margin."""
     low, high = min(values), max(values)
     air = 0.06 * ((high - low) or 1.0)
     return low - air, high + air
 
 
 def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scale, Scale]:
-    """Axes from 0 to 1 both ways, with the diagonal of chance."""
+    """Draw axes from 0 to 1 both ways, with the diagonal of chance."""
     across, up = Scale(0, 1, 44, 44 + size), Scale(0, 1, 12 + size, 12)
     for value in (0.0, 0.5, 1.0):
         drawing.line((across(value), up(0)), (across(value), up(1)), "grid")
@@ -114,11 +114,11 @@ def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scal
 
 
 def tradeoff(claim: Claim) -> Drawing:
-    """The attacker's best true-positive rate at each false-positive rate."""
+    """Draw the attacker's best true-positive rate at each false-positive rate."""
     drawing = Drawing(
         300, 280, "What any attacker can reach at most",
         f"Upper bound of the true-positive rate against the false-positive rate, from {len(claim.curve)} points of the "
-        f"ledger's own curve. Right at most {claim.guess_right:.1%} of the time from even odds.",
+        f"ledger's own curve. From even odds, a guess is right at most {claim.guess_right:.1%} of the time.",
     )  # fmt: skip
     across, up = _square(drawing, "false-positive rate", "true-positive rate")
     line = [(across(x), up(y)) for x, y in claim.curve]
@@ -129,13 +129,13 @@ def tradeoff(claim: Claim) -> Drawing:
 
 
 def curves(found: Sequence[Curve], kind: str, x: str, y: str) -> list[Drawing]:
-    """One small square a class, real and synthetic."""
+    """Draw one small square per class, with real and synthetic training rows."""
     made = []
     for curve in found:
         drawing = Drawing(
             280, 278, f"{kind}, class {curve.level}",
             f"{kind} of class {curve.level} against the rest: {y} over {x}, trained on real rows (full stroke) and "
-            "on synthetic rows (broken stroke). The figures stand in the table.",
+            "on synthetic rows (broken stroke). The table lists the figures.",
         )  # fmt: skip
         across, up = _square(drawing, x, y)
         for side, points in (("real", curve.real), ("synthetic", curve.synthetic)):
@@ -160,9 +160,9 @@ def _interval(drawing: Drawing, estimate: Estimate, place: Scale, y: float, side
 def forest(
     title: str, rows: Sequence[tuple[str, Sequence[tuple[str, Estimate]]]], axis: str, mark: float | None
 ) -> Drawing | None:
-    """Estimates with intervals, a row a name: circles real, squares synthetic. `mark` is a line to compare with.
+    """Draw estimates with intervals, one row per name: circles real, squares synthetic. `mark` is a reference line.
 
-    None where there is no value to draw.
+    None if there is no value to draw.
     """
     values = [v for _, sides in rows for _, f in sides for v in (f.value, f.low, f.high) if v is not None]
     values += [mark] if mark is not None else []
@@ -192,7 +192,7 @@ def forest(
 
 
 def scores(utility: Utility | NumericUtility) -> Drawing | None:
-    """AuROC, or R2, of every model trained on real and on synthetic rows."""
+    """Draw the AuROC, or R2, of every model trained on real and on synthetic rows."""
     number = isinstance(utility, NumericUtility)
     models = utility.regressors if isinstance(utility, NumericUtility) else utility.classifiers
     title = "R2 on real rows" if number else "AuROC on real rows"
@@ -201,19 +201,19 @@ def scores(utility: Utility | NumericUtility) -> Drawing | None:
 
 
 def attack_intervals(attacks: Attacks) -> Drawing | None:
-    """Advantage of every membership attack with its interval; zero is no better than chance."""
+    """Draw the advantage of every membership attack with its interval. Zero is chance."""
     rows = [(m.name, [("synthetic", m.advantage)]) for m in attacks.membership]
     return forest("Advantage of membership attacks", rows, "advantage over guessing (0: none, 1: certain)", 0.0)
 
 
 def coefficients(found: Inference) -> Drawing | None:
-    """Regression coefficients of both tables."""
+    """Draw the regression coefficients of both tables."""
     rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found.coefficients]
     return forest("Coefficients of the regression", rows, "coefficient with 95 % interval", 0.0)
 
 
 def importances(found: Importance) -> Drawing | None:
-    """The columns that models rely on most."""
+    """Draw the columns that models rely on most."""
     rows = [
         (name, [("real", Estimate(value=a)), ("synthetic", Estimate(value=b))]) for name, a, b in found.columns[:10]
     ]
@@ -223,7 +223,7 @@ def importances(found: Importance) -> Drawing | None:
 def bars(
     name: str, labels: Sequence[str], real: Sequence[float] | None, made: Sequence[float], number: bool
 ) -> Drawing:
-    """One column's shares: filled bars synthetic, a stepped outline (numbers) or ticks (levels) real."""
+    """Draw one column's shares: filled bars synthetic, a stepped outline (numbers) or ticks (levels) real."""
     width, height, floor = 236.0, 116.0, 88.0
     top = max([*(real or [0.0]), *made, 1e-9])
     words = "; ".join(_bar(label, real[k] if real else None, made[k]) for k, label in enumerate(labels[:8]))
@@ -245,7 +245,7 @@ def bars(
                 (4 + k * step + step * 0.04, up(share)), (4 + (k + 1) * step - step * 0.04, up(share)), "level real"
             )
     drawing.line((4, floor), (width - 4, floor), "base")
-    for k, label in enumerate(labels):  # over each bar a clear column that names it under the pointer
+    for k, label in enumerate(labels):  # A clear rectangle over each bar shows the bar's label under the pointer.
         drawing.add("rect", hover=_bar(label, real[k] if real else None, made[k]), x=4 + k * step, y=4.0, width=step,
                     height=floor - 4, fill="transparent")  # fmt: skip
     if number and labels:
@@ -262,12 +262,11 @@ def bars(
 
 
 def _bar(label: str, real: float | None, made: float) -> str:
-    """A bar in words."""
     return f"{label}: " + ("" if real is None else f"real {real:.1%}, ") + f"synthetic {made:.1%}"
 
 
 def heat_maps(fidelity: Fidelity) -> list[tuple[str, Drawing]]:
-    """Associations of real rows, of synthetic rows, and their difference."""
+    """Draw the associations of real rows, of synthetic rows, and their difference."""
     real, made = fidelity.association_real, fidelity.association_synthetic
     gap = [[b - a for a, b in zip(x, y, strict=True)] for x, y in zip(real, made, strict=True)]
     titles = ("real rows", "synthetic rows", "synthetic less real")
@@ -275,9 +274,9 @@ def heat_maps(fidelity: Fidelity) -> list[tuple[str, Drawing]]:
 
 
 def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
-    """A square of cells: darker is stronger; in the difference, blue is too weak and orange too strong.
+    """Draw a square of cells. Darker is stronger; in the difference, blue is too weak and orange too strong.
 
-    Rows are named where there is room, columns have the rows' numbers; each cell names its pair under the pointer.
+    Rows have names if there is room, and columns have the rows' numbers. Point at a cell to see its pair.
     """
     count = len(names)
     size = min(16.0, 300 / count)
@@ -307,14 +306,14 @@ def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
 
 
 def association_pairs(fidelity: Fidelity) -> list[tuple[str, str, float, float]]:
-    """The pairs of columns whose association differs most: names, real, synthetic."""
+    """Return the pairs of columns whose association differs most: names, real, synthetic."""
     real, made, names = fidelity.association_real, fidelity.association_synthetic, fidelity.names
     pairs = [(names[j], names[i], real[i][j], made[i][j]) for i in range(len(names)) for j in range(i)]
     return sorted(pairs, key=lambda pair: -abs(pair[3] - pair[2]))[:12]
 
 
 def shares(ledger: PrivacyLedger) -> Drawing:
-    """Each measurement's share of the first-order privacy loss."""
+    """Draw each measurement's share of the first-order privacy loss."""
     drawing = Drawing(
         620, 20 + 30 * len(ledger.events), "Shares of the privacy loss",
         "; ".join(f"{e.label}: {e.share:.1%}" for e in ledger.events),
@@ -330,12 +329,12 @@ def shares(ledger: PrivacyLedger) -> Drawing:
 
 
 def waiting(found: Waiting, unit: str) -> Drawing:
-    """Shares of rows that no next row has followed, by the time since the row."""
+    """Draw the share of rows without a next row by the time since the row."""
     width, height, left, floor = 560.0, 260.0, 48.0, 212.0
     drawing = Drawing(
         width, height, "Time to the next row",
         f"Share of rows that no other row of the patient follows within a time. At the end, after "
-        f"{found.times[-1]:.4g} {unit}: synthetic {found.synthetic[-1]:.1%}. The shares stand in the table.",
+        f"{found.times[-1]:.4g} {unit}: synthetic {found.synthetic[-1]:.1%}. The table lists the shares.",
     )  # fmt: skip
     across, up = Scale(0, found.times[-1], left, width - 16), Scale(0, 1, floor, 14)
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -352,18 +351,18 @@ def waiting(found: Waiting, unit: str) -> Drawing:
 
 
 def steps(name: str, found: Bars) -> Drawing:
-    """Shares in bars; a real bar that is not shown is drawn empty."""
+    """Draw shares in bars. A real bar that is not shown is drawn empty."""
     real = None if found.real is None else [share or 0.0 for share in found.real]
     return bars(name, found.labels, real, found.synthetic, any(" to " in label for label in found.labels))
 
 
 def moves(found: Transitions) -> Drawing:
-    """From each level (row) to each (column): two bars a cell, their heights the shares that go there."""
+    """Draw transitions from each level (row) to each (column). The heights of the two bars per cell are shares."""
     count = len(found.levels)
     left, head, size = 14 + 6.2 * min(18, max(map(len, found.levels))), 22.0, min(56.0, 190.0 / count)
     drawing = Drawing(
         left + count * size + 8, head + count * size + 6, f"Transitions of {found.name}",
-        f"Shares that go from the level of a row to that of a column, of {count} levels. The table has the shares.",
+        f"Shares of changes from the level of a row to that of a column, for {count} levels. The table lists them.",
     )  # fmt: skip
     for i, level in enumerate(found.levels):
         name = level if len(level) <= 18 else level[:17] + "…"
@@ -382,7 +381,7 @@ def moves(found: Transitions) -> Drawing:
 
 
 def bands(found: Trajectory) -> Drawing:
-    """A number column by the number of the row: medians as strokes, quartiles as a band (real) and as thin strokes."""
+    """Draw a number column by row number: medians as strokes, quartiles as a band (real) or strokes (synthetic)."""
     width, height, left, floor = 236.0, 150.0, 42.0, 122.0
     shown = [band for side in (found.real or [], found.synthetic) for band in side if band]
     sides = {"real": found.real or [None] * len(found.synthetic), "synthetic": found.synthetic}
@@ -413,10 +412,9 @@ def bands(found: Trajectory) -> Drawing:
 
 
 def _line(found: Trajectory, side: Sequence[Band | None], across: Scale, up: Scale) -> list[list[Point]]:
-    """The three points of each row's band."""
     return [[(across(k), up(_placed(found, v))) for v in band] for k, band in enumerate(side) if band]
 
 
 def _placed(found: Trajectory, value: float) -> float:
-    """A value on the axis: its logarithm where the column's scale is one."""
+    """Return a value's position on the axis: its logarithm if the column has a log scale."""
     return math.log(value) if found.logarithm else value

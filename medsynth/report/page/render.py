@@ -1,4 +1,4 @@
-"""One self-contained page: no network, no font, no picture outside it; it reads and prints without its script."""
+"""Render one self-contained page without network, fonts or pictures. It reads and prints without its script."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ QUOTED = re.compile(r"`(\w+)`")
 TEMPLATES = resources.files(__package__) / "templates"
 KEY = Markup(
     '<div class="key"><span><i></i>real rows</span><span><i class="s"></i>synthetic rows</span></div>'
-)  # of every chart of two tables
+)  # For every chart of two tables.
 
 
 def page(report: Report) -> str:
-    """The report as HTML. Every number on it is in a `data` element whose value stands in the JSON twin."""
+    """Return the report as HTML. Every number is in a `data` element whose value is also in the JSON twin."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -42,7 +42,7 @@ def page(report: Report) -> str:
     }
 
     def body(section: Section) -> Markup:
-        """The section's fragment, filled in from its record."""
+        """Render the section's fragment from its record."""
         if section.fragment is None:
             template = environment.get_template(f"sections/{section.id}.html")
         else:
@@ -58,14 +58,13 @@ def page(report: Report) -> str:
 
 
 def _text(name: str) -> str:
-    """A file of the templates' folder, whole."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def number(value: float | int | None, digits: int = 3, none: str = "not measured", *, up: bool = False) -> Markup:
-    """A number as people read it, with its full value for machines. `digits` below zero: as short as can be.
+    """Return a number for people, with its full value for machines. Negative `digits` mean as few as possible.
 
-    `none` is what stands in place of None. `up`: rounded up, as what is claimed must be.
+    `none` replaces None. `up` rounds up, as a claim requires.
     """
     if value is None:
         return Markup('<span class="none">{}</span>').format(none)
@@ -80,14 +79,14 @@ def number(value: float | int | None, digits: int = 3, none: str = "not measured
 
 
 def percent(value: float | None, digits: int = 1) -> Markup:
-    """A share of one, in per cent."""
+    """Return a share of one in per cent."""
     if value is None:
         return number(None)
     return Markup('<data value="{}">{:.{d}f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value, d=digits)
 
 
 def estimate(found: Estimate, digits: int = 3, none: str = "not measured") -> Markup:
-    """An estimate and its interval."""
+    """Return an estimate and its interval."""
     if found.value is None or found.low is None:
         return number(found.value, digits, none)
     ends = Markup(" to ").join([number(found.low, digits), number(found.high, digits)])
@@ -95,7 +94,7 @@ def estimate(found: Estimate, digits: int = 3, none: str = "not measured") -> Ma
 
 
 def words(text: str) -> Markup:
-    """A sentence of the library, the names in its backquotes as code.
+    """Return a sentence of the library with its backquoted names as code.
 
     >>> words("at most `rows` of <100")
     Markup('at most <code>rows</code> of &lt;100')
@@ -104,7 +103,7 @@ def words(text: str) -> Markup:
 
 
 class _Charts:
-    """The charts of one page, for its templates: each returns finished SVG, numbered within the page."""
+    """The charts of one page, for its templates. Each method returns finished SVG, numbered within the page."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

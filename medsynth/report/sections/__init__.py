@@ -1,4 +1,4 @@
-"""The sections of a report, a module for each family. The list below is the order of the page."""
+"""The sections of a report, one module per family. The list below is the order of the page."""
 
 from . import attacks, claim, documentation, fidelity, inference, over_time, plausibility, utility
 from .registry import register

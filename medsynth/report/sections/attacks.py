@@ -1,6 +1,6 @@
-"""Attacks that try to find who was in the training table. They can show a leak, never that there is none.
+"""Attacks that try to find who was in the training table. They can show a leak, but never that there is none.
 
-A new attack is a function, and a `MembershipAttack` or an `AttributeAttack` that is registered.
+To add an attack, write a function and register a `MembershipAttack` or an `AttributeAttack`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from ..data.tables import Tables, keys, points
 from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
 from .registry import Section
 
-Points = NDArray[np.float64]  # (rows, dimensions), or one score a row
+Points = NDArray[np.float64]  # (rows, dimensions), or one score per row.
 Values = NDArray[np.object_]
-MOST = 3_000  # members and as many controls; a rank needs no more
-POOL = 20_000  # synthetic rows an attack looks at
-FAIR = 0.55  # AuROC: a blind baseline clearly above it means that controls are no fair ones
-FEWEST = 20  # of members and of controls, for any statement
-NEIGHBOURS = 5  # whose distance is the spacing of the rows
-WEIGHED = 50  # nearest rows, the only ones with a weight worth counting
-PATIENTS = 10_000  # synthetic patients an attack looks at
+MOST = 3_000  # Number of members and of controls. Ranks need no more.
+POOL = 20_000  # Synthetic rows that an attack uses.
+FAIR = 0.55  # AuROC of the blind baseline. Clearly above it, the controls are not fair.
+FEWEST = 20  # Number of members and of controls that any statement needs.
+NEIGHBOURS = 5  # The spacing of rows is the distance to this neighbour.
+WEIGHED = 50  # Nearest rows in a kernel density. The weights of others are negligible.
+PATIENTS = 10_000  # Synthetic patients that an attack uses.
 
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """Ranks rows by how likely each was in the training table.
+    """An attack that ranks rows by how likely each was in the training table.
 
-    `score` takes the candidate rows, reference rows of the same population and the synthetic rows, all as points, and
-    returns one score a candidate, larger for likelier members. `how` says in words what it does.
+    `score` receives the candidate rows, reference rows of the same population and the synthetic rows, all as points. It
+    returns one score per candidate, larger for likelier members. `how` describes the attack in words.
     """
 
     name: str
@@ -51,10 +51,10 @@ class MembershipAttack:
 
 @dataclass(frozen=True)
 class AttributeAttack:
-    """Guesses one column of a row from all its other columns.
+    """An attack that guesses one column of a row from all its other columns.
 
-    `guess` takes the candidate rows and the synthetic rows without that column, as points, and the synthetic rows'
-    values in it; it returns one guess a candidate.
+    `guess` receives the candidate rows and the synthetic rows without that column, as points, and the synthetic rows'
+    values in it. It returns one guess per candidate.
     """
 
     name: str
@@ -63,12 +63,12 @@ class AttributeAttack:
 
 
 def distance(rows: Points, others: Points, k: int = 1) -> Points:
-    """Distance from each row to its k-th nearest of `others`: (rows,)."""
+    """Return the distance from each row to its k-th nearest of `others`: (rows,)."""
     return nearest(rows, others, k)[:, -1]
 
 
 def nearest(rows: Points, others: Points, k: int) -> Points:
-    """Distances from each row to its k nearest of `others`, or to all if they are fewer: (rows, k)."""
+    """Return the distances from each row to its k nearest of `others`, or to all if there are fewer: (rows, k)."""
     k = min(k, len(others))
     return np.asarray(NearestNeighbors(n_neighbors=k).fit(others).kneighbors(rows)[0])
 
@@ -82,20 +82,20 @@ def _against_reference(candidates: Points, reference: Points, synthetic: Points)
 
 
 def _density_ratio(candidates: Points, reference: Points, synthetic: Points) -> Points:
-    """Log ratio of kernel densities of synthetic and reference rows (van Breugel et al. 2023, DOMIAS)."""
+    """Return the log ratio of kernel densities of synthetic and reference rows (van Breugel et al. 2023, DOMIAS)."""
     return _log_density(candidates, synthetic) - _log_density(candidates, reference)
 
 
 def _log_density(rows: Points, others: Points) -> Points:
-    """Log of a Gaussian kernel density at a bandwidth of the `others`' spacing, up to a constant: (rows,)."""
-    spacing = distance(others[:2000], others, NEIGHBOURS + 1)  # the nearest row is the row itself
+    """Return the log of a Gaussian kernel density up to a constant: (rows,). Its bandwidth is the `others`' spacing."""
+    spacing = distance(others[:2000], others, NEIGHBOURS + 1)  # The nearest row is the row itself.
     width = max(float(np.median(spacing)), 1e-3)
     near = nearest(rows, others, WEIGHED)
     return np.asarray(np.logaddexp.reduce(-((near / width) ** 2) / 2, axis=1) - np.log(len(others)))
 
 
 def _learned_ratio(candidates: Points, reference: Points, synthetic: Points) -> Points:
-    """Log odds that a row is synthetic and not real, by boosted trees trained on synthetic and reference rows."""
+    """Return the log odds that a row is synthetic, by boosted trees trained on synthetic and reference rows."""
     rows = np.concatenate([synthetic[: 4 * len(reference)], reference])
     marks = np.repeat([1, 0], [len(rows) - len(reference), len(reference)])
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60).fit(rows, marks)
@@ -110,36 +110,40 @@ def _nearest_value(candidates: Points, synthetic: Points, values: Values) -> Val
 
 Attack = MembershipAttack | AttributeAttack
 _INCLUDED: tuple[Attack, ...] = (
-    MembershipAttack("nearest row", "a row that is close to a synthetic row is called a member", _nearest_row),
+    MembershipAttack("nearest row", "calls a row a member if it is close to a synthetic row", _nearest_row),
     MembershipAttack(
         "nearest row against reference",
-        "the same, measured against the distance to other real rows",
+        "the same, relative to the distance to other real rows",
         _against_reference,
     ),
     MembershipAttack(
         "density ratio",
-        "rows where synthetic rows are denser than other real rows are called members (after DOMIAS)",
+        "calls a row a member if synthetic rows are denser there than other real rows (after DOMIAS)",
         _density_ratio,
     ),
     MembershipAttack("learned density ratio", "the same ratio, learned by boosted trees", _learned_ratio),
     AttributeAttack(
         "nearest row's value",
-        "the value of the synthetic row that is most similar in all other columns",
+        "the value in the synthetic row that is most similar in all other columns",
         _nearest_value,
     ),
 )
-ATTACKS = {attack.name: attack for attack in _INCLUDED}  # in the order of the page
-# On the points of whole patients, with all rows of each together.
+ATTACKS = {attack.name: attack for attack in _INCLUDED}  # In the order of the page.
+# Attacks on the points of whole patients, each with all of the patient's rows.
 OF_PATIENTS = (
-    MembershipAttack("nearest patient", "all rows of a patient against those of each synthetic patient", _nearest_row),
-    MembershipAttack("nearest patient against reference", "the same, against other real patients", _against_reference),
+    MembershipAttack(
+        "nearest patient", "compares all rows of a patient with those of each synthetic patient", _nearest_row
+    ),
+    MembershipAttack(
+        "nearest patient against reference", "the same, relative to other real patients", _against_reference
+    ),
 )
 
 
 def register(attack: Attack) -> Attack:
-    """Add an attack. Raises ValueError for a name in use."""
+    """Add an attack. Raises ValueError if the name is in use."""
     if attack.name in ATTACKS:
-        raise ValueError(f"There already is an attack {attack.name!r}.")
+        raise ValueError(f"There is already an attack {attack.name!r}. Choose another name.")
     ATTACKS[attack.name] = attack
     return attack
 
@@ -147,8 +151,8 @@ def register(attack: Attack) -> Attack:
 class Membership(Record):
     """One membership attack. `advantage` is 2 AuROC - 1; rates are true positives.
 
-    The intervals of the advantages hold for all attacks together, so that of the worst attack is right though it was
-    looked at because it is the worst; the other intervals hold one by one.
+    The intervals of the advantages are valid for all attacks together, and so for the worst attack. The other intervals
+    are valid one at a time.
     """
 
     name: str
@@ -162,7 +166,7 @@ class Membership(Record):
 def memberships(
     scored: Sequence[tuple[MembershipAttack, Points]], member: Flags, rng: Stream, patients: Patients | None = None
 ) -> tuple[str, list[Membership]]:
-    """The name of the attack with the largest advantage, and the figures of all, from their scores, (rows,)."""
+    """Return the name of the attack with the largest advantage and the figures of all, from their scores, (rows,)."""
     measured = stats.Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
     areas, draws = measured.value, stats.resampled(len(member), rng, measured, patients)
     advantages = stats.simultaneous(2 * areas - 1, 2 * draws - 1)
@@ -181,9 +185,9 @@ def memberships(
 
 
 def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Patients | None = None) -> Estimate:
-    """AuROC of boosted trees that separate members from controls, out of fold (Das, Zhang, Tramer 2024).
+    """Return the AuROC of boosted trees that separate members from controls, out of fold (Das, Zhang, Tramer 2024).
 
-    Folds hold whole patients: another row of the same patient would tell which side a row is on.
+    Folds contain whole patients: another row of the same patient would reveal which side a row is on.
     """
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60)
     score = stats.out_of_fold(model, candidates, member, stats.folds(member, 3, patients))
@@ -192,7 +196,7 @@ def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Pat
 
 
 def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Patients | None) -> Estimate:
-    """True-positive rate at a false-positive rate of at most `false`. None with fewer than 1/false controls."""
+    """Return the true-positive rate at a false-positive rate up to `false`. None with fewer than 1/false controls."""
     if (~member).sum() * false < 1:
         return Estimate(value=None)
 
@@ -211,10 +215,10 @@ def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Pat
 def whole_patients(
     sequences: Mapping[str, Sequences], members: Patients, controls: Patients, reference: Patients, rng: Stream
 ) -> list[tuple[MembershipAttack, Points]]:
-    """Each attack with the score of every candidate row, members first: that of the row's patient, (rows,).
+    """Return each attack with a score per candidate row, (rows,), members first. A row's score is that of its patient.
 
-    sequences: of the tables "train", "real" and "synthetic". members, controls: the patient of each candidate row;
-    reference: patients of real rows that the attacker has.
+    sequences: of the tables "train", "real" and "synthetic". members, controls: the patient of each candidate row.
+    reference: patients of the real rows that the attacker has.
     """
     parts = [
         sequences["train"].of(np.isin(sequences["train"].patient, members)),
@@ -231,7 +235,7 @@ def whole_patients(
 
 
 def as_points(parts: list[Sequences]) -> list[Points]:
-    """Each table's patients as points, (patients, dimensions): mean, first and last row, and the number of rows."""
+    """Return patients as points, (patients, dimensions): mean, first and last row, and number of rows."""
     frames = [part.rows for part in parts]
     most = max(int(part.sizes.max(initial=1)) for part in parts)
     made = []
@@ -244,7 +248,7 @@ def as_points(parts: list[Sequences]) -> list[Points]:
 
 
 class Attribute(Record):
-    """Guessing one column from all others by the synthetic rows: share guessed right, of members and of controls."""
+    """Guesses of one column from all others: the shares guessed right for members and for controls."""
 
     attack: str
     how: str
@@ -258,9 +262,9 @@ class Attribute(Record):
 def attribute(
     attack: AttributeAttack, tables: Tables, frames: Sequence[pd.DataFrame], column: str, rng: Stream
 ) -> Attribute:
-    """The figures of one attack on one column; `frames` are members, controls, synthetic rows.
+    """Return the figures of one attack on one column; `frames` are members, controls and synthetic rows.
 
-    Numbers count as right within their fifth of the real rows.
+    A guess of a number is right if it is in the same fifth of the real rows.
     """
     others = [name for name in tables.names if name != column]
     *candidates, synthetic = points(tables.numbers, [frame[others] for frame in frames])
@@ -281,7 +285,6 @@ def attribute(
 
 
 def _share(right: NDArray[np.bool_], weights: Floats) -> Floats:
-    """The weighted share of rows guessed right, for every resample (draws, rows)."""
     return np.asarray(weights @ right / np.maximum(weights.sum(1), 1))
 
 
@@ -294,10 +297,10 @@ def _values(frame: pd.DataFrame, column: str, tables: Tables) -> Values:
 
 
 class Attacks(Record):
-    """`worst` names the membership attack with the largest advantage.
+    """The figures of all attacks. `worst` names the membership attack with the largest advantage.
 
-    `blind`: AuROC of separating members from controls without looking at a synthetic row. Where it is not near 0.5,
-    the two differ by themselves and no attack's figure can be read as a leak: `fair` is false.
+    `blind`: AuROC of separating members from controls without any synthetic row. If it is clearly above 0.5, `fair` is
+    false: the two differ by themselves, and no attack's figure shows a leak.
     """
 
     members: int
@@ -317,11 +320,11 @@ class Attacks(Record):
 def attacks(
     tables: Tables, sensitive: list[str], rng: Stream, sequences: Mapping[str, Sequences] | None = None
 ) -> Attacks | None:
-    """Every figure of the section, or None without a training table or with too few rows.
+    """Return every figure of the section, or None without a training table or with too few rows.
 
-    Controls are held-out rows. Half of them are the attacker's reference rows, half are candidates beside the members;
-    where patients are the unit, half of the patients. With the `sequences` of the tables whole patients are compared,
-    too: a row's score is then that of its patient.
+    Controls are held-out rows. Half of them are the attacker's reference rows, and half are candidates next to the
+    members. If patients are the unit, patients are halved. With the `sequences` of the tables, attacks on whole
+    patients are added: a row's score is then that of its patient.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
@@ -369,7 +372,6 @@ def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:
 
 
 def _unique(frame: pd.DataFrame) -> list[str]:
-    """Rows that occur once in their table."""
     counts = keys(frame).value_counts()
     return [str(row) for row in counts.index[counts == 1]]
 
@@ -379,29 +381,28 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
     outcome: Outcome | None = None
     if found is None:
         worst = Estimate(value=None)
-        detail = "No attack was run: that needs the training table and held-out rows as controls."
+        detail = "No attack was run. Attacks need the training table and held-out rows as controls."
     else:
         name, worst = next((m.name, m.advantage) for m in found.membership if m.name == found.worst)
-        detail = f"Worst of {len(found.membership)} attacks: {name}; its interval allows for looking at all. {nothing}"
+        detail = f"Worst of {len(found.membership)} attacks: {name}. Its interval allows for this choice. {nothing}"
         if not found.fair:
             outcome = "not judged"
             detail += (
-                f" Not to be judged: members and controls differ by themselves (AuROC {found.blind} without a look at "
-                "the synthetic rows), so this shows neither a leak nor its absence. Hold rows out at random when you "
-                "fit."
+                f" Not judged: members and controls differ even without the synthetic rows (AuROC {found.blind}), so "
+                "this shows neither a leak nor its absence. Hold rows out at random when you fit."
             )
         elif _undecided(worst, limit.limit):
             outcome = "too few rows"
             detail += (
-                f" Too few rows to tell: with {found.members:,} members and {found.controls:,} controls the interval "
-                f"holds both no advantage at all and more than {limit.limit:g}. Hold out more rows."
+                f" Too few rows: with {found.members:,} members and {found.controls:,} controls the interval includes "
+                f"both no advantage and more than {limit.limit:g}. Hold out more rows."
             )
     question = "Did an attack find who was in the table?"
     return [decide("attack_advantage", question, "membership advantage", worst, limit, detail, instead=outcome)]
 
 
 def _undecided(worst: Estimate, limit: float) -> bool:
-    """Whether an interval holds both no advantage and one beyond the limit."""
+    """Return whether an interval includes both no advantage and one above the limit."""
     return worst.low is not None and worst.high is not None and worst.low <= 0 < limit < worst.high
 
 

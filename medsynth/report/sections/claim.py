@@ -1,8 +1,7 @@
-"""What is guaranteed, by which measurements, and what the report says of each question: claim, ledger, verdicts.
+"""What is guaranteed, by which measurements, and the answer to each question: claim, ledger, verdicts.
 
-There is no single averaged score: each question has its own line, with its own threshold. Each section offers its own
-lines, from its record; `verdicts` gathers them. If no row was held out, no line that compares with real rows is within
-its threshold.
+There is no averaged score: each question has its own line and threshold. Each section offers lines from its record, and
+`verdicts` collects them. If no row was held out, no comparison with real rows is within its threshold.
 """
 
 from __future__ import annotations
@@ -22,27 +21,26 @@ from ..data.context import Context
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import SECTIONS, Section
 
-POINTS = 41  # of the trade-off curve
+POINTS = 41  # Points of the trade-off curve.
 SAMPLING: dict[type, str] = {
     SubsampledGaussian: "Each row joins a batch by an independent secret coin (Poisson sampling).",
     ShardSampledGaussian: (
-        "Rows are assigned to shards by independent draws; the shard measured is drawn anew in every step "
-        "and kept secret."
+        "Rows join shards by independent draws. Every step draws a new shard to measure and keeps it secret."
     ),
     PublicOrderGaussian: (
-        "Rows are assigned to shards by independent draws; shards are measured in a public order, so only the "
-        "measurements of one shard count for any row."
+        "Rows join shards by independent draws. Shards are measured in a public order, so only the measurements of "
+        "one shard count for any row."
     ),
 }
-NOT_JUDGED = "Not judged: no row was held out, and these are rows that the model was fitted to."
+NOT_JUDGED = "Not judged: no row was held out, so this compares with rows that the model was fitted to."
 
 
 class Claim(Record):
-    """What is guaranteed, for whom. `guess_right`: the best chance to guess whether one unit was in the table.
+    """The guarantee and its privacy unit. `guess_right`: the best chance to guess whether a unit was in the table.
 
-    `protects` names the privacy unit; `per_patient` says whether it is a patient and not a row. `units` is how many
-    there are: the public row count, divided by the mean rows of a patient as they were measured where a patient is the
-    unit. `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first).
+    `protects` names the privacy unit; `per_patient` is true if it is a patient and not a row. `units` is the number of
+    units: the public row count, divided by the measured mean number of rows per patient if a patient is the unit.
+    `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first).
     """
 
     sentence: str
@@ -61,12 +59,12 @@ class Claim(Record):
 
 
 def privacy(model: Model) -> Claim | None:
-    """The claim of `model`, or None where it makes none."""
+    """Return the claim of `model`, or None if it makes none."""
     if model.epsilon is None or not model.claims:
         return None
     ledger, delta, count = model.ledger, model.ledger.delta, units(model)
     pairs = _pairs(model)
-    # The generic bound holds for whatever is (epsilon, delta)-private; the ledger's own curve is much tighter.
+    # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.
     generic = (math.exp(model.epsilon) + delta) / (1 + math.exp(model.epsilon))
     return Claim(
         sentence=sentence(model),
@@ -86,7 +84,7 @@ def privacy(model: Model) -> Claim | None:
 
 
 def units(model: Model) -> int:
-    """How many rows, or patients where these are the privacy unit, the public row count stands for."""
+    """Return the number of privacy units, rows or patients, that the public row count corresponds to."""
     if model.ledger.max_rows is None or ROWS_PER_PATIENT not in model.tensors:
         return model.rows
     shares = model.tensors[ROWS_PER_PATIENT]
@@ -95,7 +93,7 @@ def units(model: Model) -> int:
 
 
 def _pairs(model: Model) -> list[tuple[float, float]]:
-    """(epsilon, delta) pairs that all hold at once, the claimed one among them."""
+    """Return (epsilon, delta) pairs that are all valid at once, including the claimed one."""
     delta = model.ledger.delta
     deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
     found = accountant.profile(model.ledger.composition(), [float(d) for d in deltas], model.ledger.accountant)
@@ -103,7 +101,7 @@ def _pairs(model: Model) -> list[tuple[float, float]]:
 
 
 def _power(false: float, pairs: list[tuple[float, float]]) -> float:
-    """The largest true-positive rate at a false-positive rate that no pair rules out, in either direction."""
+    """Return the largest true-positive rate at a false-positive rate that no pair rules out, in either direction."""
     bounds = [min(d + math.exp(e) * false, 1 - math.exp(-e) * (1 - d - false)) for e, d in pairs]
     return max(false, min(1.0, *bounds))
 
@@ -115,13 +113,13 @@ def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, f
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Is there a privacy guarantee?"
     if claim is None:
-        nothing = "No claim can be made for this table: no model that makes one is proven to have drawn it."
+        nothing = "No claim can be made for this table: no private model is proven to have drawn it."
         return [decide("epsilon", question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
     unit = "patients" if claim.per_patient else "rows"
-    failing = f"The expected number of {unit} for which the guarantee might fail."
+    failing = f"This is the expected number of {unit} for which the guarantee might fail."
     if claim.delta_times_units > thresholds.delta_times_rows.limit:
         failing += f" Fit with a smaller `delta`: at most {thresholds.delta_times_rows.limit / claim.units:.1g}."
-    odds = f"Whoever guesses whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
+    odds = f"A guess whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
     return [
         decide("epsilon", question, "epsilon", Estimate(value=claim.epsilon), thresholds.epsilon, odds),
         decide(
@@ -136,7 +134,7 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
 
 
 class Event(Record):
-    """One line of the ledger. `share`: of the sum of count (rate / multiplier)^2; epsilon itself is not additive."""
+    """One line of the ledger. `share`: of the sum of count (rate / multiplier)^2, since epsilon does not add up."""
 
     label: str
     mechanism: str
@@ -161,7 +159,7 @@ class PrivacyLedger(Record):
 
 
 def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
-    """The lines of `ledger`. `epsilon` is what the artifact states."""
+    """Return the lines of `ledger`. `epsilon` is the artifact's own."""
     events, delta = ledger.composition(), ledger.delta
     weights = [entry.count * first_order_loss(entry.event) for entry in ledger.entries]
     used = {type(event) for event, _ in events}
@@ -204,7 +202,7 @@ class Verdicts(Record):
 
 
 def verdicts(context: Context) -> Verdicts:
-    """The lines that the sections on the page offer."""
+    """Collect the lines that the sections on the page offer."""
     found: list[Verdict] = []
     for section in SECTIONS.values():
         record = context.records.get(section.id)
@@ -216,7 +214,7 @@ def verdicts(context: Context) -> Verdicts:
 
 
 def _unjudged(line: Verdict) -> Verdict:
-    """The line, not judged where it was within its threshold on rows that the model was fitted to."""
+    """Return the line, marked "not judged" if it was within its threshold on rows that the model was fitted to."""
     if line.outcome != "within":
         return line
     detail = f"{line.detail} {NOT_JUDGED}".strip()

@@ -1,6 +1,6 @@
 """Sections that document the table: purpose and sign-off, source, variables, tuning, limits, how to reproduce it.
 
-What only people know comes from the review file. The page prints a blank line for a field that is None.
+The review file supplies what only people know. The page prints a blank line for a field that is None.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from ..data.context import Context
 from ..data.verdict import Record
 from .registry import Section
 
-DIGEST_KEY = "MEDSYNTH_DIGEST_KEY"  # environment: a secret of the house, so that a digest is no membership oracle
+# Environment variable with a secret key. Without a key a digest would reveal membership.
+DIGEST_KEY = "MEDSYNTH_DIGEST_KEY"
 NOT_DECLARED = Description(domain="", missing="not declared", precision="")
 DECLARED, LEARNED = "declared in the schema", "learned from noisy measurements"
 
 
 class Purpose(Record):
-    """What only people know. A field that is None is printed as a blank line."""
+    """Facts that only people know. The page prints a blank line for a field that is None."""
 
     purpose: str | None
     recipient: str | None
@@ -42,10 +43,9 @@ def _purpose(context: Context) -> Purpose:
 
 
 class Source(Record):
-    """Where the table comes from. `privacy_unit` is what the ledger protects; None where there is no model.
+    """The origin of the table. `privacy_unit` is what the ledger protects; None without a model.
 
-    `rows` is the public row count, `rows_declared` whether somebody declared it; else the table's own was taken.
-
+    `rows` is the public row count. `rows_declared` is false if nobody declared it and it is the table's own.
     `real_rows`, `train_rows` and the keyed `digest` of the held-out rows are None in the shareable variant.
     """
 
@@ -85,7 +85,7 @@ def _digest(real: pd.DataFrame | None) -> str | None:
 
 
 class Variable(Record):
-    """One column as the schema has it. `origin`: whether bounds or levels were declared or learned."""
+    """One column as the schema describes it. `origin`: whether bounds or levels were declared or learned."""
 
     name: str
     kind: str
@@ -103,7 +103,7 @@ class Variables(Record):
 
 
 def schema_learned(ledger: Ledger) -> bool:
-    """Whether the ledger holds a measurement from which the schema was inferred."""
+    """Return whether the ledger contains a measurement from which the schema was inferred."""
     from ...privacy.partition_selection import FORMATS, LEVELS, TARGET
 
     return any(entry.label in (FORMATS, LEVELS, TARGET) for entry in ledger.entries)
@@ -112,7 +112,9 @@ def schema_learned(ledger: Ledger) -> bool:
 def _variables(context: Context) -> Variables:
     roles, names = context.review.roles, [str(name) for name in context.synthetic.columns]
     if unknown := [name for name in roles if name not in names]:
-        raise MedsynthError(f"review: roles are given to columns that are not there: {', '.join(unknown)}.")
+        raise MedsynthError(
+            f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}."
+        )
     origin = LEARNED if context.model and schema_learned(context.model.ledger) else DECLARED
     declared = context.schema.columns if context.schema else {}
     numbers = number_columns(context.synthetic, context.schema)
@@ -128,9 +130,9 @@ def _variables(context: Context) -> Variables:
 
 
 class Tuning(Record):
-    """Fits from the review file, else those on file; choices from the review file. None is printed as a blank line.
+    """Numbers of fits and choices. The review file overrides the budget file; the page prints a blank line for None.
 
-    `counted`: whether the number of fits is that of the budget file beside the table.
+    `counted`: whether the number of fits comes from the table's budget file.
     """
 
     fits_on_this_table: int | None
@@ -149,7 +151,7 @@ def _tuning(context: Context) -> Tuning:
 
 
 class Reproduce(Record):
-    """Commands as typed; method, preset and versions of the model, where there is one."""
+    """Commands as typed, and the model's method, preset and versions, if there is a model."""
 
     commands: list[str]
     method: str | None

@@ -1,7 +1,7 @@
-"""Does the table look like the patients? Distributions, associations, propensity, scores by sdmetrics.
+"""Compare the table with real patients: distributions, associations, propensity, scores by sdmetrics.
 
-The classifier two-sample test is that of Lopez-Paz and Oquab 2017 (C2ST): its AuROC is 0.5 where tables cannot be
-separated. This is the only file that knows sdmetrics.
+The classifier two-sample test is that of Lopez-Paz and Oquab 2017 (C2ST). Its AuROC is 0.5 if the tables cannot be
+separated. No other file uses sdmetrics.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, of_bot
 from .registry import Section
 
 Bars = tuple[list[str], list[Floats]]
-WIDTH = 24  # bars of a number column
-PATTERNS = 8  # of missing values, shown
-ROWS = 10_000  # of each table, for the propensity
-FEWEST = 20  # rows of each table, for any statement
-REPEATS = 3  # permutations of each column
-MOST_COLUMNS = 8  # by which synthetic rows are recognised, named
-SCORED = 5_000  # rows of each table that sdmetrics scores; the scores are averages and move little beyond
+WIDTH = 24  # Bars of a number column.
+PATTERNS = 8  # Patterns of missing values that are shown.
+ROWS = 10_000  # Rows of each table for the propensity.
+FEWEST = 20  # Rows of each table that any statement needs.
+REPEATS = 3  # Permutations of each column.
+MOST_COLUMNS = 8  # Columns named as giving synthetic rows away.
+SCORED = 5_000  # Rows of each table that sdmetrics scores. More rows hardly change these averages.
 
 
 class ColumnFidelity(Record):
-    """One column: similarity of its distribution, 1 less total variation, and shares for the overlay.
+    """One column: similarity of its distribution, 1 minus total variation, and shares for the drawing.
 
-    `labels` name the bars; `real` and `synthetic` are their shares of rows; `missing_*` shares of missing cells.
+    `labels` name the bars; `real` and `synthetic` are their shares of rows. `missing_*` are shares of missing cells.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ColumnFidelity(Record):
 
 
 class MissingPattern(Record):
-    """A set of columns that are missing in the same row, and the share of rows of each table that have it."""
+    """A set of columns that are missing in the same row, and the share of such rows in each table."""
 
     columns: list[str]
     real: float
@@ -66,9 +66,10 @@ class MissingPattern(Record):
 
 
 class Fidelity(Record):
-    """Similarity of synthetic to real rows. A `ceiling` is what a second real sample scores.
+    """Similarity of synthetic to real rows. A `ceiling` is the score of a second real sample.
 
-    `propensity_columns`: AuROC lost as a column is permuted. Associations are Cramer's V of cells, (columns, columns).
+    `propensity_columns`: loss of AuROC if a column is permuted. Associations are Cramer's V of cells, (columns,
+    columns).
     """
 
     rows_compared: int
@@ -90,10 +91,10 @@ class Fidelity(Record):
 
 
 def fidelity(tables: Tables, rng: Stream) -> Fidelity:
-    """Every figure of the section.
+    """Return every figure of the section.
 
-    The training rows, where given, are the second real sample; else the held-out rows are halved. The synthetic rows
-    are cut to the second sample's size, since small samples differ from one another by chance alone.
+    The training rows, if given, are the second real sample; otherwise the held-out rows are halved. The synthetic rows
+    are cut to the size of the second sample, since small samples differ more by chance.
     """
     cells = Cells.of(tables.real, [tables.synthetic, tables.train], tables.numbers)
     first, second = _two_real_samples(tables, rng)
@@ -151,7 +152,7 @@ def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole]
 
 
 def number_bars(real: pd.Series, made: pd.Series) -> Bars:
-    """Shares in equally wide bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed."""
+    """Return shares in equal bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed."""
     known = real.dropna().to_numpy(np.float64)
     if not len(known):
         return [], [np.zeros(0), np.zeros(0)]
@@ -163,9 +164,9 @@ def number_bars(real: pd.Series, made: pd.Series) -> Bars:
         low = max(low, float(np.quantile(positive, 0.01)))
         edges = np.geomspace(low, max(high, low * 1.01), WIDTH + 1)
     else:
-        whole = bool((known == np.round(known)).all()) and high - low < WIDTH  # then each number has its own bar
+        whole = bool((known == np.round(known)).all()) and high - low < WIDTH  # Each number has its own bar.
         low, high = (np.floor(low), np.ceil(high)) if whole else (low, high)
-        whole = whole and max(abs(low), abs(high)) < LARGEST_WHOLE  # beyond it floats have no halves
+        whole = whole and max(abs(low), abs(high)) < LARGEST_WHOLE  # Larger floats have no halves.
         edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + 1e-9 * (1 + abs(high)), WIDTH + 1)
     shares: list[Floats] = []
     for values in (known, made.dropna().to_numpy(np.float64)):
@@ -177,9 +178,9 @@ def number_bars(real: pd.Series, made: pd.Series) -> Bars:
 
 
 def level_bars(real: pd.Series, made: pd.Series) -> Bars:
-    """Shares of the most frequent levels of the real rows, and of up to four levels that only `made` has."""
+    """Return shares of the most frequent levels of the real rows, and of up to four levels that only `made` has."""
     counts = [words(column).value_counts(normalize=True) for column in (real, made)]
-    if not len(counts[0]):  # no value, as in a column of numbers: no share can be computed
+    if not len(counts[0]):  # No value, as in a number column: no share can be computed.
         return [], [np.zeros(0), np.zeros(0)]
     shown = list(counts[0].index[:WIDTH]) + [x for x in counts[1].index if x not in counts[0].index][:4]
     shown = sorted(shown) if len(shown) <= 8 else shown
@@ -187,13 +188,13 @@ def level_bars(real: pd.Series, made: pd.Series) -> Bars:
 
 
 def similarity(one: Whole, other: Whole, cells: int) -> float:
-    """1 less the total-variation distance of two columns' cells, both (rows,)."""
+    """Return 1 minus the total-variation distance of two columns' cells, both (rows,)."""
     shares = [np.bincount(x, minlength=cells) / len(x) for x in (one, other)]
     return float(1 - np.abs(shares[0] - shares[1]).sum() / 2)
 
 
 def two_way(one: Whole, other: Whole, cells: list[int]) -> float:
-    """Mean similarity over all pairs of columns; tables (rows, columns)."""
+    """Return the mean similarity over all pairs of columns; tables are (rows, columns)."""
     found = []
     for i, j in itertools.combinations(range(len(cells)), 2):
         pair = [x[:, i] * cells[j] + x[:, j] for x in (one, other)]
@@ -202,10 +203,10 @@ def two_way(one: Whole, other: Whole, cells: list[int]) -> float:
 
 
 def association(coded: Whole, cells: list[int]) -> Floats:
-    """Cramer's V of every pair of columns, corrected for the bias of small samples (Bergsma 2013)."""
+    """Return Cramer's V of every pair of columns, corrected for the bias of small samples (Bergsma 2013)."""
     n, k = coded.shape
     found = np.eye(k)
-    if n < 2:  # nothing varies together
+    if n < 2:  # Nothing varies together.
         return found
     for i, j in itertools.combinations(range(k), 2):
         counts = np.bincount(coded[:, i] * cells[j] + coded[:, j], minlength=cells[i] * cells[j])
@@ -220,10 +221,11 @@ def association(coded: Whole, cells: list[int]) -> Floats:
 
 
 def missing_together(real: pd.DataFrame, other: pd.DataFrame) -> tuple[float | None, list[MissingPattern]]:
-    """Return how far two tables differ in which columns are missing in the same row.
+    """Return how far two tables differ in the columns that are missing in the same row.
 
-    First the mean absolute difference of the shares of rows in which two columns are both missing; None if no value is
-    ever missing. Then the most frequent sets of columns missing in the same row; none if only one column ever is.
+    The first value is the mean absolute difference of the shares of rows in which two columns are both missing; None if
+    no value is missing. The second lists the most frequent sets of missing columns; empty if only one column is ever
+    missing.
     """
     gone = [frame.isna() for frame in (real, other)]
     names = [name for name in real.columns if gone[0][name].any() or gone[1][name].any()]
@@ -247,9 +249,9 @@ def propensity_auroc(
     real: pd.DataFrame, other: pd.DataFrame, tables: Tables, rng: Stream,
     patients: tuple[Patients | None, Patients | None] = (None, None),
 ) -> tuple[Estimate, list[tuple[str, float]]]:  # fmt: skip
-    """AuROC of boosted trees that separate two tables, out of fold, and the AuROC lost as a column is permuted.
+    """Return the AuROC of boosted trees that separate two tables, out of fold, and the loss if a column is permuted.
 
-    `patients`: of each table's rows, where patients are the unit: the rows of one stay in one fold.
+    `patients`: of each table's rows, if patients are the unit. A patient's rows stay in one fold.
     """
     size = min(len(real), len(other), ROWS)
     if size < FEWEST:
@@ -265,7 +267,8 @@ def propensity_auroc(
     areas = stats.Areas(y[None], stats.out_of_fold(model, x, y, cut)[None])
     value = stats.interval(areas.value[0], stats.resampled(2 * size, rng, areas, own)[:, 0])
     inside, outside = cut[0]
-    if len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:  # few patients: a fold has rows of one table
+    # With few patients a fold may have rows of one table only.
+    if len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:
         return value, []
     model.fit(stats.learnable(x[inside]), y[inside])
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
@@ -274,9 +277,9 @@ def propensity_auroc(
 
 
 def pmse_ratio(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
-    """Propensity mean squared error of a main-effects logistic model over its expectation under no difference.
+    """Return the propensity mean squared error of a main-effects logistic model, relative to that of equal tables.
 
-    Snoke, Raab, Nowok, Dibben, Slavkovic 2018, equation 2 and section 3. 1 is what equal distributions give.
+    Snoke, Raab, Nowok, Dibben, Slavkovic 2018, equation 2 and section 3. Equal distributions give 1.
     """
     marked = pd.concat([real.assign(__other=0), other.assign(__other=1)], ignore_index=True)
     x, _ = features(marked, marked.iloc[:1], "__other")
@@ -315,9 +318,9 @@ def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:
 
 
 class ColumnGroups(Record):
-    """One column's groups, in words, and their shares of each table's rows that have a value.
+    """One column's groups and their shares of each table's rows that have a value.
 
-    `real`: of the held-out rows, `train`: of the rows that the model was fitted to; None where these were not read.
+    `real`: of the held-out rows. `train`: of the rows that the model was fitted to. None if these were not read.
     """
 
     name: str
@@ -329,7 +332,7 @@ class ColumnGroups(Record):
 
 
 class CutPoints(Record):
-    """Every column of the synthetic table that has cut points in the schema."""
+    """Every column of the synthetic table with cut points in the schema."""
 
     columns: list[ColumnGroups]
 
@@ -337,7 +340,7 @@ class CutPoints(Record):
 def cut_points(
     schema: Schema, synthetic: pd.DataFrame, real: pd.DataFrame | None = None, train: pd.DataFrame | None = None
 ) -> CutPoints | None:
-    """The shares in tables of text cells; None where no column of theirs has cut points."""
+    """Return the shares in tables of text cells; None if no column has cut points."""
     tables = [table for table in (synthetic, real, train) if table is not None]
     found = []
     for name, column in schema.columns.items():
@@ -361,7 +364,6 @@ def cut_points(
 
 
 def _group_shares(cells: pd.DataFrame, schema: Schema, name: str, column: Quantity) -> list[float]:
-    """The share of each group among the rows that have a value."""
     codes = codes_of(cells, schema.columns, name).codes
     group = np.searchsorted(column.cut_codes, codes[codes < column.size], side="right")
     shares = np.bincount(group, minlength=len(column.cut_codes) + 1) / max(len(group), 1)
@@ -369,7 +371,7 @@ def _group_shares(cells: pd.DataFrame, schema: Schema, name: str, column: Quanti
 
 
 class Quality(Record):
-    """Overall scores by sdmetrics, 0 to 1. None where sdmetrics gave none."""
+    """Overall scores by sdmetrics, from 0 to 1. None if sdmetrics gave no score."""
 
     quality_shapes: float | None
     quality_pairs: float | None
@@ -379,7 +381,7 @@ class Quality(Record):
 
 
 def quality(tables: Tables) -> Quality:
-    """The scores of the synthetic against the real held-out rows, averaged over columns and never over scores."""
+    """Return the scores of the synthetic against the real held-out rows, averaged over columns but not over scores."""
     kinds = {name: "numerical" if name in tables.numbers else "categorical" for name in tables.names}
     metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
     real, made = tables.real.head(SCORED), tables.synthetic.head(SCORED)
@@ -394,7 +396,7 @@ def quality(tables: Tables) -> Quality:
             try:
                 report.generate(real.astype(texts), made.astype(texts), metadata, verbose=False)
                 rows = report.get_properties().set_index("Property")["Score"].to_dict()
-            except Exception:  # its own checks fail on degenerate tables: then there is no score
+            except Exception:  # Its own checks fail on degenerate tables, which then have no score.
                 rows = {}
             found |= {str(key): float(value) if value == value else None for key, value in rows.items()}
     return Quality(
@@ -407,7 +409,7 @@ def quality(tables: Tables) -> Quality:
 
 
 class Summary(Record):
-    """One synthetic column: labels and shares of its bars, share missing."""
+    """One synthetic column: labels and shares of its bars, and the share of missing cells."""
 
     name: str
     kind: str
@@ -417,13 +419,13 @@ class Summary(Record):
 
 
 class SyntheticColumns(Record):
-    """Every column of the synthetic table but identifiers."""
+    """Every column of the synthetic table except identifiers."""
 
     columns: list[Summary]
 
 
 def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
-    """Each column of a table, given as cells of text, by itself."""
+    """Summarise each column of a table of text cells."""
     numbers = number_columns(cells, schema)
     found = []
     for name, values in comparable(cells, schema, numbers, "synthetic", []).items():

@@ -1,6 +1,6 @@
 """Would a paper reach the same conclusion? Important columns, one regression on both tables, declared regressions.
 
-Importance: Breiman 2001, Random forests, section 10, as scikit-learn's `permutation_importance` computes it.
+Importance: Breiman 2001, Random forests, section 10, as in scikit-learn's `permutation_importance`.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from ..data.tables import Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section
 
-ROWS = 2_000  # of the real rows, on which columns are permuted
-REPEATS = 2  # permutations of each column
-MOST = 12  # predictors; a table of more is no declared regression
-MOST_LEVELS = 6  # of a column of words among the predictors
-LARGEST_STD_ERROR = 30.0  # of a log odds ratio per standard deviation: beyond, the rows are separated
-REPLICATES = 10  # fitted for the report
-ENOUGH = 0.8  # of the coefficients' combined intervals that hold the real rows' estimate, for a table fit to estimate
-MOST_ROWS = 20_000  # drawn of a replicate
+ROWS = 2_000  # Real rows on which columns are permuted.
+REPEATS = 2  # Permutations of each column.
+MOST = 12  # Predictors. Regressions with more are not shown.
+MOST_LEVELS = 6  # Levels of a word column among the predictors.
+LARGEST_STD_ERROR = 30.0  # Standard error of a log odds ratio per standard deviation. Above it, the rows are separated.
+REPLICATES = 10  # Replicates drawn for the report.
+ENOUGH = 0.8  # Share of combined intervals with the real estimate inside, for a table fit to estimate.
+MOST_ROWS = 20_000  # Rows drawn from a replicate.
 HOW = (
-    "Draw 20 replicates from the model, run the analysis on each, and combine the estimates; in Python by "
-    "medsynth.sample(..., replicates=20) and medsynth.combine. An interval from one synthetic table, as if its rows "
-    "were patients, is too narrow. Relations that were not declared cannot be estimated."
+    "Draw 20 replicates from the model, run the analysis on each, and combine the estimates. In Python, use "
+    "medsynth.sample(..., replicates=20) and medsynth.combine. An interval from one synthetic table that treats its "
+    "rows as patients is too narrow. Relations that were not declared cannot be estimated."
 )
 
 
 class Importance(Record):
-    """Rise of the squared error when a column of real rows is permuted. `agreement`: Spearman's rank correlation."""
+    """Rise of the squared error if a column of real rows is permuted. `agreement`: Spearman's rank correlation."""
 
     columns: list[tuple[str, float, float]]
     agreement: float | None
 
 
 def importance(tables: Tables) -> Importance | None:
-    """Importances by boosted trees. None without a training table: folds would be needed."""
+    """Return importances by boosted trees. None without a training table, since folds would be needed."""
     if tables.train is None:
         return None
     names, test = tables.features, tables.real.head(ROWS)
@@ -79,7 +79,7 @@ def _target(values: pd.Series, tables: Tables) -> NDArray[Any]:
 
 
 def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], numeric: bool) -> Floats:
-    """Mean rise of the squared error on the rows `test` as each column is permuted: (columns,)."""
+    """Return the mean rise of the squared error on the rows `test` if each column is permuted: (columns,)."""
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
     model = (regressors() if numeric else classifiers(y))["hgb"].fit(learnable(x), y)
@@ -89,19 +89,19 @@ def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], 
 
 
 def _negative_brier(model: Any, x: Floats, truth: NDArray[Any]) -> float:
-    """Minus the mean squared error of the probabilities of the classes that the training rows have.
+    """Return minus the mean squared error of the probabilities of the classes in the training rows.
 
-    A true class that they lack counts as an error of every probability, so the score is defined for any tables.
+    If they lack the true class, every probability counts as an error, so the score is defined for any tables.
     """
     hot = truth[:, None] == model.classes_
     return -float(np.square(model.predict_proba(x) - hot).mean())
 
 
 class Coefficient(Record):
-    """One predictor: estimate with 95 % Wald interval in each table. `overlap`: of the two intervals, 1 when equal.
+    """One predictor: estimate with 95 % Wald interval in each table. `overlap` is of the two intervals, 1 if equal.
 
-    A value of None is not estimable: the column does not vary in the table, others determine it, or it separates the
-    outcomes so that the likelihood has no maximum.
+    A value of None is not estimable: the column does not vary in the table, other columns determine it, or it separates
+    the outcomes so that the likelihood has no maximum.
     """
 
     predictor: str
@@ -121,14 +121,14 @@ class Inference(Record):
 
 
 class Fit(NamedTuple):
-    """Coefficients (predictors,) without the intercept, and their 95 % intervals; NaN where not estimable."""
+    """Coefficients (predictors,) without the intercept, and their 95 % intervals; NaN if not estimable."""
 
     value: Floats
     low: Floats
     high: Floats
 
     def estimate(self, k: int) -> Estimate:
-        """The estimate of predictor `k`."""
+        """Return the estimate of predictor `k`."""
         return Estimate(value=self.value[k], low=self.low[k], high=self.high[k])
 
 
@@ -153,7 +153,7 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
     declared = declared or ReviewedRegression()
     outcome, wanted = declared.outcome or tables.target, declared.predictors
     if unknown := [n for n in [outcome, *(wanted or [])] if n not in tables.names]:
-        raise UsageError(f"review: the regression names no column: {', '.join(unknown)}.")
+        raise UsageError(f"review: the regression names columns that the tables do not have: {', '.join(unknown)}.")
     base = tables.real if tables.train is None else pd.concat([tables.train, tables.real], ignore_index=True)
     base, made = (frame[frame[outcome].notna()] for frame in (base, tables.synthetic))
     names = [n for n in (wanted or ranked or tables.names) if n != outcome]
@@ -185,10 +185,11 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
 
 
 def fit(x: Floats, y: Floats, linear: bool) -> Fit:
-    """Least squares or logistic regression of `y` (rows,) on `x` (rows, predictors) and an intercept, by statsmodels.
+    """Fit `y` (rows,) to `x` (rows, predictors) and an intercept by least squares or logistic regression (statsmodels).
 
-    A predictor that does not vary, or that earlier ones determine, takes no part and is not estimable; nor is one
-    whose log odds run away since it separates the outcomes. Nothing is estimable if the outcome does not vary.
+    A predictor that does not vary, or that earlier ones determine, is left out and not estimable. Neither is a
+    predictor that separates the outcomes, since its log odds diverge. Nothing is estimable if the outcome does not
+    vary.
     """
     import statsmodels.api as sm
 
@@ -201,7 +202,7 @@ def fit(x: Floats, y: Floats, linear: bool) -> Fit:
         return found
     model = sm.OLS(y, design) if linear else sm.GLM(y, design, family=sm.families.Binomial())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # statsmodels warns of separation; such coefficients are left out below
+        warnings.simplefilter("ignore")  # statsmodels warns of separation. Such coefficients are left out below.
         result = model.fit()
         ends = np.asarray(result.conf_int())
     known = np.isfinite(result.params) & np.isfinite(ends).all(1) & (linear | (result.bse < LARGEST_STD_ERROR))
@@ -211,7 +212,7 @@ def fit(x: Floats, y: Floats, linear: bool) -> Fit:
 
 
 def _independent(x: Floats) -> list[int]:
-    """The columns of `x` that the intercept and earlier columns do not determine."""
+    """Return the columns of `x` that the intercept and earlier columns do not determine."""
     kept: list[int] = []
     design = np.ones((len(x), 1))
     for k in range(x.shape[1]):
@@ -245,7 +246,7 @@ def _outcome(frame: pd.DataFrame, base: pd.DataFrame, outcome: str, linear: bool
 
 
 class Term(Record):
-    """One coefficient: by real rows, by the synthetic table as if its rows were real, and by replicates."""
+    """One coefficient: from real rows, from the synthetic table as if its rows were real, and from replicates."""
 
     predictor: str
     real: Estimate | None = None
@@ -254,7 +255,7 @@ class Term(Record):
 
 
 class Declared(Record):
-    """A regression that the fit was told of."""
+    """A regression that was declared for the fit."""
 
     formula: str
     model: str
@@ -262,9 +263,9 @@ class Declared(Record):
 
 
 class Estimation(Record):
-    """What the rows are fit for, in one line, and the declared regressions.
+    """What the rows can be used for, in one line, and the declared regressions.
 
-    `holding`: the share of combined intervals that hold the real rows' estimate, where both are known.
+    `holding`: the share of combined intervals that include the real rows' estimate, if both are known.
     """
 
     fit_for: Literal["estimation of the declared regressions", "prediction only"]
@@ -276,18 +277,18 @@ class Estimation(Record):
 
 
 def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None, *, proven: bool) -> Estimation:
-    """What a model's rows are fit for. `synthetic` and `real` are tables of texts; without `real` nothing is refitted.
+    """Return what a model's rows can be used for, from tables of texts; without `real` nothing is refitted.
 
-    `proven`: whether the model is shown to have drawn the synthetic rows: else its replicates say nothing of them.
+    `proven`: whether the model is shown to have drawn the synthetic rows. If not, its replicates do not describe them.
     """
     told = parsed(tuple(model.config.get("inference", ())))
     reason = why_not(model)
     if reason is None and not proven:
-        reason = "The model given is not proven to have drawn these rows."
+        reason = "This model is not proven to have drawn these rows."
     if reason is None and not told:
         reason = (
-            "No regression was declared when the model was fitted. Relations that were not measured may be shrunk, and "
-            "no interval tells by how much."
+            "No regression was declared when the model was fitted. Relations that were not measured may be too weak, "
+            "and no interval shows by how much."
         )
     if reason is not None:
         return Estimation(fit_for="prediction only", reason=reason, advice=None, holding=None, replicates=None,
@@ -296,7 +297,7 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
         stated = [_stated(one, model.schema, []) for one in told]
         return Estimation(
             fit_for="estimation of the declared regressions", advice=HOW, holding=None, replicates=None,
-            reason="Their moments were measured with noise that is known.", regressions=stated,
+            reason="Their moments were measured with known noise.", regressions=stated,
         )  # fmt: skip
     every = sample(model, min(model.rows, MOST_ROWS), 0, replicates=REPLICATES)
     drawn = [_texts(own) for _, own in every.groupby(REPLICATE)]
@@ -306,7 +307,7 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
     enough = holding is not None and holding >= ENOUGH
     return Estimation(
         fit_for="estimation of the declared regressions" if enough else "prediction only",
-        reason=f"{sum(held)} of {len(held)} combined intervals hold the estimate of the real rows.",
+        reason=f"{sum(held)} of {len(held)} combined intervals include the estimate of the real rows.",
         advice=HOW if enough else None, holding=holding, replicates=REPLICATES, regressions=found,
     )  # fmt: skip
 
@@ -321,7 +322,7 @@ def _declared(
     linear = schema.columns[regression.outcome].ordered
     sides = [_terms(table, regression, schema) for table in (real, synthetic, *drawn)]
     labels, terms = list(sides[0][0]), []
-    # Without a label every predictor has one level alone.
+    # Without a label every predictor has only one level.
     fits = [fit(np.stack([x[label] for label in labels], 1), y, linear) for x, y in sides] if labels else []
     for k, label in enumerate(labels):
         values = [one.value[k] for one in fits[2:]]
@@ -337,10 +338,10 @@ def _stated(regression: Regression, schema: Schema, terms: list[Term]) -> Declar
 
 
 def _terms(table: pd.DataFrame, regression: Regression, schema: Schema) -> tuple[dict[str, Floats], Floats]:
-    """The predictors by label, interactions after the others, and the outcome, of rows without a missing value in any.
+    """Return the predictors by label, interactions last, and the outcome, for rows without a missing value.
 
-    Numbers are on their columns' scales. Of levels each but the first is an indicator; an outcome of levels is any but
-    the first.
+    Numbers are on their columns' scales. Each level except the first becomes an indicator. A categorical outcome
+    becomes "not the first level".
     """
     columns, known = dict[str, dict[str, Floats]](), np.ones(len(table), np.bool_)
     for name in (*regression.predictors, regression.outcome):
@@ -390,6 +391,6 @@ IMPORTANCE = Section(
     "importance", "Utility: important columns", lambda c: importance(c.compared), Importance, needs=("real rows",),
     waits=True, beside=True,
 )  # fmt: skip
-# It waits, as importance does, which comes before it: the columns that lead there are its predictors.
+# It uses the record of importance, so it must come later: the leading columns there are its predictors.
 INFERENCE = Section("inference", "Utility: inference", _inference, Inference, needs=("real rows",), waits=True)
 ESTIMATION = Section("estimation", "Fit for what?", _estimation, Estimation)

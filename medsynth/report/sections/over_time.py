@@ -1,6 +1,6 @@
-"""Do synthetic patients change over time as real ones do? Each figure is compared with a second real sample's.
+"""Do synthetic patients change over time as real ones do? Each figure has that of a second real sample to compare with.
 
-No cell of too few real patients is shown. What a shareable report leaves out is None.
+No cell with too few real patients is shown. Figures that a shareable report leaves out are None.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .over_time_models import NextRow, Slopes, Unit, next_row, slopes
 from .registry import Section
 
 DAYS_OF_YEAR = 365.25
-MOST_COLUMNS = 40  # that are compared; a table of pairs of columns for each two of them
-FEWEST = 20  # real patients behind a cell that is shown
-GAP_BINS, TIMES = 8, 30  # bars of gaps; points of the curve of waiting
-LAST_TIME = 0.95  # quantile of the gaps at which the curve of waiting ends
-MOST_SHOWN = 12  # levels of a column whose transitions are shown
-Band = tuple[float, float, float]  # lower quartile, median, upper quartile
+MOST_COLUMNS = 40  # Columns that are compared. Every two of them need a table of pairs.
+FEWEST = 20  # Real patients that a cell needs to be shown.
+GAP_BINS, TIMES = 8, 30  # Bars of gaps, and points of the waiting curve.
+LAST_TIME = 0.95  # The quantile of the gaps at which the waiting curve ends.
+MOST_SHOWN = 12  # Levels of a column whose transitions are shown.
+Band = tuple[float, float, float]  # Lower quartile, median, upper quartile.
 
 
 class Change(Record):
-    """One column in successive rows of patients. `*_second`: a second real sample.
+    """One column in successive rows of patients. `*_second`: of a second real sample.
 
-    `similarity`: of the tables of the last row's value by this row's, with its `ceiling`. `transitions`: total
-    variation of the next level given this one (levels). `unchanged`: share of rows with the value of the row before.
+    `similarity`: of the tables of the previous row's value by this row's, with its `ceiling`. `transitions`: total
+    variation of the next level given this one (levels). `unchanged`: share of rows with the value of the previous row.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Change(Record):
 
 
 class Transitions(Record):
-    """Shares of the next level (column) given this one (row); None for a row of too few patients or of none."""
+    """Shares of the next level (column) given this one (row); None for a row with too few patients."""
 
     name: str
     levels: list[str]
@@ -59,10 +59,10 @@ class Transitions(Record):
 
 
 class Bars(Record):
-    """Shares of patients, or of gaps, in named bars: the first and the last bar of gaps are open at one end.
+    """Shares of patients, or of gaps, in named bars. The first and the last bar of gaps are open-ended.
 
-    `distance`: total variation of synthetic from real patients, and of a second real sample from them. A real bar of
-    too few patients is None.
+    `distance`: total variation between synthetic and real patients; `distance_second`: between two real samples. A real
+    bar with too few patients is None.
     """
 
     labels: list[str]
@@ -73,7 +73,7 @@ class Bars(Record):
 
 
 class Waiting(Record):
-    """Share of rows that no other row of the patient follows within each of `times`; None for too few."""
+    """Share of rows that no other row of the patient follows within each of `times`; None for too few patients."""
 
     times: list[float]
     real: list[float | None] | None
@@ -81,7 +81,7 @@ class Waiting(Record):
 
 
 class Trajectory(Record):
-    """Quartiles of a number column by the number of the row; None where too few real patients have it."""
+    """Quartiles of a number column by row number; None if too few real patients have a value."""
 
     name: str
     logarithm: bool
@@ -90,10 +90,10 @@ class Trajectory(Record):
 
 
 class OverTime(Record):
-    """Patients in the order of the column `order`, whose differences are in `unit`; None for keys without differences.
+    """Patients in the order of the column `order`. Its differences are in `unit`; None for keys without differences.
 
-    `patients`: how many of each table are compared. `fewest`: real patients behind every cell that is shown.
-    `lagged`: similarity of a column with itself in the row before, mean of columns; `across`: with another column.
+    `patients`: number of patients of each table that are compared. `fewest`: real patients that a cell needs to be
+    shown. `lagged`: mean similarity of a column with itself in the previous row; `across`: with another column.
     """
 
     order: str
@@ -116,23 +116,23 @@ class OverTime(Record):
 
 
 def patients_by(made: Sequences, rows: Whole, groups: Whole, count: int) -> Whole:
-    """How many different patients have one of `rows` in each of `groups`, both (rows,): (count,)."""
+    """Return the number of patients with one of `rows` in each of `groups`, both (rows,): (count,)."""
     pairs = np.unique(np.stack([groups, made.patient[rows]], 1), axis=0) if len(rows) else np.zeros((0, 2), np.int64)
     return np.bincount(pairs[:, 0], minlength=count)
 
 
 def kept(values: Sequence[float], patients: Whole) -> list[float | None]:
-    """Values of cells with at least FEWEST patients, None in place of the others."""
+    """Return the values of cells with at least FEWEST patients, and None for the others."""
     return [float(v) if n >= FEWEST else None for v, n in zip(values, patients, strict=True)]
 
 
 def enough(real: Sequences | None) -> bool:
-    """Whether FEWEST patients or more have two rows, for any figure of successive rows."""
+    """Return whether at least FEWEST patients have two rows, as every figure of successive rows needs."""
     return real is not None and int((real.sizes > 1).sum()) >= FEWEST
 
 
 def rows_a_patient(real: Sequences | None, second: Sequences | None, synthetic: Sequences, most: int) -> Bars:
-    """Shares of patients with 1, 2, ... rows."""
+    """Return the shares of patients with 1, 2, ... rows."""
 
     def counted(made: Sequences) -> Floats:
         return successive.rows_counts(made, most)
@@ -144,9 +144,9 @@ def rows_a_patient(real: Sequences | None, second: Sequences | None, synthetic: 
 
 
 def gap_bars(real: Sequences | None, second: Sequences | None, synthetic: Sequences) -> Bars | None:
-    """Shares of gaps between rows, in bins that hold as many of the first table's each; None without times.
+    """Return the shares of gaps between rows, in bins with equal counts of the first table; None without times.
 
-    The outermost bins are open: the shortest and the longest gap are of one patient each.
+    The outer bins are open, since the shortest and the longest gap belong to one patient each.
     """
     found = successive.gaps(real or synthetic)
     if found is None or not len(found):
@@ -177,7 +177,7 @@ def _bars(
     second: Sequences | None,
     synthetic: Sequences,
 ) -> Bars:
-    """Counts as shares, with the number of `patients` behind each; the distances are of all cells, shown or not."""
+    """Return counts as shares, with None for too few `patients`. The distances use all cells, shown or not."""
     made = counted(synthetic)
     shares = (made / max(made.sum(), 1)).round(5).tolist()
     if real is None:
@@ -193,7 +193,7 @@ def _bars(
 
 
 def waiting(real: Sequences | None, synthetic: Sequences) -> Waiting | None:
-    """The share of rows without a next one, by the time that has passed; None without gaps.
+    """Return the share of rows without a next one by the time since the row; None without gaps.
 
     The real curve ends where fewer than FEWEST patients have a longer gap.
     """
@@ -210,9 +210,9 @@ def waiting(real: Sequences | None, synthetic: Sequences) -> Waiting | None:
 
 
 def transitions(name: str, cells: Cells, real: Sequences | None, synthetic: Sequences) -> Transitions | None:
-    """The next level given this one; None for a column of no level or of more than MOST_SHOWN.
+    """Return the shares of the next level given this one; None without levels or with more than MOST_SHOWN.
 
-    A real row stands for FEWEST patients or more who left from its level.
+    A real row is shown if at least FEWEST patients left its level.
     """
     levels = cells.levels[name]
     if not 0 < len(levels) <= MOST_SHOWN:
@@ -222,8 +222,8 @@ def transitions(name: str, cells: Cells, real: Sequences | None, synthetic: Sequ
 
 
 def _next_levels(name: str, cells: Cells, made: Sequences, least: int) -> list[list[float] | None]:
-    """The shares of the next level for each level; None where fewer than `least` patients left from it."""
-    known = len(cells.levels[name])  # cells beyond are other levels and missing values
+    """Return the shares of the next level for each level; None if fewer than `least` patients left it."""
+    known = len(cells.levels[name])  # Higher cells are other levels and missing values.
     code, size = cells.column(made.rows, name), cells.count(name)
     counts = successive.transitions(made, code, size)[:known, :known]
     leaving = made.last[code[made.now] < known]
@@ -233,13 +233,13 @@ def _next_levels(name: str, cells: Cells, made: Sequences, least: int) -> list[l
 
 
 def trajectory(name: str, logarithm: bool, real: Sequences | None, synthetic: Sequences, most: int) -> Trajectory:
-    """Quartiles by the number of the row, of the column itself and not of its logarithm."""
+    """Return quartiles by row number, of the column itself and not of its logarithm."""
     bands = None if real is None else _bands(real, name, logarithm, most, FEWEST)
     return Trajectory(name=name, logarithm=logarithm, real=bands, synthetic=_bands(synthetic, name, logarithm, most, 1))
 
 
 def _bands(made: Sequences, name: str, logarithm: bool, most: int, least: int) -> list[Band | None]:
-    """One band a row number; None where fewer than `least` patients have a value there."""
+    """Return one band per row number; None if fewer than `least` patients have a value there."""
     values = made.rows[name].to_numpy(np.float64)
     values = np.exp(values) if logarithm else values
     found: list[Band | None] = []
@@ -251,7 +251,7 @@ def _bands(made: Sequences, name: str, logarithm: bool, most: int, least: int) -
 
 
 class Compared:
-    """The patients that are compared: real, a second real sample (both may be None), synthetic; and their cells."""
+    """The patients that are compared: real, a second real sample (both may be None) and synthetic, with their cells."""
 
     def __init__(self, found: Mapping[str, Sequences], rng: Stream) -> None:
         self.made = found["synthetic"].capped(rng)
@@ -266,7 +266,7 @@ class Compared:
         self.cells = Cells.of(frames[0], frames[1:], self.made.numbers)
 
     def lagged(self, other: Sequences | None) -> tuple[dict[str, float], float | None]:
-        """Similarity of pairs of successive rows of a sample to the real one's: by column, and across columns."""
+        """Return the similarity of successive rows of a sample to the real ones: by column, and across columns."""
         if other is None or self.real is None or not enough(self.real):
             return {}, None
         codes = [self.cells.table(one.rows[self.names]) for one in (self.real, other)]
@@ -275,14 +275,14 @@ class Compared:
         return dict(zip(self.names, own.tolist(), strict=True)), across
 
     def transitions(self, one: Sequences | None, name: str) -> Floats | None:
-        """How many pairs of successive rows of a sample go from each cell of a column to each."""
+        """Return the number of pairs of successive rows of a sample from each cell of a column to each."""
         if one is None:
             return None
         return successive.transitions(one, self.cells.column(one.rows, name), self.cells.count(name))
 
 
 def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequences, Sequences]:
-    """The held-out patients, and those of the training table or, without one, the other half of them."""
+    """Return the held-out patients and a second sample: the training patients, or half of the held-out ones."""
     real = found["real"].capped(rng)
     if "train" in found:
         return real, found["train"].capped(rng)
@@ -292,10 +292,10 @@ def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequ
 
 
 def over_time(found: Mapping[str, Sequences], schema: Schema, target: str, rng: Stream) -> OverTime | None:
-    """Every figure of the section; None where there is no sequence or no column that changes.
+    """Return every figure of the section; None without sequences or without a column that changes.
 
-    found: the tables' sequences by name (`data.over_time.sequences`). Without real ones the synthetic patients alone
-    are described.
+    found: the tables' sequences by name (`data.over_time.sequences`). Without real ones only the synthetic patients are
+    described.
     """
     if not found or not found["synthetic"].changing:
         return None
@@ -330,7 +330,6 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str, rng: 
 
 
 def _change(samples: Compared, name: str, similarity: float | None, ceiling: float | None) -> Change:
-    """The figures of one column."""
     made, number = samples.made, name in samples.made.numbers
     real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
     sides = (real, second, made)
@@ -376,7 +375,7 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
                 "loss of AuROC, target of the next row",
                 ahead.loss,
                 limit,
-                f"By {ahead.real} after real patients, {ahead.synthetic} after synthetic ones.",
+                f"AuROC is {ahead.real} after real patients and {ahead.synthetic} after synthetic ones.",
                 instead=doubtful(ahead.loss, limit),
             )
         )

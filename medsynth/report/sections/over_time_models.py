@@ -1,4 +1,4 @@
-"""What models say of patients over time: what comes next, by classifiers; slopes, by mixed-effects regressions."""
+"""Models of patients over time: classifiers predict the next row, and mixed-effects regressions estimate slopes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..data.protocol import LABELS, aurocs, mean_of_known, predict, some
 from ..data.statistics import Floats, Patients, compared, mean, overlap
 from ..data.verdict import Estimate, Record
 
-CLASSIFIERS = ("lr", "hgb")  # a linear model and boosted trees
-FEWEST = 30  # rows tested
-AIM = "target of the row"  # the column that is predicted
-MOST_PATIENTS = 300  # of each table; statsmodels takes one to two seconds a column for so many
+CLASSIFIERS = ("lr", "hgb")  # A linear model and boosted trees.
+FEWEST = 30  # Rows that a test needs.
+AIM = "target of the row"  # The column that is predicted.
+MOST_PATIENTS = 300  # Patients of each table. With this number statsmodels needs one to two seconds per column.
 MOST_COLUMNS = 6
 FEWEST_ROWS = 30
 
@@ -26,7 +26,7 @@ FEWEST_ROWS = 30
 class NextRow(Record):
     """AuROC on real rows of predicting the target of the next row, after training on real and on synthetic rows.
 
-    Means over `classifiers` and over the classes that occur in the rows tested. `unit` of resampling: the patient.
+    Figures are means over `classifiers` and over the classes in the tested rows. Whole patients are resampled.
     """
 
     target: str
@@ -38,9 +38,9 @@ class NextRow(Record):
 
 
 def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: str, rng: Stream) -> NextRow | None:
-    """Classifiers fitted to `train` and to `synthetic`, tried on `test`; None where there is too little to test.
+    """Fit classifiers to `train` and to `synthetic`, and test them on `test`; None if there is too little to test.
 
-    A row is tested where its patient has a next one, whose target is known.
+    A row is tested if its patient has a next row with a known target.
     """
     if any(target not in made.rows or target in made.numbers for made in (train, synthetic, test)):
         return None
@@ -53,10 +53,11 @@ def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: st
 
 
 def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-    """This row and the last as one line, with the target of this row (`ahead` 0) or of the next one (1) to predict.
+    """Return each row and the previous one as one line, to predict the target of this row (`ahead` 0) or the next (1).
 
-    Returns the lines, with the column AIM, and the patient of each. Of the last row there are the columns that change;
-    where there is none they are missing, or "none" where they are levels. With `ahead` 0 this row's target is left out.
+    Returns the lines, with the column AIM, and the patient of each. A line has the changing columns of the previous
+    row. Without a previous row, numbers are missing and levels are "none". With `ahead` 0, this row's target is left
+    out.
     """
     aim = np.arange(len(made.patient)) + ahead
     lines = np.flatnonzero((aim < len(aim)) & (made.patient[np.minimum(aim, len(aim) - 1)] == made.patient))
@@ -79,7 +80,7 @@ def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, ND
 def compared_aurocs(
     real: pd.DataFrame, synthetic: pd.DataFrame, tested: pd.DataFrame, patients: NDArray[np.int64], rng: Stream
 ) -> dict[str, Estimate]:
-    """AuROC on `tested` after training on `real` and on `synthetic`: `real`, `synthetic` and `loss`, with intervals."""
+    """Return the AuROC on `tested` after training on `real` and on `synthetic`, and the loss, with intervals."""
     truth = tested[AIM].astype(str).to_numpy()
     sides = [predict(rows, tested, AIM, CLASSIFIERS) for rows in (real, synthetic)]
     value, draws = aurocs(truth, dict(enumerate(np.unique(truth))), sides, rng, patients)
@@ -87,7 +88,7 @@ def compared_aurocs(
 
 
 class Slope(Record):
-    """One column's change in a unit of time. `logarithm`: of the column's logarithm. `overlap`: of the intervals."""
+    """One column's change per unit of time. `logarithm`: of the column's logarithm. `overlap`: of the intervals."""
 
     column: str
     logarithm: bool
@@ -99,7 +100,7 @@ class Slope(Record):
 class Slopes(Record):
     """Mixed-effects regressions of numbers on the time since the patient's first row, on both tables.
 
-    `patients`: how many of each table took part, as many of both, of those with two rows or more. `per`: unit of time.
+    `patients`: the number used of each table, among those with at least two rows. `per`: unit of time.
     """
 
     per: str
@@ -109,14 +110,14 @@ class Slopes(Record):
 
 
 class Unit(NamedTuple):
-    """A unit of time: how many of the order column's own units it has, and its name."""
+    """A unit of time: its length in the order column's own unit, and its name."""
 
     size: float
     name: str
 
 
 def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozenset[str], rng: Stream) -> Slopes | None:
-    """Slopes of the first MOST_COLUMNS number columns in both tables; None without times or without such columns."""
+    """Return the slopes of the first MOST_COLUMNS number columns in both tables; None without times or such columns."""
     names = [name for name in real.changing if name in real.numbers][:MOST_COLUMNS]
     if real.time is None or synthetic.time is None or not names:
         return None
@@ -134,11 +135,11 @@ def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozen
 
 
 def slope(made: Sequences, name: str, unit: float) -> Estimate:
-    """The fixed slope of a column on the time since its patient's first row, with a 95 % Wald interval.
+    """Return the fixed slope of a column on the time since the patient's first row, with a 95 % Wald interval.
 
-    Linear mixed model with a random intercept and a random slope a patient, by restricted maximum likelihood (Laird and
-    Ware 1982): without random slopes the intervals of two halves of real patients lie apart. None where fewer than
-    FEWEST_ROWS rows have a value and a time, or no time differs, or the likelihood has no maximum.
+    The linear mixed model has a random intercept and slope per patient, fitted by restricted maximum likelihood (Laird
+    and Ware 1982). Without random slopes, even the intervals of two halves of real patients do not meet. The result is
+    None if fewer than FEWEST_ROWS rows have a value and a time, if nothing varies, or if the likelihood has no maximum.
     """
     if made.time is None:
         return Estimate(value=None)
@@ -152,9 +153,9 @@ def slope(made: Sequences, name: str, unit: float) -> Estimate:
 
 
 def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
-    """The slope of `values` on `time`, both (rows,), with an intercept and a slope of its own for each patient.
+    """Return the slope of `values` on `time`, both (rows,), with a random intercept and slope per patient.
 
-    Where slopes of their own cannot be estimated, as where patients have two rows, with an intercept of its own alone.
+    If random slopes cannot be estimated, for example with two rows per patient, only the intercept is random.
     """
     centre, scale, spread = values.mean(), values.std(), time.std()
     design = np.column_stack([np.ones(len(time)), time / spread])
@@ -167,11 +168,11 @@ def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
 
 
 def _wald(values: Floats, design: Floats, patient: Patients, random: Floats | None) -> Floats:
-    """The second fixed effect with its 95 % interval, (3,); NaN where the likelihood has no maximum."""
+    """Return the second fixed effect with its 95 % interval, (3,); NaN if the likelihood has no maximum."""
     import statsmodels.api as sm
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # statsmodels warns where no variance lies between patients: that is a result
+        warnings.simplefilter("ignore")  # statsmodels warns if patients do not vary, which is a valid result.
         try:
             model = sm.MixedLM(values, design, groups=patient, exog_re=random)
             result = model.fit(method=["lbfgs"])

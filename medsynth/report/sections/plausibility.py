@@ -1,4 +1,4 @@
-"""Do rows obey what was declared? Bounds, levels, decimals, rules between columns and across rows, links of tables."""
+"""Check rows against what was declared: bounds, levels, decimals, rules between columns and rows, links of tables."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import Section
 
 BETWEEN, ACROSS = "between columns", "across rows"
-CLOSE = 0.02  # of a computed value: real rows are measured, so a definition holds in them nearly
+CLOSE = 0.02  # Relative error of a computed value. Real rows are measured, so a definition is only nearly true in them.
 
 
 class Rule(Record):
-    """One declared rule, and the share of real held-out and of synthetic rows that break it."""
+    """One declared rule, and the shares of real held-out rows and of synthetic rows that break it."""
 
     column: str
     rule: str
@@ -30,7 +30,7 @@ class Rule(Record):
 
 
 class Plausibility(Record):
-    """Every rule checked. `broken`: how many rules any synthetic row breaks. `unchecked`: why some were not."""
+    """Every checked rule. `broken`: the number of rules that synthetic rows break. `unchecked`: why some were not."""
 
     rules: list[Rule]
     broken: int
@@ -38,9 +38,9 @@ class Plausibility(Record):
 
 
 def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> Plausibility:
-    """Every rule of every column of the tables, given as cells of text. `real` is None in a shareable report.
+    """Check every rule of every column on tables of text cells. `real` is None in a shareable report.
 
-    Rules across rows are checked on each patient's rows in order, where both tables have the columns that say so.
+    Rules across rows apply to each patient's rows in order. Both tables need the columns of patients and order.
     """
     across, unchecked = schema.has_rules_across_rows, _without_order(schema, real, synthetic)
     orders = [in_order(t, schema) if across and not unchecked and t is not None else None for t in (real, synthetic)]
@@ -62,19 +62,19 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
 
 
 def _without_order(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> str | None:
-    """Why no rule across rows can be checked, where the schema has some: a table lacks the patients or their order."""
+    """Return why the schema's rules across rows cannot be checked: a table lacks the patients or the order."""
     for which, table in {"real": real, "synthetic": synthetic}.items():
         lacking = [name for name in (schema.unit, schema.order) if table is not None and name not in table]
         if lacking and schema.has_rules_across_rows:
             return (
-                f"Rules across rows were not checked: the {which} table has no column {lacking[0]!r}, by which the "
-                "rows of a patient are known to follow one another."
+                f"Rules across rows were not checked: the {which} table has no column {lacking[0]!r}, which orders a "
+                "patient's rows."
             )
     return None
 
 
 def _between(rule: Between, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
-    """The share of rows that break a constraint, or are further than 2 % and a last decimal from a definition."""
+    """Return the share of rows that break a constraint, or differ from a definition by over 2 % and a last decimal."""
     names = rule.columns | ({rule.defines} if rule.defines else set())
     values: ValuesByName = {name: schema.columns[name].cell_values(table[name]) for name in names}
     position = order.position({name: values[name] for name in rule.before}) if order else None
@@ -91,7 +91,6 @@ def _between(rule: Between, schema: Schema, table: pd.DataFrame, order: Successi
 
 
 def _broken(column: Column, values: pd.Series) -> dict[str, float]:
-    """The share of rows that breaks each rule of a column."""
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}
 
 
@@ -102,8 +101,8 @@ def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
 
 
 def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
-    question, measure = "Do the tables belong together?", "rows that belong to none, come too early or are too many"
-    detail = f"Keys and dates of {len(found.tables)} tables were compared, row by row."
+    question, measure = "Do the tables belong together?", "rows that belong to no row, come too early or are too many"
+    detail = f"Keys and dates of {len(found.tables)} tables were compared row by row."
     broken = Estimate(value=float(found.broken))
     return [decide("rows_apart", question, measure, broken, thresholds.rows_apart, detail, decimals=0)]
 

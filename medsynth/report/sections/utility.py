@@ -1,7 +1,7 @@
-"""Is the table any good for the task, and as good for every group? Models learn from real and from synthetic rows.
+"""Is the table good enough for the task, and for every group? Models learn from real and from synthetic rows.
 
 All models are tested on the same real rows: four classifiers for a target of classes, four regressors for a numeric
-one. Then AuROC and prevalence by group.
+target. A second section shows AuROC and prevalence by group.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..data.tables import Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
 from .registry import Section
 
-BINS, THIN = 10, 8  # of predicted probabilities, for calibration; rows that a bin needs to be drawn
-FEWEST = 30  # rows of a group, for an AuROC
-BANDS = 4  # of a number column without cut points, by its quartiles
+BINS, THIN = 10, 8  # Bins of predicted probabilities for calibration, and rows that a bin needs to be drawn.
+FEWEST = 30  # Rows that the AuROC of a group needs.
+BANDS = 4  # Groups of a number column without cut points, by quartiles.
 MISSING = "missing"
 NONE_DECLARED: Mapping[str, Column] = MappingProxyType({})
-Bands = tuple[NDArray[np.float64], list[str]]  # edges between groups, and the groups in words
+Bands = tuple[NDArray[np.float64], list[str]]  # Edges between groups, and the groups in words.
 
 
 class ClassUtility(Record):
@@ -49,7 +49,7 @@ class ClassUtility(Record):
 
 
 class Classifier(Record):
-    """One classifier. `loss` is real less synthetic, resampled in pairs; AUPRC and AuROC are macro averages."""
+    """One classifier. `loss` is real minus synthetic, resampled in pairs; AUPRC and AuROC are macro averages."""
 
     name: str
     label: str
@@ -74,9 +74,9 @@ class Curve(Record):
 
 
 class Utility(Record):
-    """The section for a target of classes. `train_rows`: which real rows the classifiers were trained on.
+    """The section for a target of classes. `train_rows`: the real rows that the classifiers were trained on.
 
-    Of a target of two classes the rarer alone is shown by itself: the figures of the other mirror it.
+    With two classes only the rarer one is shown, since the figures of the other mirror it.
     """
 
     kind: Literal["classes"] = "classes"
@@ -97,7 +97,7 @@ class Utility(Record):
 
 
 def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
-    """Every figure of the section."""
+    """Return every figure of the section."""
     tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
     truth, classes = tables.real[tables.target].astype(str).to_numpy(), tables.classes()
     once = _once(truth, classes)
@@ -133,7 +133,7 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
 
 
 def _once(truth: NDArray[Any], classes: NDArray[Any]) -> list[int]:
-    """The places of the classes that are shown: of two, the rarer alone, since the other is its mirror image."""
+    """Return the positions of the classes that are shown: of two, only the rarer, since the other mirrors it."""
     counts = [int((truth == c).sum()) for c in classes]
     return [int(np.argmin(counts))] if len(classes) == 2 else list(range(len(classes)))
 
@@ -142,9 +142,9 @@ def _classifier(
     name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], once: list[int],
     sides: Sequence[Predictions],
 ) -> Classifier:  # fmt: skip
-    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows, as `sides` are.
+    """Return the figures of a classifier from `value` (2, classes) and `draws` (draws, 2, classes), as `sides`.
 
-    `once`: the places of the classes that are shown one by one.
+    `once`: the positions of the classes that are shown one by one.
     """
     hot = truth[:, None] == classes
 
@@ -172,14 +172,14 @@ def _known(value: float) -> float | None:
 
 
 def _calibration(hit: NDArray[np.bool_], probability: Floats) -> list[tuple[float, float]]:
-    """(mean predicted probability, observed share) of rows in equally wide bins, thin bins left out."""
+    """Return (mean predicted probability, observed share) of rows in bins of equal width, without thin bins."""
     place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
     bins = [place == k for k in range(BINS) if (place == k).sum() >= THIN]
     return [(round(float(probability[b].mean()), 4), round(float(hit[b].mean()), 4)) for b in bins]
 
 
 class Regressor(Record):
-    """One regressor: R2 and mean absolute error on real rows, `loss` in R2 resampled in pairs."""
+    """One regressor: R2 and mean absolute error on real rows. `loss` in R2 is resampled in pairs."""
 
     name: str
     label: str
@@ -191,7 +191,7 @@ class Regressor(Record):
 
 
 class NumericUtility(Record):
-    """The section of utility for a numeric target."""
+    """The utility section for a numeric target."""
 
     kind: Literal["number"] = "number"
     target: str
@@ -204,14 +204,14 @@ class NumericUtility(Record):
 
 
 def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility:
-    """Every figure of the section."""
+    """Return every figure of the section."""
     tables = predictions.tables
     truth = tables.real[tables.target].to_numpy(np.float64)
     sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.target))
     errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
 
     def r2(weights: Floats) -> Floats:
-        """(draws, 2, regressors)."""
+        """Return R2 for weights (draws, rows): (draws, 2, regressors)."""
         total = weights.sum(1)
         centre = weights @ truth / total
         spread = weights @ truth**2 / total - centre**2
@@ -239,7 +239,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
 
 
 def _after_real(tables: Tables) -> dict[str, Floats]:
-    """Predictions after training on the training table, else on the other folds of the held-out rows."""
+    """Predict after training on the training table, or on the other folds of the held-out rows without one."""
     real, train = tables.baseline
     if train is not None:
         return _predict(train, real, tables.target)
@@ -272,15 +272,14 @@ def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequen
     outcome = doubtful(found.mean_loss, limit)
     if outcome:
         detail += (
-            " Doubtful: synthetic rows seem to teach more than real ones, which no model can bring about. Look for "
-            "what is wrong with the real baseline: too few real rows, a column read otherwise than it is meant, or "
-            "test rows that the model was fitted to."
+            " Doubtful: synthetic rows seem to teach more than real ones, which is impossible. Look for what is wrong "
+            "with the real baseline: too few real rows, a column that was misread, or test rows that the model was "
+            "fitted to."
         )
     return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome)]
 
 
 def _lost(loss: Estimate) -> str:
-    """A loss in words, also where it is a gain."""
     if loss.value is None:
         return "not known"
     if abs(loss.value) < 0.0005:
@@ -289,9 +288,9 @@ def _lost(loss: Estimate) -> str:
 
 
 class Group(Record):
-    """One group of real held-out rows: how well classifiers trained on real and on synthetic rows do in it.
+    """One group of real held-out rows: figures in it of classifiers trained on real and on synthetic rows.
 
-    `prevalence_*`: share of each table's rows of the group that are not of the most frequent class.
+    `prevalence_*`: share of the group's rows in each table outside the most frequent class.
     """
 
     column: str
@@ -314,9 +313,9 @@ class Subgroups(Record):
 
 
 def choose(tables: Tables, wanted: Sequence[str]) -> list[str]:
-    """Columns to group by: those wanted, else whatever is called sex or gender, and age. Raises SchemaError."""
+    """Return the columns to group by: `wanted`, or those with sex, gender or age in their names. Raises SchemaError."""
     if unknown := [name for name in wanted if name not in tables.names]:
-        raise SchemaError(f"`groups` names no column: {', '.join(unknown)}.")
+        raise SchemaError(f"`groups` names columns that the tables do not have: {', '.join(unknown)}.")
     if wanted:
         return list(wanted)
     parts = {name: set(name.lower().replace("-", "_").split("_")) for name in tables.features}
@@ -327,9 +326,9 @@ def subgroups(
     tables: Tables, columns: list[str], predictions: TaskPredictions | None, rng: Stream,
     declared: Mapping[str, Column] = NONE_DECLARED,
 ) -> Subgroups:  # fmt: skip
-    """Every group of every column in `columns`. Without `predictions` (a numeric target) only shares are given.
+    """Return every group of every column in `columns`. Without `predictions` (a numeric target) it has shares only.
 
-    A number column that is `declared` with cut points is grouped by these, another by its quartiles.
+    A number column is grouped by its `declared` cut points, or else by its quartiles.
     """
     groups = []
     for name in columns:
@@ -347,7 +346,7 @@ def subgroups(
 
 
 def _grouped(tables: Tables, name: str, column: Column | None) -> tuple[list[str], list[NDArray[Any]]]:
-    """The groups that real rows are in, in their order, and the group of each real and of each synthetic row."""
+    """Return the groups of the real rows, in order, and the group of each real and of each synthetic row."""
     frames = tables.real[name], tables.synthetic[name]
     if name not in tables.numbers:
         sides = [words(f).fillna(MISSING).to_numpy(object) for f in frames]
@@ -360,15 +359,15 @@ def _grouped(tables: Tables, name: str, column: Column | None) -> tuple[list[str
 
 
 def _cut_bands(column: Column | None) -> Bands | None:
-    """The groups between cut points, None without any. Dates are compared as years, not in the units of theirs."""
+    """Return the groups between cut points; None without any. Dates are compared as years, not in their own units."""
     if not isinstance(column, Quantity) or column.dated or not column.cut_points:
         return None
-    below = np.array(column.cut_codes) - 0.5  # between the last value of a group and the first of the next
+    below = np.array(column.cut_codes) - 0.5  # Between the last value of a group and the first of the next.
     return (below + column.units[0]) / 10.0**column.places, list(column.cut_groups)
 
 
 def _quartile_bands(known: NDArray[np.float64]) -> Bands:
-    """The groups between the quartiles of the real rows' values (rows,)."""
+    """Return the groups between the quartiles of the real rows' values (rows,)."""
     quartiles = np.quantile(known, np.linspace(0, 1, BANDS + 1)) if len(known) else known
     edges = np.unique(np.round(quartiles, 3))[1:-1]
     if not len(edges):
@@ -380,7 +379,7 @@ def _quartile_bands(known: NDArray[np.float64]) -> Bands:
 def _group(
     tables: Tables, name: str, label: str, inside: list[NDArray[Any]], predictions: TaskPredictions | None, rng: Stream
 ) -> Group:
-    """One group; `inside` marks its real and its synthetic rows."""
+    """Return the figures of one group; `inside` marks its real and its synthetic rows."""
     prevalence: list[float | None] = [None, None]
     if not tables.numeric_target:
         targets = [frame[tables.target].astype(str).to_numpy() for frame in (tables.real, tables.synthetic)]
@@ -400,7 +399,7 @@ def _group(
 
 
 def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[str, Estimate]:
-    """AuROC in the group, mean over classifiers and over the classes that occur in it; {} where it is too small."""
+    """Return the AuROC in the group, mean over classifiers and the classes that occur; {} if the group is too small."""
     tables = predictions.tables
     truth = tables.real[tables.target].astype(str).to_numpy()[inside]
     classes = {k: level for k, level in enumerate(tables.classes()) if 0 < (truth == level).sum() < len(truth)}
