@@ -1,4 +1,4 @@
-"""The command `medsynth`: each command's file holds its options and calls one verb."""
+"""Define the command `medsynth`. Each command's file declares its options and calls one function of the library."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ app = typer.Typer(
 
         medsynth ledger --verify
     """,
-    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 table and schema differ, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 table and schema differ, 5 a verdict of --fail-on, "
+    "130 interrupted.",
 )
 
 
@@ -64,9 +65,9 @@ app.add_typer(federate.app, name="federate")
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line: the entry point of the console script."""
     open_streams()
     try:
         app()
-    except KeyboardInterrupt:  # before a command has begun
+    except KeyboardInterrupt:  # before a command starts
         sys.exit(INTERRUPTED)

@@ -343,7 +343,7 @@ for name, junk in {"junk": b"junk" * 99, "an array": b"\0" * 40 + b"[]"}.items()
     CASES[f"checkpoint: {name}, resumed"] = Case(f"{FIT} --resume", 1, "no checkpoint", files=files)
     CASES[f"checkpoint: {name}, not resumed"] = Case(FIT.removesuffix(" --force") + " -o u.medsynth", 0)
 CASES["checkpoint: left by an interrupted fit"] = Case(
-    "fit t.csv --epsilon 3.7 -o u.medsynth", 1, "--resume goes on & --force", files={"u.medsynth-checkpoint": b"x"}
+    "fit t.csv --epsilon 3.7 -o u.medsynth", 1, "--resume to continue & --force", files={"u.medsynth-checkpoint": b"x"}
 )
 
 # Parquet.

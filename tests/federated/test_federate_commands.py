@@ -82,7 +82,7 @@ def test_a_site_answers_until_the_study_ends(study: Federation) -> None:
 
 def test_a_site_agrees_by_the_digest(study: Federation) -> None:
     words = site("north", "0" * 64)
-    assert "not the one you agreed to" in run(*words, code=2).output
+    assert "not the study that you agreed to" in run(*words, code=2).output
     shown = run(*words[:-2], code=2).output
     assert "not agreed" in shown and study.study.digest in shown and "Trust: secure-sum" in shown
     words[4] = "nord"
