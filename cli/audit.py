@@ -26,7 +26,7 @@ def audit(
         Path | None, typer.Option(help="YAML schema for the simulated tables [default: a small one].")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Method whose fits are attacked [default: the default method, and canaries in the others].")
+        str | None, typer.Option(help="Method whose fits are attacked [default: mixture, and canaries in the others].")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Run fewer trials, and fit the baseline method: two minutes.")

@@ -103,10 +103,10 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except KeyboardInterrupt:
             _fail("Interrupted. No output was written, and existing outputs are unchanged.", INTERRUPTED, as_json)
         except MemoryError:
-            _fail("There is not enough memory for this table. Use a machine with more memory, or leave columns out.", 1, as_json)
+            _fail("Not enough memory for this table. Use a machine with more, or leave columns out.", 1, as_json)
         except OSError as error:
             name = str(error.filename or "a file")[:SHOWN_NAME]
-            _fail(f"Cannot read or write {name} ({error.strerror}). Check its permissions, or name another file.", 1, as_json)
+            _fail(f"Cannot read or write {name} ({error.strerror}). Name another file.", 1, as_json)
         except Exception as error:
             if os.environ.get("MEDSYNTH_TRACEBACK"):
                 raise

@@ -51,9 +51,7 @@ def demo(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MedsynthError(
-            f"Cannot create the folder {output} ({error.strerror}). Choose another `output`."
-        ) from None
+        raise MedsynthError(f"Cannot create the folder {output} ({error.strerror}). Choose another `output`.") from None
     check_outputs(*files, files.report.with_suffix(".json"), force=force)
     show = sys.stderr.isatty() and not as_json
     rows = _simulate(files, force)

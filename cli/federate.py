@@ -151,7 +151,7 @@ def site(
             agreed, name, table, Path(), key=SecretKey.read(key) if key else None, encoding=encoding, resume=resume,
             notice=lambda text: notify(text, quiet=quiet),
         )  # fmt: skip
-        notify(f"{name} is ready for study {agreed.name!r}. It runs until the study ends, or until Ctrl-C.", quiet=quiet)
+        notify(f"{name} is ready for study {agreed.name!r}. It runs until the study ends or Ctrl-C.", quiet=quiet)
         serve(socket_of(sockets, name), own.answer, lambda: own.finished)
     count = sum(entry.count for entry in own.ledger.entries)
     content = {"study": agreed.name, "digest": agreed.digest, "site": name, "measurements": count}

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @guarded
 @with_settings()
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV file (may be compressed), Parquet file, or the folder of several tables.")],
+    table: Annotated[Path, typer.Argument(help="CSV (also packed) or Parquet file, or a folder of several tables.")],
     settings: FitSettings,
     scheduler: Scheduler = None,
-    holdout: Annotated[float | None, typer.Option(help="Hold each row, or patient, out of training with this probability.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="Probability of holding out a row (or patient).")] = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
@@ -68,7 +68,7 @@ def fit(
             model.save(files.model, force=force)
         except KeyboardInterrupt:
             if files.checkpoint.exists():
-                tell("The measurements so far are saved, and they count. To continue, add --resume to the same command.")
+                tell("The measurements so far are saved, and count. To continue, add --resume to the same command.")
             raise
         _publish(files, tell)
     publish_fit(model, files.model, as_json)

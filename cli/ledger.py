@@ -47,7 +47,7 @@ def ledger(
     lines = _lines(fitted)
     if verify:
         content["verify"] = verify_model(fitted)
-        lines += ["", "Verified: dp-accounting (PLD) computes epsilon {pld:.4f}. Claimed: {claimed:.4f}. By RDP: {rdp:.4f}.".format(
+        lines += ["", "Verified by dp-accounting (PLD): {pld:.4f}. Claimed: {claimed:.4f}. By RDP: {rdp:.4f}.".format(
             **content["verify"])]  # fmt: skip
     result(content, "\n".join(lines), as_json=as_json)
 

@@ -58,13 +58,13 @@ def _doc(name: str) -> str:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write [default: NAME.medsynth in this folder].")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model to write [default: NAME.medsynth here].")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
 Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"))]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786. TABLE is a folder with one table's files."),
+    typer.Option(metavar="ADDRESS", help="Dask scheduler, tcp://host:8786. TABLE is a folder with one table's files."),
 ]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest in this folder].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest in this folder].")]

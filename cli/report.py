@@ -32,7 +32,7 @@ Real = Annotated[
 ]
 FailOn = Annotated[
     str | None,
-    typer.Option(help="Exit with code 5 on these verdicts: beyond, doubtful, undecided, any, or names; comma-separated."),
+    typer.Option(help="Exit with 5 on these verdicts, comma-separated: beyond, doubtful, undecided, any, or names."),
 ]
 FAILED = 5  # exit code if --fail-on matches a verdict
 
@@ -63,7 +63,7 @@ def report(
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the model's, else the last].")] = None,
     subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by. Repeat for more.")] = None,
     review: Annotated[Path | None, typer.Option(help="YAML file with purpose, roles and sign-off.")] = None,
-    thresholds: Annotated[Path | None, typer.Option(help="YAML file with thresholds for the verdicts on the front page.")] = None,
+    thresholds: Annotated[Path | None, typer.Option(help="YAML file with thresholds for the verdicts.")] = None,
     output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
     encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
@@ -173,7 +173,7 @@ def _pages_of_tables(
 
     made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
     if not made_in.is_dir():
-        raise TableError(f"There is no folder {made_in} with synthetic tables. Draw them first: medsynth sample -n 10000.")
+        raise TableError(f"There is no folder {made_in} of synthetic tables. Draw them: medsynth sample -n 10000.")
     spent = None if given.shareable else _spent(inputs)
     inputs = _without_seen_rows(inputs, fitted)
     sides = Sides(
@@ -234,7 +234,7 @@ def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
     path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
     name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
     if path is None and synthetic is None:
-        raise MedsynthError("There is no model in this folder. Fit and sample first, or name a synthetic table with --synthetic.")
+        raise MedsynthError("There is no model in this folder. Fit and sample first, or name a table with --synthetic.")
     folder = path.parent if path else Path()
     return Inputs(folder, name, path, synthetic or named(folder, f"{name}.synthetic"), None, None)
 

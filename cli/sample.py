@@ -36,7 +36,7 @@ Written = Annotated[
 ]
 Conditions = Annotated[
     list[str] | None,
-    typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. Repeat for more conditions."),
+    typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. Repeat for more."),
 ]
 AnyRow = Annotated[
     list[str] | None,
@@ -45,7 +45,7 @@ AnyRow = Annotated[
 Balance = Annotated[bool, typer.Option("--balance", help="Draw every class of the target equally often.")]
 Replicates = Annotated[
     int | None,
-    typer.Option(parser=whole_number, metavar="M", help="Draw the same number from each of M plausible models, for intervals."),
+    typer.Option(parser=whole_number, metavar="M", help="Draw from each of M plausible models, for intervals."),
 ]
 
 
@@ -60,7 +60,7 @@ def sample(
     balance: Balance = False,
     replicates: Replicates = None,
     seed: Annotated[int | None, typer.Option(help="Make the draw repeatable.")] = None,
-    parquet: Annotated[bool, typer.Option("--parquet", help="For several tables: write Parquet files instead of CSV.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="For several tables: write Parquet, not CSV.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -132,7 +132,7 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
     drawn = write_sample(fitted, path, target, draw, force=force).draw
     notify(claim(fitted, brief=True), quiet=as_json)
     if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
-        notify(f"CAUTION: a spreadsheet may run cells of {', '.join(odd[:5])} as formulas: they begin with =, +, - or @. "
+        notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they start with =, +, - or @). "
                "Import the file as text.", quiet=as_json)  # fmt: skip
     facts = {"output": str(target), "outputs": [*map(str, tables)], "rows": drawn.rows, "patients": drawn.patients,
              "model": str(path), "claims": fitted.claims, "seed": drawn.seed,
@@ -167,7 +167,7 @@ def _to_folder(
     notify(claim(fitted, brief=True), quiet=as_json)
     for name in fitted.tables.tables:
         if (odd := formula_columns(fitted.tables.alone(name))) and not parquet:
-            notify(f"CAUTION: a spreadsheet may run cells of {', '.join(odd[:5])} in {name} as formulas.", quiet=as_json)
+            notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} in {name} as formulas.", quiet=as_json)
     written = [str(file) for file in outputs(fitted.tables, folder, ".parquet" if parquet else ".csv")]
     facts = {"output": str(folder), "files": written, "patients": count, "model": str(path), "claims": fitted.claims,
              "seed": own}  # fmt: skip
@@ -198,7 +198,7 @@ def combine(
     rule: Annotated[str, typer.Option(help="between (for replicates of medsynth), fully or raab.")] = "between",
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     rows_ratio: Annotated[
-        float, typer.Option(help="Rows of a synthetic table divided by rows of the real one, for --rule raab and fully.")
+        float, typer.Option(help="Rows of a synthetic table divided by rows of the real one (rules raab and fully).")
     ] = 1.0,
     as_json: Json = False,
 ) -> None:
@@ -221,7 +221,7 @@ def combine(
     heading = f"{'term':<28} {'estimate':>12} {'std error':>11} {f'{level:.0%} interval':>27} {'p':>8}"
     lines = [heading, *(_line(term, one) for term, one in found.items())]
     if cured := [term for term, one in found.items() if one.cured]:
-        lines.append(f"A negative variance was replaced: {', '.join(cured)}. Draw more replicates, or more rows in each.")
+        lines.append(f"A negative variance was replaced: {', '.join(cured)}. Draw more replicates or more rows.")
     content = {"rule": rule, "level": level, "terms": {term: _plain(one) for term, one in found.items()}}
     result(content, "\n".join(lines), as_json=as_json)
 
@@ -232,5 +232,5 @@ def _line(term: str, one: Combined) -> str:
 
 
 def _plain(one: Combined) -> dict[str, object]:
-    """Return the estimate as plain data. JSON has no infinite number, so a normal interval has no degrees of freedom."""
+    """Return the estimate as plain data. JSON has no infinity, so degrees of a normal interval are null."""
     return asdict(one) | {"degrees": one.degrees if one.degrees < float("inf") else None}

@@ -14,7 +14,7 @@ from .console import guarded, result
 from .flags import translated
 from .options import Encoding
 
-app = typer.Typer(no_args_is_help=True, help="Draft and check a schema: what is public about a table, such as columns, bounds and levels.")
+app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Csv = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
 Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, or the folder of several tables.")]
@@ -144,8 +144,6 @@ def show(
         return result({"tables": name, "text": text}, text.rstrip(), as_json=as_json)
     known = bundled()
     if name not in known and not os.path.exists(name):
-        raise UsageError(
-            f"There is no bundled schema and no file {name[:80]!r}.{did_you_mean(name[:80], known)}"
-        )
+        raise UsageError(f"There is no bundled schema and no file {name[:80]!r}.{did_you_mean(name[:80], known)}")
     found = known.get(name) or Schema.load(name)
     result(found.to_dict(), found.to_yaml().rstrip(), as_json=as_json)
