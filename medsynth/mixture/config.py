@@ -1,4 +1,4 @@
-"""Settings of the default method and of its baseline, with their defaults."""
+"""Define the settings of the default method and of its baseline, with their defaults."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Settings(DeclaringConfig):
     """Shares of the squared noise budget, and the length of the fit."""
 
     earlier = EARLIER
-    coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of numbers on even cells")
-    values_share: Share = Field(default=k.VALUES_SHARE, description="share of every single value, for frequent ones")
+    coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of counts of numbers on even cells")
+    values_share: Share = Field(default=k.VALUES_SHARE, description="share of counts of single values")
     one_way_share: Share = Field(default=k.ONE_WAY_SHARE, description="share of the one-way marginals")
     steps: Count = Field(default=k.STEPS, description="steps of the fit, which cost time and no privacy")
 
     @property
     def one_way_shares(self) -> dict[str, float]:
-        """The shares of what is measured of single columns, by label."""
+        """The shares of measurements of single columns, by label."""
         return {COARSE: self.coarse_share, VALUES: self.values_share, ONE_WAY: self.one_way_share}
 
 
@@ -35,7 +35,7 @@ class MixtureConfig(Settings):
 
     by_class_share: Share = Field(default=k.BY_CLASS_SHARE, description="share of the columns by class")
     strongest_share: ShareOrNone = Field(
-        default=k.STRONG_SHARE, description="share of the strongest pairs, which are measured again"
+        default=k.STRONG_SHARE, description="share of the second count of the strongest pairs"
     )
 
 

@@ -240,7 +240,7 @@ NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (SPAN, {"cdf": np.array([0, 0.1, 1.0])}, "shape"),
     (SPAN, {"index": -1}, "first place"),
     (SPAN, {"flag": -1}, "first place"),
-    (SPAN, {"kind": "words"}, "another kind"),
+    (SPAN, {"kind": "words"}, "kind of an encoded column"),
     (fuzzed.ENCODING, {"width": 5}, "outside the row"),
     (fuzzed.FOURIER, {"turns": fuzzed.TURNS + 0.25}, "whole parts"),
     (fuzzed.FOURIER, {"turns": fuzzed.TURNS * 2.0**30}, "finite, or larger"),
