@@ -79,9 +79,9 @@ class Scores:
 class MomentMatrix:
     """Second moments of the normal scores of columns, within the row's class.
 
-    `bins`: of every column. `shares`: p(bin | class), (classes, bins) per column. `names`: the columns to read. Categorical
-    columns of more than two levels are left out, and a random part if matrices are too large. `given`: the target's name
-    and the map from its codes to classes. `order`: the names of the codes' columns.
+    `bins`: of every column. `shares`: p(bin | class), (classes, bins) per column. `names`: the columns to read.
+    Categorical columns of more than two levels are left out, and a random part if matrices are too large. `given`: the
+    target's name and the map from its codes to classes. `order`: the names of the codes' columns.
     """
 
     def __init__(

@@ -29,8 +29,8 @@ class OneWayMarginals:
     """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits.
 
     `rough`: shares of the same cells from sums of counts alone, to cut bins. `surveys`: the coarse measurements of
-    these columns. `counts`: the noisy tables by name. `std`: the standard deviations of their noise. `rows`: the estimated
-    row count of the table, from the declared number and the `totals` of these tables.
+    these columns. `counts`: the noisy tables by name. `std`: the standard deviations of their noise. `rows`: the
+    estimated row count of the table, from the declared number and the `totals` of these tables.
     """
 
     grids: dict[str, Grid]

@@ -92,7 +92,7 @@ def test_a_second_answer_of_one_measurement_is_refused(federation: Make) -> None
     """Under the same number another query, and under the next number the same label again."""
     server = Adversary(federation().start())
     server.ask()
-    assert "to another request" in server.refused(seed=SEED + 1)
+    assert "for another request" in server.refused(seed=SEED + 1)
     assert "no further one" in server.refused(number=1)
     assert "no further one" in server.refused(number=1, label="two-way marginals")
     planned = sum(times for _, times in server.made.study.plan().events.values())
@@ -106,20 +106,20 @@ def test_a_query_is_the_one_that_the_site_derives(federation: Make) -> None:
     """From the study, the seed and the releases. A request holds numbers alone, of the shapes that these have."""
     server = Adversary(federation().start())
     others = [label for label, *_ in server.script[1:]]
-    assert len(others) == 2 and all("something else" in server.refused(label=label) for label in others)
+    assert len(others) == 2 and all("another measurement next" in server.refused(label=label) for label in others)
     assert "another query" in server.refused(query="0" * 64)
     assert "no measurement" in server.refused(query="0" * 63)
     assert "no measurement" in server.refused(releases=3) and "no measurement" in server.refused(seed=-1)
     server.ask()
     good = [array for own in server.script[1][2] for array in own]
     for arrays, says in (
-        ([array[:-1] for array in good], "shapes"), ([*good, np.ones(3)], "shapes"), (good[:-1], "more arrays"),
+        ([array[:-1] for array in good], "shapes"), ([*good, np.ones(3)], "shapes"), (good[:-1], "fewer arrays"),
         ([array * np.nan for array in good], "not finite"), ([array * 2.0**70 for array in good], "too large"),
         ([array[None] for array in good], "shapes"),
     ):  # fmt: skip
         assert says in server.refused(1, body_of(arrays))
     assert "no arrays" in server.refused(1, b"\x00" * 64)
-    assert "something else" in server.refused(1, releases=[])
+    assert "another measurement next" in server.refused(1, releases=[])
     assert server.ask(1)[0]["status"] == "answered"
     good = [array for own in server.script[2][2] for array in own]
     uneven = [array * np.arange(array.size).reshape(array.shape) for array in good]
@@ -146,7 +146,7 @@ def test_another_study_run_or_version_is_refused(federation: Make) -> None:
     assert "another study" in server.refused(format=1)
     server.ask()
     assert "another run" in server.refused(run="2", number=1)
-    assert "no known kind" in server.refused(kind="rows")
+    assert "is unknown" in server.refused(kind="rows")
     assert "no message" in str(unpacked(server.site.answer(b"hello"))[0]["why"])
     for wrong in ({"number": "0"}, {"number": True}, {"label": None}, {"among": "north"}, {"among": {"north": "0"}}):
         server.refused(**wrong)
@@ -173,10 +173,10 @@ def test_a_secure_sum_is_of_one_set_of_sites(federation: Make) -> None:
     """Two sums over sets that differ in one site would give that site's share away."""
     server = Adversary(federation(trust="secure-sum", minimum=2).start())
     server.ask(among=server.named("east", "north", "west"))
-    assert "to another request" in server.refused(among=server.named("east", "north"))
+    assert "for another request" in server.refused(among=server.named("east", "north"))
     fresh = Adversary(server.made, "east")
     for among in (["east"], [], ["north", "west"], ["east", "nobody"]):
-        assert "not enough" in fresh.refused(among=fresh.named(*among))
+        assert "too few sites" in fresh.refused(among=fresh.named(*among))
 
 
 @pytest.mark.parametrize("differ", ["sets", "runs", "not at all"])
@@ -322,7 +322,7 @@ def test_a_run_has_one_nonce_of_each_site(federation: Make) -> None:
     for changed in ("east", "north"):
         why = server.refused(1, among={**server.nonces, changed: "5" * 32})
         assert ("current nonce" if changed == "north" else "mid-run") in why
-    assert "not enough" in server.refused(1, among=server.named("east", "west"))
+    assert "too few sites" in server.refused(1, among=server.named("east", "west"))
     made.start("north", resume=True)  # which has its nonce, and those of the run, on file
     again = Adversary(made)
     assert again.nonces == server.nonces
