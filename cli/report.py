@@ -184,7 +184,7 @@ def _pages_of_tables(
     )  # fmt: skip
     own = drawn_by(fitted, made_in)
     if fitted.claims and not own:
-        notify(f"No claim for {made_in}: the report cannot prove that {inputs.model} drew it.")
+        notify(f"No claim can be made for {made_in}: nothing proves that {inputs.model} drew it.")
     made = report_tables(
         fitted, sides, drawn_by_model=own, title=inputs.name, review=given.review, thresholds=given.thresholds,
         page_of=lambda table: pages[table].name, fits=len(spent.fits) if spent else None, commands=_command_line(),
@@ -280,7 +280,7 @@ def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
         notify(f"Synthetic table: {inputs.synthetic}", quiet=quiet)
         own = fitted is not None and drawn_by(fitted, inputs.synthetic)
         if fitted is not None and fitted.claims and not own:
-            notify(f"No claim for {inputs.synthetic}: the report cannot prove that {inputs.model} drew it.")
+            notify(f"No claim can be made for {inputs.synthetic}: nothing proves that {inputs.model} drew it.")
         return Rows(read(inputs.synthetic), own, [])
     assert fitted is not None
     usual = f"{inputs.name}.synthetic.csv"
