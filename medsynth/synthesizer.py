@@ -50,7 +50,7 @@ class Synthesizer:
     def fit(self, frame: pd.DataFrame, y: None = None) -> Self:
         """Fit a model to the frame, which includes the target. `y` must be None. Raise what `medsynth.fit` raises."""
         if y is not None:
-            raise UsageError("Leave `y` out. The labels are a column of the frame: name it as `target`.")
+            raise UsageError("Leave the labels out. They are a column of the frame: name it as `target`.")
         self.model_ = fit(frame, **self.get_params())
         return self
 

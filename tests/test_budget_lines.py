@@ -320,4 +320,4 @@ def test_the_ledger_of_a_folder_of_tables_is_found(tmp_path: Path) -> None:
     folder.mkdir()
     Budget.of(folder / "hosp").reserve(planned(), method="independent", noise=True)
     done = CliRunner().invoke(app, ["ledger", "--table", str(folder)])
-    assert done.exit_code == 0 and "so far: 1" in done.stdout
+    assert done.exit_code == 0 and "Fits on this table: 1" in done.stdout

@@ -116,7 +116,7 @@ class Study(BaseModel):
             if len(set(self.sites.values())) < len(self.sites):
                 raise ValueError("two sites have the same public key. Give each site its own")
             if self.honest > self.minimum:
-                raise ValueError("`honest` must not be larger than `minimum`")
+                raise ValueError("honest must not be larger than minimum")
         if self.method not in METHODS:
             raise ValueError(f"a federated fit needs one of these methods: {', '.join(METHODS)}")
         if self.method == "gs-wgan" and self.preset != ALL_CRITICS:

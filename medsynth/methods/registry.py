@@ -295,7 +295,7 @@ def configured(name: str, method: Method, settings: Mapping[str, object]) -> Met
         asked = setting in settings if setting == "microbatches" else settings.get(setting)
         if asked and not getattr(METHODS[name], capability):
             takers = " or ".join(entry.name for entry in METHODS.values() if getattr(entry, capability))
-            raise UsageError(f"`{setting}` works only with {takers}: {name} {lacks}.")
+            raise UsageError(f"`{setting}` belongs to {takers}: {name} {lacks}.")
     config = method.Config
     if strange := [key for key in settings if key not in config.model_fields]:
         raise UsageError(f"{name} has no setting {strange[0]!r}. Its settings are: {', '.join(config.model_fields)}.")

@@ -118,7 +118,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "no method": {"method": "none"},
     "setting": {"settings": {"lots": 3}},
     "minimum": {"minimum": 4},
-    "`honest` must not be larger": {"honest": 3, "minimum": 2},
+    "honest must not be larger": {"honest": 3, "minimum": 2},
     "public key": {"sites": ["a", "b"]},
     "same public key": {"sites": {"a": "0" * 64, "b": "0" * 64}},
     "a site's name": {"sites": {"a b": "0" * 64, "b": "1" * 64}},
