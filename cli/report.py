@@ -331,7 +331,7 @@ def _print(
         f"Wrote {wrote}, and a JSON file for each." if several else f"Wrote {wrote} and {facts[0]['json_twin']}."
     )
     if failed:
-        lines.append(f"Failed (--fail-on): {', '.join(failed)}.")
+        lines.append(f"Failed by --fail-on: {', '.join(failed)}.")
     content = {"pages": facts} if several else {name: facts[0][name] for name in ("report", "json_twin", "verdicts")}
     result({**content, "shareable": shareable, "failed": list(failed)}, "\n".join(lines), as_json=as_json)
 
