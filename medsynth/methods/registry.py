@@ -276,7 +276,7 @@ def load(method: str | None, preset: str | None = None) -> Method:
 def check_claim(method: str) -> None:
     """Raise UsageError for a method without a privacy claim. Such a method is fitted only without noise."""
     if (reason := METHODS[method].no_claim) is not None:
-        raise UsageError(f"{method} gives no guarantee: {reason}. It needs `no_dp`, without a budget.")
+        raise UsageError(f"{method} gives no guarantee: {reason}. Use it with `no_dp` alone.")
 
 
 CAPABILITIES = {  # by setting: the capability that it needs, and what other methods cannot do

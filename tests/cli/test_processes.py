@@ -188,7 +188,7 @@ UMLAUT = "import sys; from medsynth_cli.console import open_streams, notify, res
 
 
 @pytest.mark.parametrize(("redirection", "code", "said"), [
-    (">/dev/full", 1, "Standard output could not be written (No space left on device)"),
+    (">/dev/full", 1, "Cannot write to standard output (No space left on device)"),
     ("2>/dev/full", 0, ""),
     ("2>&-", 0, ""),
     (">&-", 0, ""),
