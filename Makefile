@@ -16,6 +16,7 @@ demo: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/english.py
 	$(BIN)/mypy --num-workers auto medsynth cli
 
 test: lint

@@ -1,4 +1,4 @@
-"""The command `medsynth`: each command's file holds its options and calls one verb."""
+"""Define the command `medsynth`. Each command's file declares its options and calls one function of the library."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ app.add_typer(federate.app, name="federate")
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line: the entry point of the console script."""
     open_streams()
     try:
         app()
-    except KeyboardInterrupt:  # before a command has begun
+    except KeyboardInterrupt:  # before a command starts
         sys.exit(INTERRUPTED)

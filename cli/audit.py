@@ -1,4 +1,4 @@
-"""`medsynth audit`."""
+"""The command `medsynth audit`."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from .options import Force, Json, Quiet
 if TYPE_CHECKING:
     from medsynth.audit import Audit
 
-WIDTH = 36  # of the names of what is attacked
+WIDTH = 36  # characters for the name of a mechanism
 
 
 @guarded
 def audit(
     schema: Annotated[
-        Path | None, typer.Option(help="Schema YAML of the simulated tables [default: a small one].")
+        Path | None, typer.Option(help="YAML schema for the simulated tables [default: a small one].")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Method of the fits [default: the default method, and canaries in the others].")
+        str | None, typer.Option(help="Method whose fits are attacked [default: mixture, and canaries in the others].")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer trials, and fits of the baseline: two minutes.")
+        bool, typer.Option("--quick", help="Run fewer trials, and fit the baseline method: two minutes.")
     ] = False,
-    confidence: Annotated[float, typer.Option(help="Of each lower bound.")] = 0.999,
+    confidence: Annotated[float, typer.Option(help="Confidence of each lower bound.")] = 0.999,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="HTML page to write, with its JSON next to it.")
+        Path | None, typer.Option("--output", "-o", help="HTML page to write, with a JSON file next to it.")
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Attack the mechanisms on their worst cases, and print what was proven and what is claimed.
+    """Attack the mechanisms on their worst cases, and compare what was proven with what is claimed.
 
-    Each line gives a lower bound on mu, the mechanism's separation of two neighbouring tables, in units of the noise,
-    and on epsilon. A bound above the claim refutes it: exit code 1. A bound below it proves nothing more than itself.
-    No table is opened and no budget is spent.
+    Each line gives lower bounds on mu and on epsilon. Mu measures, in units of the noise, how well the mechanism's
+    output separates two neighbouring tables. A bound above the claim refutes the claim (exit code 1). A bound below it
+    does not prove the claim. The audit opens no table and spends no budget.
 
     Examples:
 
@@ -62,7 +62,7 @@ def audit(
     declared = None if schema is None else Schema.load(schema)
     if output:
         check_page(output, schema, force=force)
-    from medsynth.audit import run, save  # torch and all methods, once nothing is left to be refused
+    from medsynth.audit import run, save  # imports torch and all methods: after the checks above
 
     with audit_progress(sys.stderr.isatty() and not (quiet or as_json)) as advance:
         found = run(declared, method=method, quick=quick, confidence=confidence, progress=advance)
@@ -76,7 +76,7 @@ def audit(
 
 
 def _table(found: Audit) -> str:
-    """One line a finding, and what odd cells changed."""
+    """Return one line per finding, and a summary of what odd cells changed."""
     lines = []
     for part, findings in groupby(found.findings, key=lambda finding: finding.part):
         lines += [
@@ -92,15 +92,15 @@ def _table(found: Audit) -> str:
                 f"{f.name:<{WIDTH}}{claimed:>8}{proven:>8}{share:>7}{epsilon:>9}{proven_epsilon:>8}{f.trials:>8}"
                 f"  {f.worst_case}{refuted}"
             )
-    lines += ["", "input files: one odd cell in one row, what it changed outside that row"]
+    lines += ["", "input files: what one odd cell in one row changed outside that row"]
     for mode, (same, refused, differs), changes in found.inputs_by_mode():
         told = f" ({changes})" if changes else ""
         lines.append(f"schema {mode}: {same} identical, {refused} refused, {differs} differ{told}")
     first = found.findings[0]
     lines += [
         "",
-        "claimed and proven: mu, or the chance of an outcome that one table cannot give. epsilon: at delta "
-        f"{first.delta:g}.",
+        "claimed, proven: mu, or the probability of an outcome that one of the two tables cannot give. epsilon: at "
+        f"delta {first.delta:g}.",
         f"Each proven figure is a lower bound at {first.confidence:.4g} confidence. It is evidence, not a certificate.",
     ]
     return "\n".join(lines[1:])

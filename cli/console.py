@@ -1,4 +1,4 @@
-"""Results to standard output, messages and progress to standard error, errors to an exit code; no traceback."""
+"""Print results to standard output, messages and progress to standard error. Errors become exit codes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .flags import hints, translated
 P = ParamSpec("P")
 INTERRUPTED = 130
 SHOWN_NAME = 200  # characters of a file's name in a message
-OWN_FAULT = "This is a fault of medsynth"
+OWN_FAULT = "This is a bug in medsynth"
 
 
 def open_streams() -> None:
-    """Make the standard streams fit to print on, whatever the process was started with.
+    """Make sure that the standard streams can be printed to.
 
-    A stream that was closed becomes /dev/null, so that no file that is opened later gets its number and its messages;
-    a terminal that lacks a character shows it escaped.
+    A closed stream becomes /dev/null. Otherwise a file that is opened later would get its number, and its messages. A
+    terminal that lacks a character shows it escaped.
     """
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -41,21 +41,21 @@ def open_streams() -> None:
 
 
 def notify(text: str, *, quiet: bool = False) -> None:
-    """Print a message for a person, with flags for the parameters that it names. Where nobody can read it, go on."""
+    """Print a message to standard error, with flags in place of parameter names. Ignore a broken stream."""
     if not quiet:
         with contextlib.suppress(OSError):
             print(translated(text), file=sys.stderr, flush=True)
 
 
 def result(content: dict[str, Any], text: str, *, as_json: bool) -> None:
-    """Print the result: one JSON object alone, or text. Raises MedsynthError where it cannot be printed."""
+    """Print the result as one JSON object or as text. Raise MedsynthError if it cannot be printed."""
     with writing_to_standard_output():
         print(json.dumps(content) if as_json else text, flush=True)
 
 
 @contextmanager
 def writing_to_standard_output() -> Iterator[None]:
-    """A full disk, or whatever else stands behind standard output, is one error; a reader who left is none."""
+    """Turn a failure of standard output into one error. If the reader has left, exit without a message."""
     try:
         yield
     except BrokenPipeError:
@@ -64,12 +64,12 @@ def writing_to_standard_output() -> Iterator[None]:
     except OSError as error:
         _drop(sys.stdout)
         raise MedsynthError(
-            f"Standard output could not be written ({error.strerror}). Files that were to be written stand."
+            f"Cannot write to standard output ({error.strerror}). Any output files are complete."
         ) from None
 
 
 def _drop(stream: TextIO) -> None:
-    """Let nothing that is still to be printed to a broken stream become a second error when Python ends."""
+    """Redirect a broken stream to /dev/null, so that Python raises no second error when it exits."""
     with contextlib.suppress(OSError, ValueError):
         handle = os.open(os.devnull, os.O_WRONLY)
         os.dup2(handle, stream.fileno())
@@ -77,17 +77,17 @@ def _drop(stream: TextIO) -> None:
 
 
 def check_page(output: Path, *read: Path | None, force: bool) -> None:
-    """Raises unless an HTML page and its JSON twin can be written, over none of the files that are `read`."""
+    """Raise unless an HTML page and its JSON twin can be written without replacing a file in `read`."""
     from medsynth.io.atomic import check_outputs, refuse_existing
 
-    refuse_existing(output, force=force)  # its name, before the twin's is made of it
+    refuse_existing(output, force=force)  # checks the name before the twin's name is derived from it
     check_outputs(output, output.with_suffix(".json"), inputs=tuple(path for path in read if path), force=force)
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """`command` with errors turned into messages and exit codes. None holds a cell: tracebacks can, and are not shown.
+    """Turn the errors of `command` into messages and exit codes. Tracebacks may contain a cell, so they are hidden.
 
-    With MEDSYNTH_TRACEBACK set, a fault of medsynth itself ends in its traceback.
+    If MEDSYNTH_TRACEBACK is set, a bug in medsynth shows its traceback.
     """
 
     @wraps(command)
@@ -101,12 +101,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             message = "\n".join([translated(str(error)), *hints(str(error), str(kwargs.get("table") or "TABLE"))])
             _fail(message, error.exit_code, as_json)
         except KeyboardInterrupt:
-            _fail("Interrupted. No file was written, and what was there before is unchanged.", INTERRUPTED, as_json)
+            _fail("Interrupted. No output was written, and existing outputs are unchanged.", INTERRUPTED, as_json)
         except MemoryError:
-            _fail("There is not enough memory for this table. Use a machine with more, or fewer columns.", 1, as_json)
+            _fail("Not enough memory for this table. Use a machine with more, or leave columns out.", 1, as_json)
         except OSError as error:
-            name = str(error.filename or "A file")[:SHOWN_NAME]
-            _fail(f"{name} cannot be read or written ({error.strerror}). Name another.", 1, as_json)
+            name = str(error.filename or "a file")[:SHOWN_NAME]
+            _fail(f"Cannot read or write {name} ({error.strerror}). Name another file.", 1, as_json)
         except Exception as error:
             if os.environ.get("MEDSYNTH_TRACEBACK"):
                 raise
@@ -116,12 +116,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _own_fault(error: Exception) -> str:
-    """Where medsynth went wrong, without the error's own words: they may quote a cell."""
+    """Return a message that says where medsynth failed. It omits the error's own text, which may quote a cell."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "medsynth" in frame.filename]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"
     return (
-        f"{OWN_FAULT} ({type(error).__name__} in {place}). What was there before is unchanged. Please report it; no "
-        "data is in this message."
+        f"{OWN_FAULT} ({type(error).__name__} in {place}). Existing files are unchanged. Please report this message. "
+        "It contains no data."
     )
 
 
@@ -132,7 +132,7 @@ def _fail(message: str, code: int, as_json: bool) -> None:
 
 
 def find_model(model: Path | None) -> Path:
-    """The model named, else the only or newest one in this folder. Raises ArtifactError where there is none."""
+    """Return the model that was named, else the newest in this folder. Raise ArtifactError if there is none."""
     found = model or newest_model()
     if found is None:
         raise ArtifactError("There is no .medsynth file in this folder. Run `medsynth fit TABLE --epsilon E` first.")
@@ -140,17 +140,17 @@ def find_model(model: Path | None) -> Path:
 
 
 def newest_model(*, quiet: bool = False) -> Path | None:
-    """The only or newest model in this folder, which a message names, or None."""
+    """Return the newest model in this folder and print its name, or return None."""
     found = sorted(Path().glob("*.medsynth"), key=lambda path: path.stat().st_mtime)
     if not found:
         return None
-    notify(f"Model: {found[-1]}" + (" (the newest here)" if len(found) > 1 else ""), quiet=quiet)
+    notify(f"Model: {found[-1]}" + (" (the newest in this folder)" if len(found) > 1 else ""), quiet=quiet)
     return found[-1]
 
 
 @contextmanager
 def report_progress(show: bool) -> Iterator[Callable[[str], None]]:
-    """A line that names the section being computed, and the time that has passed."""
+    """Show a line with the section that is being computed and the time since the start."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -168,7 +168,7 @@ def report_progress(show: bool) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def starting(show: bool) -> Iterator[None]:
-    """A line from the first second on, while what a fit needs is being loaded."""
+    """Show a status line while the libraries of a fit are loaded."""
     if not show:
         yield
         return
@@ -180,7 +180,7 @@ def starting(show: bool) -> Iterator[None]:
 
 @contextmanager
 def audit_progress(show: bool) -> Iterator[Callable[[str, float, float], None]]:
-    """A bar that names what is audited, with the time that has passed and that is left."""
+    """Show a bar with the mechanism that is audited, the time since the start and the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""`medsynth demo`: the main job on a simulated cohort."""
+"""The command `medsynth demo`: fit, sample and report on a simulated cohort."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLED_ROWS = 10_000
 
 
 class Files(NamedTuple):
-    """What the demo writes."""
+    """The files that the demo writes."""
 
     table: Path
     heldout: Path
@@ -34,11 +34,11 @@ class Files(NamedTuple):
 @guarded
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("medsynth-demo"),
-    seed: Annotated[int | None, typer.Option(help="Repeat the public random draws.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo wrote.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Make the public random draws repeatable; never the noise.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier demo.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate a clinic, fit at epsilon 3.7, sample 10,000 rows, report. No real patient is involved.
+    """Simulate a clinic, fit at epsilon 3.7, sample 10,000 rows and write a report. No real patient is involved.
 
     Example:
 
@@ -51,15 +51,13 @@ def demo(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise MedsynthError(
-            f"The folder {output} cannot be made ({error.strerror}). Choose another `output`."
-        ) from None
+        raise MedsynthError(f"Cannot create the folder {output} ({error.strerror}). Choose another `output`.") from None
     check_outputs(*files, files.report.with_suffix(".json"), force=force)
     show = sys.stderr.isatty() and not as_json
     rows = _simulate(files, force)
-    notify(f"Simulated {rows} patients of a thyroid clinic (no real ones): {files.table}", quiet=as_json)
+    notify(f"Simulated {rows} patients of a thyroid clinic: {files.table}", quiet=as_json)
     model, drawn = _fit_and_sample(files, rows, seed, force, show)
-    notify(f"Fitted on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
+    notify(f"Fitted on {model.device}. The report takes about twenty seconds.", quiet=as_json)
     _report(files, model, force, show)
     facts = {"table": str(files.table), "model": str(files.model), "synthetic": str(files.synthetic),
              "report": str(files.report), "epsilon": model.epsilon}  # fmt: skip
@@ -67,7 +65,7 @@ def demo(
 
 
 def _simulate(files: Files, force: bool) -> int:
-    """Write a simulated table, held-out rows and their schema; returns the table's row count."""
+    """Write a simulated table, held-out rows and their schema. Return the table's row count."""
     from medsynth_sample_data import simulate
 
     from medsynth.io.atomic import atomic_write
@@ -81,7 +79,7 @@ def _simulate(files: Files, force: bool) -> int:
 
 
 def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
-    """Write the model and the synthetic table; returns the model and the table's text."""
+    """Write the model and the synthetic table. Return the model and the table's text."""
     from medsynth.fitting.pipeline import fit
     from medsynth.sampling import Draw
     from medsynth.sampling.provenance import write_sample
@@ -118,6 +116,6 @@ def _lines(files: Files, model: Model, drawn: str) -> list[str]:
         "",
         *drawn.splitlines()[:6],
         "",
-        f"The report for review: {files.report}. Open it in a browser.",
+        f"Report for the review: {files.report}. Open it in a browser.",
         f"Next: medsynth ledger {files.model} --verify",
     ]

@@ -1,4 +1,4 @@
-"""The commands of `medsynth federate`: key, plan, site and fit."""
+"""The commands of `medsynth federate`: key, allow, plan, site and fit."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from medsynth.federated.study import Study
     from medsynth.federated.transport import Transport
 
-HELP = """Fits over several sites, each of which keeps its rows.
+HELP = """Fit one model over several sites, each of which keeps its rows.
 
-A study says whom sites trust. With `trust: none`, the default, a site's answers have all of their noise when they leave
-it. With `trust: secure-sum` sites share the noise, and the server sees sums over all sites alone. With `trust: server`
-whoever holds the server sees exact sums.
+The study file sets whom the sites trust. With `trust: none`, the default, each site adds all of the noise before an
+answer leaves it. With `trust: secure-sum`, the sites share the noise, and the server sees only sums over all sites.
+With `trust: server`, the server sees exact sums and adds the noise.
 """
 app = typer.Typer(no_args_is_help=True, help=HELP)
-StudyFile = Annotated[Path, typer.Argument(help="The study, a YAML file.")]
+StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).")]
 Sockets = Annotated[
-    Path, typer.Option(help="Folder where the sockets of sites and fit lie: MEDSYNTH_SOCKETS of the FLARE processes.")
+    Path, typer.Option(help="Folder of the sockets of sites and fit: the MEDSYNTH_SOCKETS of the FLARE processes.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on after a kill.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 
 
 @app.command()
@@ -40,7 +40,7 @@ def key(
     file: Annotated[Path, typer.Argument(help="Where to write the secret key, such as north.medsynth-key.")],
     as_json: Json = False,
 ) -> None:
-    """Make a site's secret key for a secure sum, and print the public one, which goes into the study.
+    """Create a site's secret key for a secure sum. Print its public key, which goes into the study file.
 
     Example:
 
@@ -50,17 +50,17 @@ def key(
 
     made = write_key(file)
     result({"key": str(file), "public": made.public}, made.public, as_json=as_json)
-    notify(f"Wrote {file}: SECRET, it stays at the site. The public key goes into the study, beside the site's name.")
+    notify(f"Wrote {file}: SECRET, keep it at the site. Put the public key into the study, after the site's name.")
 
 
 @app.command()
 @guarded
 def allow(
-    kit: Annotated[Path, typer.Argument(help="The startup kit of a FLARE server or site, as it was provisioned.")],
+    kit: Annotated[Path, typer.Argument(help="The startup kit of a FLARE server or site, as provisioned.")],
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a startup kit's local policy: medsynth's relays may run, and no code that a job brings.
+    """Write a startup kit's local policy: it runs medsynth's relays, and no code that comes with a job.
 
     Example:
 
@@ -75,7 +75,7 @@ def allow(
 @app.command()
 @guarded
 def plan(study: StudyFile, as_json: Json = False) -> None:
-    """Show what a study's sites would answer, with which noise, whom they trust, and the digest to agree to.
+    """Show what the sites of a study would answer, the noise, whom they trust, and the digest to agree to.
 
     Example:
 
@@ -100,7 +100,7 @@ def _described(study: Study) -> tuple[dict[str, Any], str]:
         "delta": made.delta, "noises": study.noises, "measurements": rows,
     }  # fmt: skip
     head = f"Study {study.name!r}: epsilon {rounded_up(made.epsilon)} at delta {made.delta:g}, by {study.method}."
-    noise = f"The noise of a sum over all sites is {study.noises**0.5:.3g} times that of one table with all rows."
+    noise = f"A sum over all sites has {study.noises**0.5:.3g} times the noise of one table with all rows."
     return content, "\n".join([head, *map(translated, study.facts(made)), noise, "", *table_of(rows)])
 
 
@@ -108,9 +108,9 @@ def _described(study: Study) -> tuple[dict[str, Any], str]:
 @guarded
 def site(
     study: StudyFile,
-    table: Annotated[Path, typer.Argument(help="This site's own table, CSV or Parquet. It stays here.")],
-    name: Annotated[str, typer.Option(help="Which of the study's sites this is.")],
-    accept: Annotated[str | None, typer.Option(metavar="DIGEST", help="The digest of the study you agree to.")] = None,
+    table: Annotated[Path, typer.Argument(help="This site's table, CSV or Parquet. It stays here.")],
+    name: Annotated[str, typer.Option(help="Name of this site in the study.")],
+    accept: Annotated[str | None, typer.Option(metavar="DIGEST", help="Digest of the study that you agree to.")] = None,
     key: Annotated[Path | None, typer.Option(help="The site's secret key, for a secure sum.")] = None,
     sockets: Sockets = Path(),
     encoding: Encoding = None,
@@ -119,9 +119,9 @@ def site(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Answer a study's measurements at one site until it ends. Nothing but the study's own measurements is answered.
+    """Answer a study's measurements at one site until the study ends. The site answers nothing else.
 
-    Checkpoint and log lie in the current folder, the budget file beside the table.
+    The checkpoint and the log are in the current folder, and the budget file is next to the table.
 
     Examples:
 
@@ -133,9 +133,9 @@ def site(
 
     agreed = read_study(study)
     if accept != agreed.digest:
-        wrong = "You have not agreed to this study." if accept is None else "The study is not the one you agreed to."
+        wrong = "You have not agreed to this study." if accept is None else "This is not the study that you agreed to."
         raise UsageError(
-            f"{_described(agreed)[1]}\n\n{wrong} Read it; if you agree to it, give --accept {agreed.digest}"
+            f"{_described(agreed)[1]}\n\n{wrong} Read it. If you agree to it, add --accept {agreed.digest}"
         )
     from medsynth.federated.masks import SecretKey
     from medsynth.federated.site import Site, files_of
@@ -144,27 +144,27 @@ def site(
 
     checkpoint, _ = files_of(agreed, name, Path())
     if checkpoint.exists() and not (resume or force):
-        raise OutputExists(f"{checkpoint} holds what this site has answered; it counts. --resume goes on with it. "
-                           "--force begins anew, and charges the whole plan again.")  # fmt: skip
+        raise OutputExists(f"{checkpoint} contains this site's answers, and they count. Add --resume to continue, or "
+                           "--force to start again and charge the whole plan once more.")  # fmt: skip
     with sole_writer(checkpoint):
         own = Site(
             agreed, name, table, Path(), key=SecretKey.read(key) if key else None, encoding=encoding, resume=resume,
             notice=lambda text: notify(text, quiet=quiet),
         )  # fmt: skip
-        notify(f"{name} is ready for study {agreed.name!r}; it ends with the study, or by Ctrl-C.", quiet=quiet)
+        notify(f"{name} is ready for study {agreed.name!r}. It runs until the study ends or Ctrl-C.", quiet=quiet)
         serve(socket_of(sockets, name), own.answer, lambda: own.finished)
     count = sum(entry.count for entry in own.ledger.entries)
     content = {"study": agreed.name, "digest": agreed.digest, "site": name, "measurements": count}
-    result(content, f"The study has ended: {count} measurements were answered.", as_json=as_json)
+    result(content, f"The study has ended. This site answered {count} measurements.", as_json=as_json)
 
 
 @app.command()
 @guarded
 def fit(
     study: StudyFile,
-    kit: Annotated[Path | None, typer.Option(help="Startup kit of a FLARE administrator [default: no FLARE]")] = None,
-    user: Annotated[str, typer.Option(help="The administrator's name in the kit.")] = "admin@nvidia.com",
-    simulator: Annotated[bool, typer.Option("--simulator", help="Carry messages by FLARE's simulator.")] = False,
+    kit: Annotated[Path | None, typer.Option(help="Startup kit of a FLARE administrator [default: no FLARE].")] = None,
+    user: Annotated[str, typer.Option(help="Name of the administrator in the kit.")] = "admin@nvidia.com",
+    simulator: Annotated[bool, typer.Option("--simulator", help="Carry messages with FLARE's simulator.")] = False,
     sockets: Sockets = Path(),
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
     output: Output = None,
@@ -175,7 +175,7 @@ def fit(
 ) -> None:
     """Fit a generator to the rows of all sites and write NAME.medsynth. It runs where the FLARE server runs.
 
-    Without --kit the sites are processes of this machine, reached by their sockets.
+    Without --kit, the sites are processes on this machine, and the fit reaches them through their sockets.
 
     Examples:
 
@@ -192,8 +192,8 @@ def fit(
     check_outputs(model, inputs=(study,), force=force)
     check_outputs(checkpoint, inputs=(study, model), force=True)
     if checkpoint.exists() and not (resume or force):
-        raise OutputExists(f"{checkpoint} holds what a fit that was interrupted has measured. --resume goes on with "
-                           "it, --force begins anew.")  # fmt: skip
+        raise OutputExists(f"{checkpoint} contains the measurements of an interrupted fit. Add --resume to "
+                           "continue that fit, or --force to start a new one.")  # fmt: skip
     from medsynth.federated.server import federated_fit
 
     with sole_writer(model), _transport(agreed, kit, user, simulator, sockets) as transport:
@@ -209,7 +209,7 @@ def fit(
 
 @contextmanager
 def _transport(study: Study, kit: Path | None, user: str, simulator: bool, sockets: Path) -> Iterator[Transport]:
-    """What carries the messages. Raises MedsynthError where FLARE is asked for and not installed."""
+    """Yield what carries the messages. Raise MedsynthError if FLARE is needed but not installed."""
     if kit is None and not simulator:
         from medsynth.federated import transport
 
@@ -218,7 +218,7 @@ def _transport(study: Study, kit: Path | None, user: str, simulator: bool, socke
     try:
         from medsynth.federated import flare
     except ImportError:
-        raise MedsynthError("NVIDIA FLARE is not installed: pip install 'medsynth[federated]'.") from None
+        raise MedsynthError("NVIDIA FLARE is not installed. Run: pip install 'medsynth[federated]'.") from None
     submit = flare.submitted(kit, user) if kit else flare.simulated(list(study.sites), sockets)
     with flare.relayed(study.name, sockets, submit, study.minimum) as relay:
         yield relay

@@ -1,4 +1,4 @@
-"""`medsynth fit`."""
+"""The command `medsynth fit`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 @guarded
 @with_settings()
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not), Parquet, or a folder of several.")],
+    table: Annotated[Path, typer.Argument(help="CSV (also packed) or Parquet file, or a folder of several tables.")],
     settings: FitSettings,
     scheduler: Scheduler = None,
-    holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="Probability of holding out a row (or patient).")] = None,
     output: Output = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was killed.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Fit a generator to a table under differential privacy and write NAME.medsynth.
 
-    Give one of --epsilon and --no-dp. What is taken as public is listed before anything is measured.
+    Give either --epsilon or --no-dp. Before it measures anything, the command lists what it treats as public.
 
     Examples:
 
@@ -53,7 +53,7 @@ def fit(
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
         files = _files(table, output, holdout, settings, scheduler, force=force, resume=resume)
-        from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
+        from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
 
     def tell(text: str) -> None:
         notify(text, quiet=quiet)
@@ -68,16 +68,16 @@ def fit(
             model.save(files.model, force=force)
         except KeyboardInterrupt:
             if files.checkpoint.exists():
-                tell("What was measured is on file and counts. The same command with --resume goes on.")
+                tell("The measurements so far are saved, and count. To continue, add --resume to the same command.")
             raise
         _publish(files, tell)
     publish_fit(model, files.model, as_json)
 
 
 class Files(NamedTuple):
-    """What a fit writes: the model, its checkpoint until it stands, and the two parts of a table that is split.
+    """The files that a fit writes: the model, a checkpoint until the model is complete, and the parts of a split table.
 
-    `counted`: the path by which the budget counts fits of the table, or tables.
+    `counted`: the path under which the budget counts fits of the table, or tables.
     """
 
     model: Path
@@ -90,7 +90,7 @@ def _files(
     table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None, *,
     force: bool, resume: bool,
 ) -> Files:  # fmt: skip
-    """The files of a fit, all of which can be written. What can be refused is refused before anything is measured."""
+    """Return the files of a fit. Raise if one of them cannot be written, before anything is measured."""
     from medsynth.budget import Budget
     from medsynth.fitting.source import find, is_linked
     from medsynth.io.atomic import check_outputs, refuse_existing
@@ -99,9 +99,9 @@ def _files(
     source = find(table) if is_linked(table) and scheduler is None else None
     counted = source.folder / source.name if source else table
     model = output or Path(f"{name_of(counted)}.medsynth")
-    refuse_existing(model, force=True)  # its name, before others are made of it
+    refuse_existing(model, force=True)  # checks the name before other names are derived from it
     if model.suffix.lower() in (*SUFFIXES, ".yaml"):
-        raise UsageError(f"{model} is no name of a model: --output takes one that ends in .medsynth.")
+        raise UsageError(f"{model} is not the name of a model. Give --output a name that ends in .medsynth.")
     checkpoint = model.with_name(f"{model.name.removesuffix('.medsynth')}.medsynth-checkpoint")
     split = None
     if holdout is not None:
@@ -114,22 +114,22 @@ def _files(
     kept = (*(source.files if source else (table, beside(table, ".schema.yaml"))), Budget.of(counted).path, *read)
     moves = split.moves if split else ()
     finals, waiting = [final for _, final in moves], [first for first, _ in moves]
-    in_folders = split is not None and bool(split.tables)  # which the fit makes itself
+    in_folders = split is not None and bool(split.tables)  # the fit creates these folders itself
     check_outputs(model, *([] if in_folders else finals), inputs=kept, force=force)
     for final in finals if in_folders else ():
         refuse_existing(final, force=force)
     check_outputs(checkpoint, *([] if in_folders else waiting), inputs=(model, *finals, *kept), force=True)
     if not (resume or force) and checkpoint.exists():
         raise OutputExists(
-            f"{checkpoint} holds what a fit that was interrupted has measured; it counts. --resume goes on with it, "
-            "--force begins anew."
+            f"{checkpoint} contains the measurements of an interrupted fit, and they count. Add --resume to continue "
+            "that fit, or --force to start a new one."
         )
     return Files(model, checkpoint, split, counted)
 
 
 @contextmanager
 def _sole_writers(files: Files) -> Iterator[None]:
-    """No other run writes the same model or the same parts of a table meanwhile."""
+    """Keep other runs from writing the same model or the same parts of a table."""
     from medsynth.io.atomic import sole_writer
 
     with ExitStack() as stack:
@@ -143,11 +143,11 @@ def _source(
     files: Files, table: Path, settings: FitSettings, fraction: float | None, scheduler: str | None,
     tell: Callable[[str], None], *, resume: bool,
 ) -> Iterator[tuple[Source, FitSettings, str | None]]:  # fmt: skip
-    """What is fitted, with which settings: the table or, with hold-out, its training part, and the split's number.
+    """Yield what is fitted, its settings and the split's number: the table or, with hold-out, its training part.
 
-    With a `scheduler` the table is that of a folder's files, while the cluster is connected. Otherwise the parts of a
-    table wait next to the checkpoint. If a fit leaves no checkpoint, they are gone at the end. No other run writes the
-    same files meanwhile.
+    With a `scheduler`, the source is a folder's files on a connected cluster. Otherwise the parts of a split table wait
+    next to the checkpoint; if the fit leaves no checkpoint, they are deleted at the end. No other run writes the same
+    files meanwhile.
     """
     with _sole_writers(files):
         if scheduler is not None:
@@ -175,7 +175,7 @@ def _source(
 
 
 def _publish(files: Files, tell: Callable[[str], None]) -> None:
-    """Put the two parts of a table that was split where they belong, and drop the checkpoint: the model stands."""
+    """Move the parts of a split table to their final names, and delete the checkpoint: the model is complete."""
     if (split := files.split) is not None:
         split.publish()
         tell(f"PRIVATE, real rows: {split.train} (training) and {split.heldout} (held out). Do not share them.")
@@ -183,7 +183,7 @@ def _publish(files: Files, tell: Callable[[str], None]) -> None:
 
 
 def publish_fit(model: Model, output: Path, as_json: bool) -> None:
-    """Print what a fit has made."""
+    """Print the result of a fit."""
     from medsynth.artifact import claim
     from medsynth.schema.learned import LEARNED
 
@@ -203,5 +203,5 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
-        lines.append("\n  - ".join(["What was learned, from noisy counts alone:", *learned]))
+        lines.append("\n  - ".join(["Learned from noisy counts:", *learned]))
     result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)

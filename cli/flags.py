@@ -1,4 +1,4 @@
-"""The library's messages name parameters of its Python API; here they become the flags that a person types."""
+"""Translate the library's messages: names of Python parameters become the flags that a user types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 # Parameters whose option has another name. All others are read from the commands themselves.
 ALIASES = {"groups": "subgroup", "fraction": "holdout"}
-# What messages of the library advise in words, and the command that does it.
+# Advice in the library's messages, and the command that follows it.
 COMMANDS = {
     "Draft a schema": "medsynth schema draft {table}",
     "Fit a model first": "medsynth fit {table} --epsilon 3.7",
@@ -16,11 +16,11 @@ COMMANDS = {
 QUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
 
 
-FLAGS: dict[str, str] = {}  # of each parameter, such as no_dp: --no-dp; an argument's is its name in capitals
+FLAGS: dict[str, str] = {}  # by parameter, such as no_dp: --no-dp; for an argument its name in capitals
 
 
 def register(root: Any) -> None:
-    """Learn the flags from the commands' own parameters. Where two differ, the one listed first in the help counts."""
+    """Collect the flags of all commands. If two commands differ, the first in the help counts."""
     for command in _commands(root):
         for parameter in command.params:
             name = parameter.name or ""
@@ -30,7 +30,7 @@ def register(root: Any) -> None:
 
 
 def translated(text: str) -> str:
-    """A message of the library in the command line's words: flags for parameters.
+    """Return a message of the library with flags in place of parameter names.
 
     `no_dp` becomes --no-dp, `device="cpu"` becomes --device cpu; other words in backquotes stay as they are.
     """
@@ -45,7 +45,7 @@ def translated(text: str) -> str:
 
 
 def hints(text: str, table: str) -> list[str]:
-    """The commands that do what a message of the library advises."""
+    """Return the commands that follow the advice in a message of the library."""
     return [f"{what}: {how.format(table=table)}" for what, how in COMMANDS.items() if what.lower() in text.lower()]
 
 

@@ -1,4 +1,4 @@
-"""`medsynth ledger` and `medsynth inspect`: what an artifact claims, and what is in it."""
+"""The commands `medsynth ledger` and `medsynth inspect`: what a model claims, and what it contains."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @guarded
 def ledger(
     model: ModelArgument = None,
-    table: Annotated[Path | None, typer.Option(help="Print the sum over all fits on this table instead.")] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Recompute epsilon by an independent accountant.")] = False,
+    table: Annotated[Path | None, typer.Option(help="Print the total of all fits on this table instead.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Recompute epsilon with an independent accountant.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print every measurement of the private rows, with its mechanism, noise multiplier and sensitivity.
@@ -37,7 +37,7 @@ def ledger(
     """
     if table is not None:
         if model is not None or verify:
-            raise UsageError("--table sums over models: leave the model and --verify out.")
+            raise UsageError("--table adds up all fits on a table. Leave the model and --verify out.")
         return _of_table(table, as_json)
     from medsynth.artifact import load
     from medsynth.artifact import verify as verify_model
@@ -47,13 +47,13 @@ def ledger(
     lines = _lines(fitted)
     if verify:
         content["verify"] = verify_model(fitted)
-        lines += ["", "Verified by dp-accounting's PLD: {pld:.4f} (claimed {claimed:.4f}; by RDP {rdp:.4f}).".format(
+        lines += ["", "Verified by dp-accounting (PLD): {pld:.4f}. Claimed: {claimed:.4f}. By RDP: {rdp:.4f}.".format(
             **content["verify"])]  # fmt: skip
     result(content, "\n".join(lines), as_json=as_json)
 
 
 def _lines(fitted: Model) -> list[str]:
-    """The claim, its notes, and a table with one line a measurement."""
+    """Return the claim, its notes, and a table with one line per measurement."""
     from medsynth.artifact import claim
 
     heading = (
@@ -91,7 +91,7 @@ def _of_table(table: Path, as_json: bool) -> None:
 
 @guarded
 def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
-    """Print what a model file holds: its claim, columns, settings, versions and tensors. --json prints all of it.
+    """Print what a model file contains: its claim, columns, settings, versions and tensors. --json prints all of it.
 
     Examples:
 
@@ -115,8 +115,8 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
 
 
 def _contents(fitted: Model) -> list[str]:
-    """A model for people: a line a fact, a column, and a tensor."""
-    declared = "declared" if fitted.rows_declared else "the table's own"
+    """Return the lines that describe a model: one per fact, per column and per tensor."""
+    declared = "declared" if fitted.rows_declared else "counted in the table"
     lines = [
         "",
         f"{'method':<10} {fitted.method}{f', preset {fitted.preset}' if fitted.preset else ''}, on {fitted.device}",
@@ -140,14 +140,14 @@ def _contents(fitted: Model) -> list[str]:
 
 
 def _replicable(fitted: Model) -> str:
-    """What is on file for replicates, or why there are none."""
+    """Return what the model keeps for replicates, or why it cannot make any."""
     from medsynth.sampling.replicates import released, why_not
 
     found = released(fitted)
     if (reason := why_not(fitted)) is not None:
         return translated(reason)
     numbers = sum(one["numbers"] for one in found)
-    return f"{len(found)} released measurements with their noise are on file, {numbers} numbers: they cost nothing more"
+    return f"yes: {len(found)} released measurements ({numbers} numbers) are in the file; replicates cost no privacy"
 
 
 def _listed(facts: Mapping[str, object]) -> str:

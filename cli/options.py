@@ -21,17 +21,17 @@ MOST_DIGITS = 18
 
 
 def whole_number(text: str) -> int:
-    """A whole number as people write it: 10000, 10_000 or 1e4. Raises BadParameter for another text."""
+    """Return a whole number as people write it: 10000, 10_000 or 1e4. Raise BadParameter for other text."""
     number = Decimal(text.strip()) if WHOLE.fullmatch(text.strip()) else None
     if number is None:
-        raise typer.BadParameter(f"{text[:40]!r} is no whole number, such as 10000, 10_000 or 1e4.")
+        raise typer.BadParameter(f"{text[:40]!r} is not a whole number. Write it as 10000, 10_000 or 1e4.")
     if abs(number) >= 10**MOST_DIGITS:
-        raise typer.BadParameter(f"a number of more than {MOST_DIGITS} digits is none that can be meant.")
+        raise typer.BadParameter(f"Numbers with more than {MOST_DIGITS} digits are not supported.")
     return int(number)
 
 
 Shape = dict[str, Any]
-# How the values of a field of FitSettings are typed, where its type does not say it.
+# How a field of FitSettings is typed on the command line, if its Python type does not determine that.
 SHAPES: dict[str, tuple[Any, Shape]] = {
     "schema": (Path | None, {}),
     "public": (Path | None, {}),
@@ -46,39 +46,39 @@ TYPES = {"float | None": float | None, "int | None": int | None, "str | None": s
 
 
 def flag_of(name: str) -> str:
-    """The flag of a field of FitSettings."""
+    """Return the flag of a field of FitSettings."""
     _, shape = SHAPES.get(name, (None, {}))
     return str(shape.get("names", [f"--{name.replace('_', '-')}"])[0])
 
 
 def _doc(name: str) -> str:
-    """What a field of FitSettings is, with flags for the fields that it names."""
+    """Return the help of a field of FitSettings, with flags in place of field names."""
     doc = FitSettings.__dataclass_fields__[name].metadata["doc"]
     return re.sub(r"`(\w+)`", lambda match: flag_of(match[1]), doc)
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model file [default: TABLE's name here].")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model to write [default: NAME.medsynth here].")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
 Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"))]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."),
+    typer.Option(metavar="ADDRESS", help="Dask scheduler, tcp://host:8786. TABLE is a folder with one table's files."),
 ]
-ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
-ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
+ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest in this folder].")]
+ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest in this folder].")]
 
 
-FIRST = ("epsilon", "delta")  # of the options, which else stand in the order of the fields
+FIRST = ("epsilon", "delta")  # the first options in the help; the others follow in the order of the fields
 
 
 def with_settings(
     *left_out: str, required: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn the parameter `settings` of a command into an option for each field of FitSettings that is not left out.
+    """Replace a command's parameter `settings` by one option for each field of FitSettings, except `left_out`.
 
-    Types, help and defaults are those of the fields. The command gets the settings, checked.
+    Types, help and defaults come from the fields. The command receives the checked FitSettings.
     """
     fields = [field.name for field in dataclasses.fields(FitSettings) if field.name not in (*FIRST, *left_out)]
     names = (*FIRST, *fields)
@@ -107,7 +107,7 @@ def with_settings(
 
 
 def _option(name: str, required: bool) -> inspect.Parameter:
-    """The option of a field of FitSettings, as a parameter of a command."""
+    """Return the option for a field of FitSettings, as a parameter of a command."""
     field = FitSettings.__dataclass_fields__[name]
     kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], {})
     shape = {"names": [flag_of(name)], **shape}
@@ -117,8 +117,8 @@ def _option(name: str, required: bool) -> inspect.Parameter:
 
 
 def parsed_settings(words: list[str] | None) -> dict[str, object] | None:
-    """The settings given by --set, by name. Raises UsageError for a word that is not NAME=VALUE."""
+    """Return the settings given by --set, by name. Raise UsageError for a word that is not NAME=VALUE."""
     for word in words or ():
         if "=" not in word:
-            raise UsageError(f"--set takes NAME=VALUE, such as --set lots=800; {word!r} has no equals sign.")
+            raise UsageError(f"--set needs NAME=VALUE, such as --set lots=800. {word!r} has no equals sign.")
     return {word.split("=", 1)[0]: word.split("=", 1)[1] for word in words or ()} or None

@@ -1,4 +1,4 @@
-"""`medsynth plan`: what a fit would measure and what it would cost, before any budget is used."""
+"""The command `medsynth plan`: what a fit would measure and cost, before any budget is used."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 @guarded
 @with_settings("na_values", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
-    table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
+    table: Annotated[str, typer.Argument(help="CSV or Parquet file, or a number of rows (for 20 columns).")],
     settings: FitSettings,
     public: Annotated[
         bool,
-        typer.Option("--public", help=f"Rows will be declared public, for {methods_with('public_rows')}."),
+        typer.Option("--public", help=f"Plan for rows that are declared public: {methods_with('public_rows')}."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the budget of a fit: every measurement, its noise multiplier and its share. Uses no budget.
 
-    For a table without a schema this includes the measurements from which one would be learned.
+    For a table without a schema, the plan includes the measurements that would learn one.
 
     Examples:
 
@@ -66,14 +66,14 @@ def plan(
         *table_of(measurements(made)),
         "",
         *map(translated, notes),
-        "Noise multiplier: the noise's standard deviation over the most that one row can change. Share: about what "
-        "part of the budget a measurement uses (of the first-order privacy loss).",
+        "Noise multiplier: the standard deviation of the noise, divided by the most that one row can change. Share: "
+        "the approximate part of the budget that a measurement uses.",
     ]
     result(content, "\n".join(lines), as_json=as_json)
 
 
 def measurements(made: Plan) -> list[dict[str, Any]]:
-    """The measurements of a plan as plain data."""
+    """Return the measurements of a plan as plain data."""
     shares = made.shares()
     return [
         {
@@ -89,7 +89,7 @@ def measurements(made: Plan) -> list[dict[str, Any]]:
 
 
 def table_of(lines: list[dict[str, Any]]) -> list[str]:
-    """The same as lines of text."""
+    """Return the measurements as lines of text."""
     width = max([28, *(len(line["label"]) for line in lines)])
     heading = (
         f"{'measurement':<{width}} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "

@@ -1,4 +1,4 @@
-"""`medsynth report`: the page for data-sharing review."""
+"""The command `medsynth report`: the page for a data-sharing review."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 Real = Annotated[
-    Path | None, typer.Option(help="Real held-out rows [default: NAME.heldout.csv, else the fitted table].")
+    Path | None, typer.Option(help="Held-out real rows [default: NAME.heldout.csv, else the fitted table].")
 ]
 FailOn = Annotated[
     str | None,
-    typer.Option(help="Exit with 5 on these verdicts: beyond, doubtful, undecided, any, or names, by commas."),
+    typer.Option(help="Exit with 5 on these verdicts, comma-separated: beyond, doubtful, undecided, any, or names."),
 ]
-FAILED = 5  # exit status where --fail-on finds a verdict
+FAILED = 5  # exit code if --fail-on matches a verdict
 
 
 class Inputs(NamedTuple):
-    """The files that a report is made of: None where there is none, or where it may not be read."""
+    """The files that a report reads. None: there is no such file, or the report may not read it."""
 
     folder: Path
     name: str  # of the model, which its tables share
@@ -50,21 +50,21 @@ class Inputs(NamedTuple):
 
     @property
     def files(self) -> tuple[Path | None, ...]:
-        """All of them."""
+        """All these files."""
         return self.model, self.synthetic, self.real, self.train
 
 
 @guarded
 def report(
     real: Real = None,
-    train: Annotated[Path | None, typer.Option(help="Real rows fitted on [default: NAME.train.csv].")] = None,
+    train: Annotated[Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].")] = None,
     model: ModelOption = None,
     synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic.csv].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the model's, else the last].")] = None,
-    subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by; may be given again.")] = None,
-    review: Annotated[Path | None, typer.Option(help="Purpose, roles and sign-off, YAML.")] = None,
-    thresholds: Annotated[Path | None, typer.Option(help="Thresholds of the front page's verdicts, YAML.")] = None,
-    output: Annotated[Path | None, typer.Option(help="HTML file [default: NAME.report.html].")] = None,
+    subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by. Repeat for more.")] = None,
+    review: Annotated[Path | None, typer.Option(help="YAML file with purpose, roles and sign-off.")] = None,
+    thresholds: Annotated[Path | None, typer.Option(help="YAML file with thresholds for the verdicts.")] = None,
+    output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
     encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
     fail_on: FailOn = None,
@@ -72,7 +72,7 @@ def report(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page, and its JSON twin, that a data-sharing board can read and sign.
+    """Write an HTML page that a data-sharing board can read and sign, and a JSON file with the same content.
 
     Examples:
 
@@ -91,7 +91,7 @@ def report(
     fitted = _model(inputs)
     several = (tables := fitted.tables if fitted else None) is not None
     if several and (target or subgroup):
-        raise UsageError(f"`{'target' if target else 'groups'}` is for one table. The file that names several says it.")
+        raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
     inputs = _with_real_rows(inputs, real, train, shareable, several)
     output = output or inputs.folder / f"{inputs.name}.report.html"
     pages = {"": output, **_pages_in_order(fitted, output)}
@@ -118,14 +118,14 @@ def report(
 
 
 def _model(inputs: Inputs) -> Model | None:
-    """The model, if the report is on one."""
+    """Return the model, if the report is about one."""
     from medsynth.artifact import load
 
     return load(inputs.model) if inputs.model else None
 
 
 class Given(NamedTuple):
-    """What a person brings to a report."""
+    """What a user gives to a report."""
 
     review: Review | None
     thresholds: Thresholds | None
@@ -136,8 +136,8 @@ class Given(NamedTuple):
 
 
 def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
-    """The page of each of several tables that has an order, by its name: hospital.report.html, visits give
-    hospital.visits.report.html.
+    """Return the page of each table that has an order, by name: next to hospital.report.html it is
+    hospital.visits.report.html for visits.
     """
     if fitted is None or fitted.tables is None:
         return {}
@@ -148,7 +148,7 @@ def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
 def _page_of_table(
     inputs: Inputs, fitted: Model | None, given: Given, quiet: bool, step: Callable[[str], None]
 ) -> Report:
-    """The page on one table."""
+    """Return the report on one table."""
     from medsynth.report.build import build
 
     rows, spent = _rows(inputs, fitted, quiet), None if given.shareable else _spent(inputs)
@@ -167,13 +167,13 @@ def _pages_of_tables(
     inputs: Inputs, fitted: Model, tables: LinkedTables, given: Given, pages: dict[str, Path],
     step: Callable[[str], None],
 ) -> dict[str, Report]:  # fmt: skip
-    """A page on the patients of several tables, and one on the rows of each table that has an order."""
+    """Return a report on the patients of several tables, and one on the rows of each table that has an order."""
     from medsynth.report.several_tables import Sides, read_folder, report_tables
     from medsynth.sampling.table_files import drawn_by
 
     made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
     if not made_in.is_dir():
-        raise TableError(f"There is no folder of synthetic tables {made_in}. Draw them: medsynth sample -n 10000.")
+        raise TableError(f"There is no folder {made_in} of synthetic tables. Draw them: medsynth sample -n 10000.")
     spent = None if given.shareable else _spent(inputs)
     inputs = _without_seen_rows(inputs, fitted)
     sides = Sides(
@@ -184,7 +184,7 @@ def _pages_of_tables(
     )  # fmt: skip
     own = drawn_by(fitted, made_in)
     if fitted.claims and not own:
-        notify(f"No claim can be made for {made_in}: {inputs.model} is not proven to have drawn it.")
+        notify(f"No claim can be made for {made_in}: nothing proves that {inputs.model} drew it.")
     made = report_tables(
         fitted, sides, drawn_by_model=own, title=inputs.name, review=given.review, thresholds=given.thresholds,
         page_of=lambda table: pages[table].name, fits=len(spent.fits) if spent else None, commands=_command_line(),
@@ -194,20 +194,20 @@ def _pages_of_tables(
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:
-    """The inputs, without training rows where the model was fitted to the real rows themselves; a warning if so."""
+    """Return the inputs. If the model was fitted to the real rows themselves, warn and drop the training rows."""
     from medsynth.fitting.holdout import was_fitted
 
     if inputs.real is None or not was_fitted(model, inputs.model, inputs.real):
         return inputs
     notify(
-        f"NOTHING HELD OUT: the model was fitted to rows of {inputs.real}. The page calls no comparison with them "
-        "within its threshold, and runs no attack. For a page that does, fit with --holdout 0.25."
+        f"NOTHING HELD OUT: the model was fitted to rows of {inputs.real}. The page rates no comparison with them as "
+        "'within', and runs no attack. For a full report, fit with --holdout 0.25."
     )
     return inputs._replace(train=None, fitted_rows=True)
 
 
 def _wanted(fail_on: str | None) -> list[str]:
-    """The words of --fail-on. Raises UsageError for one that is not known."""
+    """Return the words of --fail-on. Raise UsageError for an unknown word."""
     if fail_on is None:
         return []
     from medsynth.report.data.verdict import Thresholds, check_failures
@@ -218,7 +218,7 @@ def _wanted(fail_on: str | None) -> list[str]:
 
 
 def _is_split(inputs: Inputs) -> bool:
-    """Whether real and training rows are the two parts of a split, which hold different rows."""
+    """Return whether the real and the training rows are the two parts of a split: no row is in both."""
 
     def usual(part: str) -> Path | None:
         name = f"{inputs.name}.{part}"
@@ -229,8 +229,8 @@ def _is_split(inputs: Inputs) -> bool:
 
 
 def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
-    """The model and the synthetic table, by name or by where they usually stand."""
-    # A table named by hand need not be the newest model's: then only a model named by hand, or its namesake, counts.
+    """Find the model and the synthetic table, by the given names or in their usual places."""
+    # A table given by name may not come from the newest model. Then use only a given model, or one of the same name.
     path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
     name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
     if path is None and synthetic is None:
@@ -240,13 +240,13 @@ def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
 
 
 def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool, several: bool) -> Inputs:
-    """The held-out rows and the training rows; where none are held out, the rows that the model was fitted to.
+    """Add the held-out rows and the training rows. If no rows are held out, add the rows that were fitted.
 
-    Each is a file or, of `several` tables, a folder. Raises where a shareable report names them, or another lacks them.
+    Each is a file or, for `several` tables, a folder. Raise if a shareable report names them, or another lacks them.
     """
     if shareable:
         if real or train:
-            raise UsageError("--shareable reads no real rows: leave --real and --train out.")
+            raise UsageError("--shareable reads no real rows. Leave --real and --train out.")
         return inputs
     folder, name = inputs.folder, inputs.name
     found = _folder if several else named
@@ -258,12 +258,12 @@ def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, share
 
 
 def _folder(folder: Path, name: str) -> Path | None:
-    """The folder of that name, where there is one."""
+    """Return the folder of that name, or None."""
     return folder / name if (folder / name).is_dir() else None
 
 
 class Rows(NamedTuple):
-    """The synthetic table, whether the model is proven to draw it, and what the page notes of it."""
+    """The synthetic table, whether the model provably drew it, and notes for the page."""
 
     table: pd.DataFrame | Table
     drawn_by_model: bool
@@ -271,7 +271,7 @@ class Rows(NamedTuple):
 
 
 def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
-    """The synthetic table, drawn again to see whose it is; a fresh sample where there is none."""
+    """Return the synthetic table, after drawing it again to prove its origin. If there is none, sample one."""
     from medsynth.report.data.tables import read
     from medsynth.sampling.pipeline import sample
     from medsynth.sampling.provenance import drawn_by
@@ -280,24 +280,24 @@ def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
         notify(f"Synthetic table: {inputs.synthetic}", quiet=quiet)
         own = fitted is not None and drawn_by(fitted, inputs.synthetic)
         if fitted is not None and fitted.claims and not own:
-            notify(f"No claim can be made for {inputs.synthetic}: {inputs.model} is not proven to have drawn it.")
+            notify(f"No claim can be made for {inputs.synthetic}: nothing proves that {inputs.model} drew it.")
         return Rows(read(inputs.synthetic), own, [])
     assert fitted is not None
     usual = f"{inputs.name}.synthetic.csv"
-    note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
+    note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
     notify(note, quiet=quiet)
     return Rows(sample(fitted), True, [note])
 
 
 def _read(path: Path | None, encoding: str | None) -> Table | None:
-    """A table of real rows, in the encoding that was declared for them: synthetic rows are in UTF-8."""
+    """Read a table of real rows in its declared encoding. (Synthetic rows are always UTF-8.)"""
     from medsynth.report.data.tables import read
 
     return None if path is None else read(path, encoding)
 
 
 def _spent(inputs: Inputs) -> Spent | None:
-    """All fits on the table that the model was fitted to, where they are on file."""
+    """Return all fits on the model's table, if its budget file is found."""
     from medsynth.fitting.holdout import budget_of_model
 
     budget = budget_of_model(inputs.model or inputs.folder / f"{inputs.name}.medsynth", inputs.real)
@@ -305,18 +305,18 @@ def _spent(inputs: Inputs) -> Spent | None:
 
 
 def _command_line() -> list[str]:
-    """The command as it was typed, for the page."""
+    """Return the command as it was typed, for the page."""
     return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
 
 
 def _print(
     made: dict[str, Report], pages: dict[str, Path], several: bool, quiet: bool, as_json: bool, failed: Sequence[str]
 ) -> None:
-    """Each page's verdicts, and what was written."""
+    """Print the verdicts of each page, and the files written."""
     shareable = all(one.shareable for one in made.values())
     if not shareable:
-        listed, verb = ", ".join(map(str, pages.values())), "hold" if several else "holds"
-        notify(f"INTERNAL: {listed} {verb} exact statistics of real patients. --shareable leaves them out.",
+        listed, verb = ", ".join(map(str, pages.values())), "contain" if several else "contains"
+        notify(f"INTERNAL: {listed} {verb} exact statistics of real patients. To leave them out, use --shareable.",
                quiet=quiet)  # fmt: skip
     lines, facts = list[str](), list[dict[str, Any]]()
     for table, one in made.items():
@@ -328,7 +328,7 @@ def _print(
         })  # fmt: skip
     wrote = ", ".join(str(pages[table]) for table in made)
     lines.append(
-        f"Wrote {wrote}, and the JSON twin of each." if several else f"Wrote {wrote} and {facts[0]['json_twin']}."
+        f"Wrote {wrote}, and a JSON file for each." if several else f"Wrote {wrote} and {facts[0]['json_twin']}."
     )
     if failed:
         lines.append(f"Failed by --fail-on: {', '.join(failed)}.")
@@ -337,13 +337,13 @@ def _print(
 
 
 def line_of(verdict: Verdict) -> str:
-    """A verdict in one line of a terminal."""
+    """Return a verdict as one line of text."""
     figure = _shown(verdict.estimate)
     return f"{_marked(verdict):<13} {verdict.question:<52} {figure}, at most {verdict.limit:g}: {verdict.measure}"
 
 
 def _marked(verdict: Verdict) -> str:
-    """A verdict's outcome, in capitals where somebody has to look."""
+    """Return a verdict's outcome, in capitals if it needs attention."""
     return verdict.outcome.upper() if verdict.outcome in ("beyond", "doubtful") else verdict.outcome
 
 
@@ -354,7 +354,7 @@ def _namesake(synthetic: Path) -> Path | None:
 
 
 def _shown(figure: Estimate) -> str:
-    """A figure with its interval: the end that counts against the table is what the threshold is compared with."""
+    """Return a figure with its interval. Its worse end is compared with the threshold."""
     if figure.value is None:
         return "not measured"
     ends = "" if figure.low is None or figure.high is None else f" ({figure.low:.4g} to {figure.high:.4g})"
@@ -363,7 +363,7 @@ def _shown(figure: Estimate) -> str:
 
 def _cure(real: Path, kind: str) -> str:
     return (
-        f"There are no real rows to compare with ({real}). `medsynth fit TABLE --epsilon E --holdout 0.25` keeps some "
-        f"aside. Or name a {kind} that no fit has seen: medsynth report --real NAME. --shareable makes a "
-        "page without any."
+        f"There are no real rows to compare with ({real}). To hold rows out, fit with `medsynth fit TABLE --epsilon E "
+        f"--holdout 0.25`. Or name a {kind} that no fit has seen: medsynth report --real NAME. For a page without real "
+        "rows, use --shareable."
     )

@@ -1,4 +1,4 @@
-"""`medsynth sample`, and `medsynth combine` for what is estimated from replicates."""
+"""The commands `medsynth sample`, and `medsynth combine` for estimates from replicates."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ Number = Annotated[
 ]
 Patients = Annotated[
     int | None,
-    typer.Option(parser=whole_number, metavar="N", help="In place of -n: patients to draw, each with all rows."),
+    typer.Option(parser=whole_number, metavar="N", help="Patients to draw, each with all their rows; in place of -n."),
 ]
 Written = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="File, by its name .csv, .csv.gz or .parquet; or - for standard output."),
+    typer.Option("--output", "-o", help="File to write: .csv, .csv.gz or .parquet; or - for standard output."),
 ]
 Conditions = Annotated[
     list[str] | None,
-    typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; may be given again."),
+    typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. Repeat for more."),
 ]
 AnyRow = Annotated[
     list[str] | None,
-    typer.Option(help="Only patients of whom some row meets this, written as --where; given again, the same row."),
+    typer.Option(help="Only patients with a row that meets this condition. If repeated, one row meets them all."),
 ]
-Balance = Annotated[bool, typer.Option("--balance", help="Give every class of the target the same share.")]
+Balance = Annotated[bool, typer.Option("--balance", help="Draw every class of the target equally often.")]
 Replicates = Annotated[
     int | None,
-    typer.Option(parser=whole_number, metavar="M", help="Draw as much of each of M plausible models, for intervals."),
+    typer.Option(parser=whole_number, metavar="M", help="Draw from each of M plausible models, for intervals."),
 ]
 
 
@@ -59,24 +59,24 @@ def sample(
     where_any: AnyRow = None,
     balance: Balance = False,
     replicates: Replicates = None,
-    seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Several tables: write Parquet files, not CSV.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Make the draw repeatable.")] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="For several tables: write Parquet, not CSV.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
 
-    Of patients with several rows -n counts rows, --patients whole patients. Where their rows have an order, --where is
-    about first rows, --where-any about any row. Of several tables -n counts patients too, and a folder NAME.synthetic
-    gets their rows (docs/several-tables.md).
+    If patients have several rows, -n counts rows and --patients counts patients. If those rows have an order, --where
+    applies to each patient's first row and --where-any to any row. For several tables, -n counts patients, and the
+    rows go to a folder NAME.synthetic (docs/several-tables.md).
 
-    One table serves to predict: classifiers learn more from several times as many rows as were fitted
-    (docs/results.md). To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
-    (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows. With {replicate}
-    in the name of --output each has a file of its own.
+    To train a classifier, draw several times as many rows as were fitted (docs/results.md). To estimate with
+    intervals, draw --replicates 20, run your analysis on each replicate, and combine the results with `medsynth
+    combine`. A first column `replicate` gives the number of the replicate. If the name of --output contains
+    {replicate}, each replicate gets its own file.
 
-    Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
-    model's claim only where they are the same.
+    The command also writes NAME.synthetic.csv.provenance.json. The report uses it to draw the rows again, and shows
+    the model's claim only if they are the same.
 
     Examples:
 
@@ -97,7 +97,7 @@ def sample(
     from medsynth.sampling.draw import Draw
 
     if output == "-" and as_json:
-        raise UsageError("--json and --output - both claim standard output. Choose one.")
+        raise UsageError("--json and --output - both write to standard output. Choose one.")
     draw = Draw(rows=n, patients=patients, seed=seed, where=where or (), where_any=where_any or (), balance=balance,
                 replicates=replicates)  # fmt: skip
     from medsynth.artifact import load
@@ -106,7 +106,7 @@ def sample(
     if fitted.tables is not None:
         return _to_folder(fitted, path, output, draw, parquet=parquet, force=force, as_json=as_json)
     if parquet:
-        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
+        raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
     if output == "-":
         return _to_standard_output(fitted, draw)
     return _to_file(fitted, path, Path(output or f"{path.stem}.synthetic.csv"), draw, force=force, as_json=as_json)
@@ -122,7 +122,7 @@ def _to_standard_output(fitted: Model, draw: Draw) -> None:
 
 
 def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool, as_json: bool) -> None:
-    """Write rows and their provenance, and print what was written."""
+    """Write rows and their provenance file, and print the result."""
     from medsynth.artifact import claim
     from medsynth.sampling.formulas import formula_columns
     from medsynth.sampling.provenance import tables_of, write_sample
@@ -132,20 +132,20 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
     drawn = write_sample(fitted, path, target, draw, force=force).draw
     notify(claim(fitted, brief=True), quiet=as_json)
     if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
-        notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they begin with =, +, - or @). "
+        notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they start with =, +, - or @). "
                "Import the file as text.", quiet=as_json)  # fmt: skip
     facts = {"output": str(target), "outputs": [*map(str, tables)], "rows": drawn.rows, "patients": drawn.patients,
              "model": str(path), "claims": fitted.claims, "seed": drawn.seed,
              "replicates": drawn.replicates}  # fmt: skip
     counted = f"{drawn.patients} patients" if drawn.patients else f"{drawn.rows} rows"
     wrote = str(target) if len(tables) == 1 else f"{len(tables)} files, {tables[0]} to {tables[-1]}"
-    result(facts, f"Wrote {wrote}, {counted}{' a replicate' * bool(drawn.replicates)}.", as_json=as_json)
+    result(facts, f"Wrote {wrote}, {counted}{' per replicate' * bool(drawn.replicates)}.", as_json=as_json)
 
 
 def _to_folder(
     fitted: Model, path: Path, output: str | None, draw: Draw, *, parquet: bool, force: bool, as_json: bool
 ) -> None:
-    """Draw patients with their rows in all tables, into a folder, and print what was written."""
+    """Draw patients with their rows in all tables, write them to a folder, and print the result."""
     from medsynth.artifact import claim
     from medsynth.sampling.formulas import formula_columns
     from medsynth.sampling.table_files import outputs, write_tables
@@ -153,14 +153,14 @@ def _to_folder(
     assert fitted.tables is not None
     for name in ("where_any", "balance", "replicates"):
         if getattr(draw, name):
-            raise UsageError(f"`{name}` is for one table. The file that names several says it of each.")
+            raise UsageError(f"`{name}` works for one table only. Leave it out.")
     if draw.rows is not None and draw.patients is not None:
-        raise UsageError("-n and --patients both count patients here. Give one of them.")
+        raise UsageError("For several tables, -n and --patients both count patients. Give one of them.")
     if output == "-":
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
     folder = Path(output or f"{path.stem}.synthetic")
     if folder.name.endswith((".train", ".heldout")) or folder.name == path.stem:
-        raise UsageError(f"{folder} has the name of a folder of real tables. Choose another --output.")
+        raise UsageError(f"{folder} is the name of a folder of real tables. Choose another --output.")
     asked = draw.patients if draw.rows is None else draw.rows
     count = fitted.rows if asked is None else asked
     own = write_tables(fitted, path, folder, count, draw.seed, draw.where, parquet=parquet, force=force)
@@ -175,37 +175,37 @@ def _to_folder(
 
 
 def _check_outputs(target: Path, model: Path, force: bool) -> None:
-    """Raises unless the rows and their provenance can be written, over no table of real rows."""
+    """Raise unless the rows and their provenance can be written without replacing a table of real rows."""
     from medsynth.budget import Budget
     from medsynth.io.atomic import check_outputs, refuse_existing
     from medsynth.io.formats import name_of
     from medsynth.io.writer import check
     from medsynth.sampling.provenance import beside
 
-    refuse_existing(target, force=True)  # its name, before others are made of it
+    refuse_existing(target, force=True)  # checks the name before other names are derived from it
     check(target)
     fitted = Budget.of(target).path.exists() or (target.exists() and name_of(target) == model.stem)
     if fitted or name_of(target).endswith((".train", ".heldout")):
-        raise UsageError(f"{target} has the name of a table of real rows. Choose another --output.")
+        raise UsageError(f"{target} is the name of a table of real rows. Choose another --output.")
     check_outputs(target, beside(target), inputs=(model,), force=force)
 
 
 @guarded
 def combine(
     results: Annotated[
-        Path, typer.Argument(help="CSV file with the columns term, replicate, estimate and perhaps std_error.")
+        Path, typer.Argument(help="CSV file with the columns term, replicate, estimate and, optionally, std_error.")
     ],
-    rule: Annotated[str, typer.Option(help="between, for replicates of medsynth; fully; or raab.")] = "between",
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    rule: Annotated[str, typer.Option(help="between (for replicates of medsynth), fully or raab.")] = "between",
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     rows_ratio: Annotated[
-        float, typer.Option(help="Rows of one synthetic table over rows of the real one, for --rule raab and fully.")
+        float, typer.Option(help="Rows of a synthetic table divided by rows of the real one (rules raab and fully).")
     ] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Combine the estimates of replicates into one estimate and interval a term. Uses no privacy budget.
+    """Combine the estimates of replicates into one estimate and interval per term. Uses no privacy budget.
 
-    The file has a line for each term of each replicate, as an analysis of every replicate gives them. The rule between
-    reads the estimates alone; fully and raab (docs/inference.md) need their standard errors too.
+    The file has one line per term and replicate. The rule `between` reads only the estimates. The rules `fully` and
+    `raab` (docs/inference.md) also need their standard errors.
 
     Examples:
 
@@ -217,11 +217,11 @@ def combine(
 
     found = combine_file(results, rule=rule, level=level, rows_ratio=rows_ratio)
     if not found:
-        raise UsageError(f"{results} has no line.")
+        raise UsageError(f"{results} has no rows.")
     heading = f"{'term':<28} {'estimate':>12} {'std error':>11} {f'{level:.0%} interval':>27} {'p':>8}"
     lines = [heading, *(_line(term, one) for term, one in found.items())]
     if cured := [term for term, one in found.items() if one.cured]:
-        lines.append(f"A negative variance was replaced: {', '.join(cured)}. More replicates or rows in each help.")
+        lines.append(f"A negative variance was replaced: {', '.join(cured)}. Draw more replicates or more rows.")
     content = {"rule": rule, "level": level, "terms": {term: _plain(one) for term, one in found.items()}}
     result(content, "\n".join(lines), as_json=as_json)
 
@@ -232,5 +232,5 @@ def _line(term: str, one: Combined) -> str:
 
 
 def _plain(one: Combined) -> dict[str, object]:
-    """As JSON holds it, which knows no infinite number: the degrees of a normal interval are none."""
+    """Return the estimate as plain data. JSON has no infinity, so degrees of a normal interval are null."""
     return asdict(one) | {"degrees": one.degrees if one.degrees < float("inf") else None}

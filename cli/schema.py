@@ -1,4 +1,4 @@
-"""`medsynth schema`: draft, check, list and show."""
+"""The commands `medsynth schema draft`, `check`, `list` and `show`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .console import guarded, result
 from .flags import translated
 from .options import Encoding
 
-app = typer.Typer(no_args_is_help=True, help="What is public about a table: its columns, bounds, levels and target.")
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Csv = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
-Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, or a folder of several.")]
+Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, or the folder of several tables.")]
 
 
 @app.command()
@@ -25,12 +25,12 @@ Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet f
 def draft(
     table: Drafted,
     encoding: Encoding = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a draft.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write TABLE's .schema.yaml from its header and column types, with TODOs for a person and no data value.
+    """Write TABLE's .schema.yaml from its header and column types. It has TODOs to fill in, and no data value.
 
-    Of a folder, a file .tables.yaml that names all tables in it.
+    For a folder, write a .tables.yaml file that names all tables in it.
 
     Examples:
 
@@ -59,7 +59,7 @@ def draft(
 
 
 def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
-    """Write a file that names the tables in a folder, with TODOs for a person and no data value."""
+    """Write a file that names the tables in a folder, with TODOs to fill in and no data value."""
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import SUFFIXES, name_of
@@ -68,7 +68,7 @@ def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: b
 
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     if len(found) < 2:
-        raise TableError(f"{folder} holds fewer than two tables. Name the folder that holds them all.")
+        raise TableError(f"{folder} contains fewer than two tables. Name the folder that contains all of them.")
     name = folder.resolve().name
     output = folder / f"{name}{ENDING}"
     check_outputs(output, inputs=tuple(found), force=force)
@@ -86,9 +86,9 @@ def check(
     encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
-    """Hold TABLE against its schema: all problems at once (exit 4), and what a fit would clip or break.
+    """Compare TABLE with its schema. Print all problems (exit code 4), and the values that a fit would change.
 
-    The latter counts rows exactly and is PRIVATE: for the person who holds the table and writes its schema.
+    The output contains exact counts of rows. It is PRIVATE: show it only to those who may see the table.
 
     Example:
 
@@ -98,7 +98,7 @@ def check(
 
     found = check_schema(table, schema, encoding)
     meets, name = not found.problems, found.schema.name
-    remarks = ["PRIVATE, exact counts of rows, not to be shared. A fit goes on in spite of:", *found.remarks]
+    remarks = ["PRIVATE: exact counts of rows. Do not share them. A fit goes on despite these remarks:", *found.remarks]
     lines = [f"{table} meets the schema {name!r}."] * meets + ["\n  - ".join(remarks)] * bool(found.remarks)
     content = {"schema": name, "meets": meets, "problems": list(found.problems), "private": list(found.remarks)}
     if lines or as_json:
@@ -126,9 +126,9 @@ def list_(as_json: Json = False) -> None:
 @app.command()
 @guarded
 def show(
-    name: Annotated[str, typer.Argument(help="A bundled schema's name, or a YAML file.")], as_json: Json = False
+    name: Annotated[str, typer.Argument(help="Name of a bundled schema, or a YAML file.")], as_json: Json = False
 ) -> None:
-    """Print a schema, or the file that names several tables.
+    """Print a schema, or a file that describes several tables.
 
     Examples:
 
@@ -144,8 +144,6 @@ def show(
         return result({"tables": name, "text": text}, text.rstrip(), as_json=as_json)
     known = bundled()
     if name not in known and not os.path.exists(name):
-        raise UsageError(
-            f"There is no schema {name[:80]!r}, bundled or in a file of that name.{did_you_mean(name[:80], known)}"
-        )
+        raise UsageError(f"There is no bundled schema and no file {name[:80]!r}.{did_you_mean(name[:80], known)}")
     found = known.get(name) or Schema.load(name)
     result(found.to_dict(), found.to_yaml().rstrip(), as_json=as_json)

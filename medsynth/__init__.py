@@ -12,6 +12,7 @@ From a table to synthetic rows (here a simulated clinic; `fit` also takes the pa
 >>> from medsynth_sample_data import simulate
 >>> schema = Schema.from_yaml(simulate.schema_text())
 >>> model = fit(simulate.cohort(400, seed=1), schema=schema, epsilon=3.7, rows=400)
+
 >>> 3.3 < model.epsilon <= 3.7, model.ledger.delta
 (True, 1e-05)
 >>> synthetic = sample(model, 1000)
@@ -79,12 +80,12 @@ _HOMES = {
 
 
 def __dir__() -> list[str]:
-    """The public names, before they are imported as well."""
+    """Return the public names, including those that are not imported yet."""
     return sorted([*__all__, "__version__"])
 
 
 def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | None, *, force: bool) -> Report:
-    """What `Model.report` does: the report is built floors above the model."""
+    """Do what `Model.report` does. The report is built in a layer above the model."""
     from pathlib import Path
 
     from .report.build import build, save
@@ -99,14 +100,14 @@ def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | N
 
 
 def replicates_of(model: Model, count: int, seed: int | None) -> Iterator[Model]:
-    """What `Model.replicates` does: models are fitted again a floor above the model."""
+    """Do what `Model.replicates` does. Models are fitted in a layer above the model."""
     from .sampling.replicates import replicates
 
     return replicates(model, count, seed)
 
 
 def __getattr__(name: str) -> object:
-    """Public names are imported when first used, so that the help need not wait for PyTorch."""
+    """Import a public name when it is first used, so that the help does not wait for PyTorch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'medsynth' has no attribute {name!r}")
     import importlib

@@ -1,4 +1,4 @@
-"""The artifact: everything that left the private side, in one file of safetensors and JSON. No pickle, no row."""
+"""The model file: all that left the private side, as safetensors and JSON. It contains no pickle and no row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 7
-MAX_BYTES = 1 << 30  # a file beyond this is no model of ours
+MAX_BYTES = 1 << 30  # largest model file that is read
 FIELDS: dict[str, type | UnionType] = {
     "format": int,
     "name": str,
@@ -53,13 +53,13 @@ Arrays = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A fitted generator with its claim: (`epsilon`, `ledger.delta`) for one row of the table it was fitted on.
+    """A fitted generator with its claim: (`epsilon`, `ledger.delta`) for one row of its table.
 
-    Fitted without noise it has no epsilon and makes no claim.
+    A model that was fitted without noise has no epsilon and makes no claim.
 
-    `rows` is the public row count, or where patients are bounded their noisy one; `tensors` hold the generator and the
-    noisy measurements that decode its rows. No time is in it, and no dtype of a frame: both depend on the rows.
-    `tables`: those of a model of several, whose `schema` is that of patients with the first of their rows in each.
+    `rows`: the public row count, or a noisy count if rows per patient are bounded. `tensors`: the generator, and the
+    noisy measurements that decode its rows. The model stores neither a time nor a frame's dtypes: both depend on rows.
+    `tables`: the tables of a model of several. Its `schema` then describes patients with their first row in each table.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Model:
 
     @property
     def claims(self) -> bool:
-        """Whether the artifact makes a privacy claim at all."""
+        """Whether the model makes a privacy claim."""
         return self.epsilon is not None and self.ledger.claims
 
     def __repr__(self) -> str:
@@ -96,39 +96,39 @@ class Model:
         self, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False, *,
         patients: int | None = None, where_any: Where = (),
     ) -> pd.DataFrame:  # fmt: skip
-        """Synthetic rows, as `medsynth.sample` draws them."""
-        import medsynth  # the roof, which knows every verb
+        """Draw synthetic rows, as `medsynth.sample` does."""
+        import medsynth  # imported late: the package imports this module
 
         return medsynth.sample(self, n, seed, where, balance, patients=patients, where_any=where_any)
 
     def replicates(self, count: int = 20, seed: int | None = None) -> Iterator[Model]:
-        """Plausible models by the released measurements alone, one after another; repeated by `seed`. Costs no privacy.
+        """Yield plausible models, fitted again to the released measurements. This costs no privacy.
 
-        Raises UsageError for a model whose method keeps no measurements, and for fewer than two.
+        Raises UsageError if the model keeps no measurements, or for a `count` below two.
         """
-        import medsynth  # the roof, as above
+        import medsynth  # imported late, as above
 
         return medsynth.replicates_of(self, count, seed)
 
     def report(self, real: pd.DataFrame | Path | str, output: Path | str | None = None, *, force: bool = False) -> Any:
-        """The report on rows sampled afresh, beside `real` rows that no fit has seen; saved where `output` is given.
+        """Return a report that compares a fresh sample with `real` rows that no fit has seen. Save it to `output`.
 
-        Raises TableError or MedsynthError where the tables cannot be compared, OutputExists unless `force`.
+        Raises TableError or MedsynthError if the tables cannot be compared, OutputExists unless `force`.
         """
-        import medsynth  # the roof, as above
+        import medsynth  # imported late, as above
 
         return medsynth.report_on(self, real, output, force=force)
 
     def describe(self) -> dict[str, Any]:
-        """All that the file holds beside its tensors, as plain data."""
-        plain = [key for key in FIELDS if key not in ("format", "schema", "ledger", "tables")]  # in an order that stays
+        """Return all that the file contains, except its tensors, as plain data."""
+        plain = [key for key in FIELDS if key not in ("format", "schema", "ledger", "tables")]  # in a fixed order
         fields = {key: getattr(self, key) for key in plain}
         tables = None if self.tables is None else self.tables.to_dict()
         own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables}
         return {"format": FORMAT, **fields, **own}
 
     def save(self, path: Path | str, *, force: bool = False) -> Path:
-        """Write the model to `path`, whole or not at all. Raises OutputExists unless `force`."""
+        """Write the model to `path`, completely or not at all. Raise OutputExists unless `force`."""
         from safetensors.numpy import save
 
         body = json.dumps(self.describe())  # columns keep their order
@@ -139,7 +139,7 @@ class Model:
 
 
 def _in_order(content: bytes) -> bytes:
-    """The file with its header's keys sorted: safetensors writes them in an order that differs from call to call."""
+    """Return the file with its header's keys sorted, because safetensors writes them in varying order."""
     (length,) = struct.unpack("<Q", content[:8])
     header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True).encode()
     header += b" " * (-len(header) % 8)
@@ -147,7 +147,7 @@ def _in_order(content: bytes) -> bytes:
 
 
 def _digest(body: str, tensors: Arrays) -> str:
-    """A checksum over all content. It finds damage; it is no signature."""
+    """Return a checksum of all content. It detects damage, but it is not a signature."""
     total = hashlib.sha256(body.encode())
     for name in sorted(tensors):
         total.update(f"{name}{tensors[name].shape}".encode() + tensors[name].tobytes())
@@ -155,7 +155,7 @@ def _digest(body: str, tensors: Arrays) -> str:
 
 
 def load(path: Path | str) -> Model:
-    """The model in the file `path`.
+    """Return the model in the file `path`.
 
     Raises ArtifactError, with one message, for a file that is missing, foreign, truncated or altered.
     """
@@ -163,9 +163,9 @@ def load(path: Path | str) -> Model:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ArtifactError(f"{path} is no file. Name a model's file.")
+            raise ArtifactError(f"{path} is not a file. Name a model file.")
         if found.st_size > MAX_BYTES:
-            raise ArtifactError(f"{path} is too large for a medsynth model.")
+            raise ArtifactError(f"{path} is too large for a medsynth model. Name a model file.")
         content = path.read_bytes()
     except (OSError, ValueError):
         raise ArtifactError(f"There is no readable model {path}. Fit a model first.") from None
@@ -173,7 +173,7 @@ def load(path: Path | str) -> Model:
         return _parse(content)
     except MedsynthError as error:
         raise ArtifactError(f"{path}: {error}") from None
-    except Exception:  # whatever a hostile file provokes in a parser is one thing to the user
+    except Exception:  # a hostile file may cause any exception in a parser
         raise ArtifactError(f"{path} is not a medsynth model, or it is damaged. Copy it again, or fit again.") from None
 
 
@@ -190,15 +190,15 @@ def _parse(content: bytes) -> Model:
     if _digest(body, tensors) != metadata["sha256"] or set(fields) != set(FIELDS):
         raise ArtifactError("it was altered after it was written. Copy it again, or fit again.")
     if not all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()):
-        raise ArtifactError("it holds tensors of the wrong kind.")
+        raise ArtifactError("it contains tensors of the wrong type. Copy it again, or fit again.")
     if not all(isinstance(fields[k], kind) for k, kind in FIELDS.items()) or not all(
         isinstance(text, str) for text in fields["versions"].values()
     ):
-        raise ArtifactError("it holds fields of the wrong kind.")
+        raise ArtifactError("it contains fields of the wrong type. Copy it again, or fit again.")
     if not (fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
-        raise ArtifactError("its row count or epsilon is not a number.")
+        raise ArtifactError("its row count or epsilon is not a number. Copy it again, or fit again.")
     if any(unprintable(text) for text in _texts(fields)):
-        raise ArtifactError("it holds control characters where words should be.")
+        raise ArtifactError("it contains control characters. Do not use it.")
     fields.pop("format")
     schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
     tables = fields.pop("tables")
@@ -208,7 +208,7 @@ def _parse(content: bytes) -> Model:
 
 
 def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:
-    """Raises ArtifactError unless the epsilon in the file is what the ledger's events cost: it is never believed."""
+    """Raise ArtifactError unless the file's epsilon is what its ledger's events cost. It is never trusted."""
     try:
         if epsilon is None:
             right = not ledger.claims
@@ -217,11 +217,11 @@ def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:
     except BudgetError:
         right = False
     if not right:
-        raise ArtifactError("its epsilon is not what its ledger adds up to. Do not use it.")
+        raise ArtifactError("its epsilon is not the sum of its ledger. Do not use it.")
 
 
 def _texts(content: object) -> Iterator[str]:
-    """All texts in plain data, those of the schema left out: its columns may be named as people please."""
+    """Yield all texts in plain data, except those of the schema: a column may have any name."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, dict):
@@ -234,14 +234,14 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def unprintable(text: str) -> bool:
-    """Whether a text holds line breaks, terminal escapes or marks that turn the direction of reading."""
+    """Return whether a text contains line breaks, terminal escapes or marks of writing direction."""
     return any(unicodedata.category(mark) in ("Cc", "Cf", "Zl", "Zp") for mark in text)
 
 
 def verify(model: Model) -> dict[str, float]:
-    """Epsilon three ways: as `claimed`, by an independent accountant (`pld`), and by Renyi composition (`rdp`).
+    """Return epsilon as `claimed`, as computed by an independent accountant (`pld`), and by Renyi composition (`rdp`).
 
-    Raises MedsynthError where the claim is too small or there is none, and without the package dp-accounting.
+    Raises MedsynthError if the claim is too small or missing, or if dp-accounting is not installed.
     """
     if model.epsilon is None or not model.claims:
         raise MedsynthError("This model makes no privacy claim, so there is nothing to verify.")
@@ -249,16 +249,16 @@ def verify(model: Model) -> dict[str, float]:
     try:
         pld = accountant.cross_check(events, delta)
     except ImportError:
-        raise MedsynthError("To `verify` needs dp-accounting: pip install 'medsynth[verify]'.") from None
+        raise MedsynthError("`verify` needs dp-accounting. Run: pip install 'medsynth[verify]'.") from None
     if pld > model.epsilon + max(0.005, 0.005 * model.epsilon):
         raise MedsynthError(
-            f"The claim does not hold: {model.epsilon:.4f} is claimed, {pld:.4f} is due. Do not share this model."
+            f"The claim is wrong: the model claims {model.epsilon:.4f}, but costs {pld:.4f}. Do not share this model."
         )
     return {"pld": pld, "claimed": model.epsilon, "rdp": accountant.epsilon(events, delta, "rdp")}
 
 
 def claim(model: Model, *, brief: bool = False) -> str:
-    """The claim in one sentence; `brief` without the relation of neighbouring tables, for one line of a terminal."""
+    """Return the claim in one sentence. `brief` leaves out the definition of neighbouring tables."""
     if model.epsilon is None:
         return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (`no_dp`). Share neither this model nor its rows."
     if not model.claims:

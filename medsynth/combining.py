@@ -1,18 +1,18 @@
-"""One estimate with its interval from the estimates of several replicates of a synthetic table.
+"""Combine the estimates of several replicates of a synthetic table into one estimate with its interval.
 
-Of m replicates with estimates q, whose mean is q-bar and whose variance is b, and with the variances u that a program
-prints beside them, of mean u-bar:
+There are m replicates. Their estimates q have the mean q-bar and the variance b. An analysis prints the variances u
+next to the estimates; their mean is u-bar. Each rule gives the variance of q-bar:
 
-between   (1 + 1/m) b. For replicates of a model, the default. Each is drawn from a posterior of the generator in which
-          the noise and the population's sampling error are, so b estimates the posterior variance and, beside it, the
-          variance of drawing rows. Rows of a replicate are stratified: they vary by less than u says, so that nothing
-          is taken off, and the interval is never too short for it. m - 1 degrees of freedom.
-fully     (1 + 1/m) b - u-bar (Raghunathan, Reiter and Rubin 2003, section 4). For tables whose rows are independent
-          draws, each table from one posterior draw of the generator; with the noise in the posterior it is the rule of
-          NAPSU-MQ (Räisä et al. 2023). (m - 1) (1 - 1/r)^2 degrees of freedom, r = (1 + 1/m) b / u-bar. Where it is
-          negative, u-bar times synthetic over real rows takes its place (Reiter 2002).
+between   (1 + 1/m) b, the default, for replicates of a model. Each replicate comes from a posterior draw of the
+          generator that includes the noise and the sampling error. So b estimates the posterior variance plus the
+          variance of drawing rows. Stratified rows vary less than u, so nothing is subtracted. The interval can only
+          be too long. m - 1 degrees of freedom.
+fully     (1 + 1/m) b - u-bar (Raghunathan, Reiter and Rubin 2003, section 4). For tables of independent rows, each
+          from one posterior draw of the generator. If the posterior includes the noise, this is the rule of NAPSU-MQ
+          (Räisä et al. 2023). (m - 1) (1 - 1/r)^2 degrees of freedom, r = (1 + 1/m) b / u-bar. A negative variance is
+          replaced by u-bar times synthetic rows over real rows (Reiter 2002).
 raab      (k/n + 1/m) u-bar, for k synthetic and n real rows (Raab, Nowok and Dibben 2016, T_s). For several tables of
-          one generator without noise. It knows nothing of the noise of differential privacy. Normal intervals.
+          one generator without noise. It ignores the noise of differential privacy. Normal intervals.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 class Combined:
     """An estimate of `replicates` tables: its standard error, interval at `level`, and p-value of being zero.
 
-    `degrees`: of freedom of Student's t, infinite for a normal interval. `cured`: whether a negative variance was
-    replaced.
+    `degrees`: degrees of freedom of Student's t, infinite for a normal interval. `cured`: whether a negative variance
+    was replaced.
     """
 
     estimate: float
@@ -62,8 +62,8 @@ def combine(
 ) -> Combined:
     """Combine the estimates of one quantity and their variances, the squared standard errors, (replicates,) both.
 
-    `rows_ratio`: rows of one synthetic table over rows of the real one. Raises UsageError for fewer than two
-    estimates, numbers that are not finite, an unknown rule, and a rule that needs variances without any.
+    `rows_ratio`: rows of a synthetic table divided by rows of the real one. Raises UsageError for fewer than two
+    estimates, numbers that are not finite, an unknown rule, or missing variances that a rule needs.
 
     >>> found = combine([1.0, 2.0, 3.0, 2.0])
     >>> round(found.estimate, 3), round(found.std_error, 3), found.degrees
@@ -89,7 +89,7 @@ def _check(q: np.ndarray, u: np.ndarray | None, rule: str, level: float, rows_ra
     if rule not in RULES:
         raise UsageError(f"There is no rule {str(rule)[:40]!r}. The rules are: {', '.join(RULES)}.")
     if q.ndim != 1 or len(q) < 2:
-        raise UsageError("To combine takes the estimates of two replicates or more.")
+        raise UsageError("Combining needs the estimates of at least two replicates.")
     if u is None and rule != "between":
         raise UsageError(f"The rule {rule} needs variances, the squared standard errors of the estimates.")
     if u is not None and u.shape != q.shape:
@@ -97,7 +97,7 @@ def _check(q: np.ndarray, u: np.ndarray | None, rule: str, level: float, rows_ra
     if not np.isfinite(q).all() or (u is not None and not (np.isfinite(u).all() and (u >= 0).all())):
         raise UsageError("Estimates must be finite, and variances finite and not negative.")
     if not 0 < level < 1 or not 0 < rows_ratio < math.inf:
-        raise UsageError("`level` lies between 0 and 1, and `rows_ratio` is a positive number.")
+        raise UsageError("`level` must lie between 0 and 1, and `rows_ratio` must be positive.")
 
 
 def _interval(
@@ -120,10 +120,10 @@ def _interval(
 def combine_file(
     path: Path, *, rule: str = "between", level: float = 0.95, rows_ratio: float = 1.0
 ) -> dict[str, Combined]:
-    """The combined estimate of each term in a CSV file: its columns are term, replicate, estimate, perhaps std_error.
+    """Return the combined estimate of each term in a CSV file with the columns term, replicate, estimate (std_error).
 
-    Raises UsageError for a file that is none, that lacks a column, where a replicate has a term twice, and as
-    `combine` does.
+    Raises UsageError if it is not such a file, a column is missing, a replicate has a term twice, and as `combine`
+    does.
     """
     import pandas as pd
 
@@ -131,13 +131,13 @@ def combine_file(
         table = pd.read_csv(path, dtype={"term": str})
         numbers = table.assign(**{n: pd.to_numeric(table[n]) for n in ("estimate", "std_error") if n in table})
     except (OSError, ValueError):
-        raise UsageError(f"{path} is no CSV file of numbers. Write term, replicate, estimate and std_error.") from None
+        raise UsageError(f"{path} is not a CSV file of numbers. Write term, replicate, estimate, std_error.") from None
     if missing := [name for name in COLUMNS if name not in numbers]:
         raise UsageError(
-            f"{path} lacks the column {missing[0]!r}. It takes {', '.join(COLUMNS)} and perhaps std_error."
+            f"{path} lacks the column {missing[0]!r}. It needs {', '.join(COLUMNS)} and, for some rules, std_error."
         )
     if numbers.duplicated(["term", "replicate"]).any():
-        raise UsageError(f"{path}: a term stands twice in one replicate.")
+        raise UsageError(f"{path}: a replicate has the same term twice. Keep one row per term and replicate.")
     found = {}
     for term, group in numbers.groupby("term", sort=False):
         variances = (group["std_error"] ** 2).tolist() if "std_error" in group else None

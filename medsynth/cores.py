@@ -1,4 +1,4 @@
-"""Calls on several cores at a time, whose results come in their order; and fits on one thread."""
+"""Run calls on several cores, with results in order; and run fits on one thread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
-_here = threading.local()  # `taken`: whether this thread is one of several that calls are made on
+_here = threading.local()  # `taken`: whether this thread belongs to a pool of `in_order`
 
 
 def in_order(calls: Iterable[Callable[[], T]], most: int, at_once: int | None = None) -> Iterator[T]:
-    """The results of `calls`, in their order; up to `most` at a time, one a core, as many ahead of what is due.
+    """Yield the results of `calls` in order. Run up to `most` calls at a time, one per core, ahead of the result due.
 
-    Calls are taken in order, by this thread alone, each when its turn comes. With one core, with a `most` of one, and
-    by a call that is itself one of several, each is made when its result is due. Raises what a call raises, in its
-    turn; calls that have not begun are then not made. `at_once`: how many, if they wait for other machines.
+    This thread alone takes the calls from the iterable, in order. With one core, with a `most` of one, or inside
+    another `in_order`, each call runs when its result is due. An exception of a call is raised when its result is due,
+    and calls that have not begun are dropped. `at_once`: calls at a time, if they wait for other machines.
     """
     threads = 1 if getattr(_here, "taken", False) else min(at_once or os.cpu_count() or 1, most)
     if threads <= 1:
@@ -40,7 +40,7 @@ def in_order(calls: Iterable[Callable[[], T]], most: int, at_once: int | None = 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one thread: on a busy machine more of them made fits of these small networks 40 times slower."""
+    """Compute on one thread. On a busy machine, more threads made fits of these small networks 40 times slower."""
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -1,16 +1,16 @@
-"""Every error that medsynth raises on purpose, and the exit code that the command line gives it.
+"""Define every error that medsynth raises on purpose, and the exit code that the command line gives it.
 
-MedsynthError          1   anything that went wrong for a reason a user can mend
-|-- TableError         1   a table file that cannot be read as a table
-|-- ArtifactError      1   a .medsynth file that is missing, foreign, truncated or tampered with
-|-- QueryError          1   a query whose content breaks the rules of its kind, or bytes that hold no query
-|-- OutputExists       1   a file that would be overwritten unless `force` is given
-|-- UsageError         2   an argument out of its range
-|-- BudgetError        3   a privacy budget too small for what is to be measured
-`-- SchemaError        4   a schema that is not valid, or a table that does not meet it
-    `-- TargetError    4   a target of which a charged measurement shows fewer than two classes
+MedsynthError          1
+|-- TableError         1
+|-- ArtifactError      1
+|-- QueryError         1
+|-- OutputExists       1
+|-- UsageError         2
+|-- BudgetError        3
+`-- SchemaError        4
+    `-- TargetError    4
 
-A message says what is wrong, where, and the cure. It never contains a cell of a table, nor a count of rows.
+A message states what is wrong, where, and what to do. It never contains a cell of a table, nor a count of rows.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-MOST_WORDS = 30  # words that a message lists
+MOST_WORDS = 30  # words that a message lists at most
 
 
 def validators_words(message: str) -> str:
-    """What a validator said, of pydantic's message, which puts words of its own before it."""
+    """Return a validator's message without the words that pydantic puts before it."""
     return message.removeprefix("Value error, ")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest of the known words, and some of them all where none is near.
+    """Return a sentence that suggests the nearest known word. If none is near, list the known words.
 
     >>> did_you_mean("diagnosys", ["age", "diagnosis"]), did_you_mean("x", ["age", "sex"])
     (" Did you mean 'diagnosis'?", ' There are: age, sex.')
@@ -41,13 +41,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class MedsynthError(Exception):
-    """The root of the tree: catch this to catch all."""
+    """The base of all errors of medsynth. A user can mend the cause of each."""
 
     exit_code = 1
 
 
 class TableError(MedsynthError):
-    """A table file that cannot be read as a table."""
+    """A file that cannot be read as a table."""
 
 
 class ArtifactError(MedsynthError):
@@ -55,11 +55,11 @@ class ArtifactError(MedsynthError):
 
 
 class QueryError(MedsynthError):
-    """A query whose content breaks the rules of its kind, or bytes that hold no query."""
+    """A query whose content breaks the rules of its kind, or bytes that are not a query."""
 
 
 class OutputExists(MedsynthError):
-    """A file that stands where an output should go."""
+    """An output file that exists already and would be replaced without `force`."""
 
 
 class UsageError(MedsynthError):
@@ -69,7 +69,7 @@ class UsageError(MedsynthError):
 
 
 class BudgetError(MedsynthError):
-    """A privacy budget that is too small, or a charge that the plan does not hold."""
+    """A privacy budget that is too small, or a charge that is not in the plan."""
 
     exit_code = 3
 
@@ -81,15 +81,15 @@ class SchemaError(MedsynthError):
 
 
 class TargetError(SchemaError):
-    """A target of which a charged measurement shows fewer than two classes: no resume of the fit changes that."""
+    """A target with fewer than two classes in a charged measurement. Resuming the fit does not help."""
 
 
 class MedsynthWarning(UserWarning):
-    """What a person must know before a result is used: a person's key among the columns, classes that may be lost.
+    """What a user must know before using a result, such as a patient's key among the columns.
 
-    It is given where a notice of such weight has no other taker. Like an error it contains no cell of a table.
+    It is issued if no `notice` function takes such a message. Like an error, it contains no cell of a table.
     """
 
 
-LOST = "LOST: "  # how a notice begins that names columns of which nothing was learned
-URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # how notices begin that nobody should miss
+LOST = "LOST: "  # start of a notice that names columns whose values are all noise
+URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # starts of notices that nobody should miss

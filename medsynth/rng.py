@@ -1,8 +1,8 @@
-"""Where randomness comes from: named public streams that a seed repeats, and secret entropy that nothing repeats.
+"""Sources of randomness: named public streams that a seed repeats, and secret entropy that nothing repeats.
 
-Public streams (initial weights, latent draws, sampled rows) may be seeded: the privacy claim does not rest on
-them. Secret randomness (noise, lots, microbatches, hold-out coins) comes from the operating system's
-cryptographic generator and is never recorded: with known lots the amplification by sampling is gone.
+Public streams (initial weights, latent draws, sampled rows) may be seeded: the privacy claim does not depend on
+them. Secret randomness (noise, lots, microbatches, hold-out coins) comes from the operating system's cryptographic
+generator and is never recorded: if lots were known, sampling would amplify nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 
-Stream = np.random.Generator  # a public stream, for signatures elsewhere
+Stream = np.random.Generator  # the type of a public stream
 
 
 class Entropy(Protocol):
@@ -26,30 +26,30 @@ class Entropy(Protocol):
 
     @property
     def source(self) -> str:
-        """What the ledger writes of it."""
+        """The name of the source in the ledger."""
 
     def bytes(self, count: int) -> bytes:
-        """`count` random bytes."""
+        """Return `count` random bytes."""
 
 
 class SystemEntropy:
-    """The operating system's cryptographic generator: what every real fit uses."""
+    """The operating system's cryptographic generator, which every real fit uses."""
 
     source = "operating system"
 
     def bytes(self, count: int) -> bytes:
-        """`count` bytes from `os.urandom`."""
+        """Return `count` bytes from `os.urandom`."""
         return os.urandom(count)
 
 
 class NoNoise(SystemEntropy):
-    """The entropy of a fit without privacy (`no_dp`): lots are drawn as ever, noise is not added."""
+    """The entropy of a fit without privacy (`no_dp`): lots are drawn as usual, but no noise is added."""
 
     source = "none: NOT DIFFERENTIALLY PRIVATE, no noise was added"
 
 
 class SeededEntropy:
-    """Repeatable bytes for tests alone. A ledger written under it makes no privacy claim."""
+    """Repeatable bytes, only for tests. A ledger that names this source makes no privacy claim."""
 
     source = "TEST ONLY: seeded, no privacy"
 
@@ -57,17 +57,17 @@ class SeededEntropy:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def bytes(self, count: int) -> bytes:
-        """`count` bytes that the seed repeats; in pieces of whole words, one of none included, they are the same."""
+        """Return `count` bytes that the seed repeats. Pieces of whole words give the same bytes; empty ones count."""
         return self._generator.bytes(count) if count else b""
 
 
 def system_entropy() -> Entropy:
-    """The entropy that a fit takes when a test does not hand it another."""
+    """Return the entropy of a fit, if a test does not pass another."""
     return SystemEntropy()
 
 
 def stream_seed(seed: int | None, name: str) -> int:
-    """A 63-bit seed for the public stream `name`; from fresh entropy where `seed` is None.
+    """Return a 63-bit seed for the public stream `name`, from fresh entropy if `seed` is None.
 
     >>> stream_seed(1, "init") == stream_seed(1, "init") != stream_seed(1, "latent")
     True
@@ -77,28 +77,28 @@ def stream_seed(seed: int | None, name: str) -> int:
 
 
 def numpy_stream(seed: int | None, name: str) -> np.random.Generator:
-    """The public stream `name` as a numpy generator."""
+    """Return the public stream `name` as a numpy generator."""
     return np.random.default_rng(stream_seed(seed, name))
 
 
 def torch_stream(seed: int | None, name: str, device: str = "cpu") -> torch.Generator:
-    """The public stream `name` as a torch generator on `device`."""
+    """Return the public stream `name` as a torch generator on `device`."""
     import torch
 
     return torch.Generator(device=device).manual_seed(stream_seed(seed, name))
 
 
 def torch_secret(entropy: Entropy, device: str = "cpu") -> torch.Generator:
-    """A torch generator on `device` that begins at secret entropy, for randomness that stays inside a shard."""
+    """Return a torch generator on `device` with a secret seed, for randomness that stays inside a shard."""
     import torch
 
     return torch.Generator(device=device).manual_seed(int.from_bytes(entropy.bytes(8)) >> 1)
 
 
 def coins(entropy: Entropy, count: int, probability: float) -> NDArray[np.bool_]:
-    """`count` independent secret coins, true with `probability` rounded down to a multiple of 2^-32.
+    """Return `count` secret coins, (count,), each true with `probability` rounded down to a multiple of 2^-32.
 
-    32 random bits are compared with a whole number, so the inclusion probability is exact. Returns shape (count,).
+    Each coin compares 32 random bits with a whole number, so that its probability is exact.
     """
     threshold = int(probability * 2**32)
     if threshold >= 2**32:

@@ -1,8 +1,8 @@
-"""How many rows a table has: the public number, weighed against what the noisy counts say.
+"""Estimate the number of rows of a table from the public number and from noisy counts.
 
-The public number costs nothing, but it need not be exact: coins keep rows out of training, a steward rounds, rows are
-declared that no longer are there. Every noisy table that all rows are in tells of the number, at no charge. Shares that
-are fitted to counts of another total are wrong by the difference.
+The public number costs nothing, but it may be inexact: coins hold rows out, a steward rounds, or rows were removed.
+Every noisy table of all rows gives another estimate, at no extra cost. Shares that are fitted to counts of a wrong
+total are wrong by the difference.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# How likely a declared number is, before counts are seen, to be exact, off as coins leave a number of rows (at most
-# half the root of it, as a standard deviation), or rounded and out of date (a fifth of it).
+# Prior probabilities that a declared number is exact, is off because coins held rows out (standard deviation: at most
+# half the root of the number), or is rounded and out of date (a fifth of it).
 EXACT, BY_COINS, ROUGHLY = 0.5, 0.25, 0.25
 COINS_STD, ROUGH_SHARE = 0.5, 0.2
-LEAST_STD = 0.5  # rows: a count without noise is taken as it is
-PARTS_OF_A_ROW = 1000  # to which a plan's standard deviation of its row count is rounded: model files keep it
-MAX_ROWS_PER_PATIENT = 1000  # of those that a patient may count with
-COUNTED_ROWS = "counted_rows"  # the likely number among a model's tensors
+LEAST_STD = 0.5  # rows; least noise assumed of a count
+PARTS_OF_A_ROW = 1000  # precision of the row count's standard deviation in model files
+MAX_ROWS_PER_PATIENT = 1000  # largest bound on the rows per patient
+COUNTED_ROWS = "counted_rows"  # name of the estimated number among a model's tensors
 
 
 class NoisyTotal(NamedTuple):
-    """What one measurement says of the number of rows, and the standard deviation of its noise."""
+    """An estimate of the number of rows from one measurement, and the standard deviation of its noise."""
 
     rows: float
     std: float
 
     @classmethod
     def of(cls, counts: NDArray[np.float64], std: float) -> NoisyTotal:
-        """Of a noisy table that every row is in, of any shape, whose cells have noise of `std`."""
+        """Return the total of a noisy table of all rows, of any shape, whose cells have noise of `std`."""
         return cls(float(counts.sum()), std * math.sqrt(counts.size))
 
 
 def likely_rows(public: int, totals: Sequence[NoisyTotal], std: float | None) -> float:
-    """The mean number of rows by a public number and by `totals` of independent noise.
+    """Return the mean number of rows given a public number and `totals` with independent noise.
 
-    `std`: by how much the public number is off, as a standard deviation, none where it is the table's own; None where
-    it was declared, by whom nobody knows: it may be exact, nearly so, or rough.
+    `std`: the standard deviation of the public number, zero if it was counted in the table. None if it was declared:
+    it may be exact, nearly exact, or rough.
 
     >>> likely_rows(4000, [], None), likely_rows(4000, [NoisyTotal(3770, 20)], 0.0)
     (4000.0, 4000.0)

@@ -1,4 +1,4 @@
-"""A fit and its rows as one object, by the conventions of scikit-learn: the learned model is `model_`."""
+"""Fit and sample with one object, by the conventions of scikit-learn. The fitted model is `model_`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Synthesizer:
-    """An estimator of synthetic rows: its parameters are those of `medsynth.fit`. `sklearn.base.clone` copies it.
+    """An estimator with the parameters of `medsynth.fit`. `sklearn.base.clone` copies it.
 
-    Every `fit` is a fit of its own and spends its epsilon anew: a grid search over synthesizers spends one for each.
+    Every call of `fit` spends its epsilon again. A grid search over synthesizers spends one epsilon per fit.
 
     >>> import pandas as pd
     >>> visits = pd.DataFrame({"ward": ["a", "b"] * 300, "age": range(600), "sick": ["no", "yes", "no"] * 200})
@@ -48,9 +48,9 @@ class Synthesizer:
     model_: Model = field(init=False, repr=False, compare=False)
 
     def fit(self, frame: pd.DataFrame, y: None = None) -> Self:
-        """Fit a model to the frame, target included: `y` is there for scikit-learn alone. Raises what `fit` raises."""
+        """Fit a model to the frame, which includes the target. `y` must be None. Raise what `medsynth.fit` raises."""
         if y is not None:
-            raise UsageError("Leave the labels out: they are a column of the frame, which `target` names.")
+            raise UsageError("Leave the labels out. They are a column of the frame: name it as `target`.")
         self.model_ = fit(frame, **self.get_params())
         return self
 
@@ -58,17 +58,17 @@ class Synthesizer:
         self, n: int | None = None, *, seed: int | None = None, where: Where = (), patients: int | None = None,
         where_any: Where = (),
     ) -> pd.DataFrame:  # fmt: skip
-        """`n` synthetic rows, or whole `patients`, as `medsynth.sample` draws them. Raises UsageError before `fit`."""
+        """Draw `n` synthetic rows, or whole `patients`, as `medsynth.sample` does. Raise UsageError before `fit`."""
         if not hasattr(self, "model_"):
-            raise UsageError("This synthesizer has no model yet: fit it first.")
+            raise UsageError("This synthesizer has no model yet. Fit it first.")
         return sample(self.model_, n, seed, where, patients=patients, where_any=where_any)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; `deep` changes nothing, for none is an estimator."""
+        """Return the parameters by name. `deep` has no effect, because no parameter is an estimator."""
         return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}
 
     def set_params(self, **params: Any) -> Self:
-        """Change some parameters. Raises UsageError for a name that is none."""
+        """Change some parameters. Raise UsageError for an unknown name."""
         for name, value in params.items():
             if name not in self.get_params():
                 raise UsageError(f"A Synthesizer has no parameter {name!r}.")

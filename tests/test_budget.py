@@ -37,12 +37,12 @@ def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     for epsilon in ("1", "2", "0.5"):
         done = run("fit", "patients.csv", "--epsilon", epsilon, "--force")
         assert done.exit_code == 0
-    assert "so far: 3" in done.stderr  # the running total is shown at each fit
+    assert "Fits on this table: 3" in done.stderr  # the running total is shown at each fit
     each, total = epsilons(patients), spent(patients).row()
     assert total.epsilon is not None and max(each) < total.epsilon <= sum(each) <= 3.5
     assert total.delta == pytest.approx(3e-5) and each[-1] == load("patients.medsynth").epsilon
     shown = run("ledger", "--table", "patients.csv")
-    assert shown.exit_code == 0 and "so far: 3" in shown.stdout and "patients.medsynth" in shown.stdout
+    assert shown.exit_code == 0 and "Fits on this table: 3" in shown.stdout and "patients.medsynth" in shown.stdout
     facts = json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)
     assert facts["epsilon"] == total.epsilon and facts["epsilon_patient"] is None
     assert Budget.of(patients).path.stat().st_mode & 0o077 == 0  # the owner's alone
@@ -218,7 +218,7 @@ def test_the_report_names_the_total(patients: Path) -> None:
     run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3")
     run("sample", "-n", "200")
     assert run("report").exit_code == 0
-    assert "so far: 1" in (patients.parent / "patients.report.html").read_text()
+    assert "Fits on this table: 1" in (patients.parent / "patients.report.html").read_text()
 
 
 @pytest.mark.nightly

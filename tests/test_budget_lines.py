@@ -31,7 +31,7 @@ def test_a_reservation_stands_before_anything_is_measured(budget: Budget) -> Non
     found = budget.spent()
     assert [fit.number for fit in found.fits] == [number] and found.unfinished == 1
     assert found.row().epsilon == found.fits[0].epsilon == pytest.approx(planned().epsilon)
-    assert "1 (1 unfinished, counted in full)" in found.sentence() and "so far: 1 (with this one)." in found.sentence(
+    assert "1 (1 unfinished, counted in full)" in found.sentence() and "1 (this one included)." in found.sentence(
         number
     )
     budget.settle(number, "patients.medsynth")
@@ -147,7 +147,7 @@ def test_rows_and_patients_are_never_one_number(budget: Budget) -> None:
     budget.reserve(planned(2.0), method="independent", noise=True)
     spent = budget.spent()
     assert spent.patient().epsilon is None and spent.row().epsilon is not None
-    assert "For one patient no total can be claimed" in spent.sentence()
+    assert "No total can be claimed for one patient" in spent.sentence()
 
 
 def test_a_fit_without_noise_leaves_no_total(budget: Budget) -> None:
@@ -320,4 +320,4 @@ def test_the_ledger_of_a_folder_of_tables_is_found(tmp_path: Path) -> None:
     folder.mkdir()
     Budget.of(folder / "hosp").reserve(planned(), method="independent", noise=True)
     done = CliRunner().invoke(app, ["ledger", "--table", str(folder)])
-    assert done.exit_code == 0 and "so far: 1" in done.stdout
+    assert done.exit_code == 0 and "Fits on this table: 1" in done.stdout

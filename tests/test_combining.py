@@ -131,11 +131,11 @@ def test_the_command_combines_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, word",
     [
-        ("term,replicate,estimate\na,1,x\n", "no CSV file of numbers"),
+        ("term,replicate,estimate\na,1,x\n", "not a CSV file of numbers"),
         ("term,estimate\na,1\n", "lacks the column 'replicate'"),
         ("term,replicate,estimate\na,1,1\na,1,2\n", "twice"),
         ("term,replicate,estimate\na,1,1\n", "term 'a'"),
-        ("term,replicate,estimate\n", "no line"),
+        ("term,replicate,estimate\n", "no rows"),
     ],
 )
 def test_a_file_of_results_with_a_mistake_is_refused(tmp_path: Path, text: str, word: str) -> None:

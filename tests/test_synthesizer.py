@@ -15,7 +15,7 @@ FRAME = pd.DataFrame({"ward": ["a", "b"] * 300, "age": range(600), "sick": ["no"
 @pytest.mark.usefixtures("quick")
 def test_fit_and_sample() -> None:
     made = medsynth.Synthesizer(epsilon=20.0, method="independent", seed=1, rows=600)
-    with pytest.raises(UsageError, match="fit it first"):
+    with pytest.raises(UsageError, match="Fit it first"):
         made.sample(3)
     assert made.fit(FRAME) is made and made.model_.claims
     drawn = made.sample(40, seed=2, where={"ward": "a"})

@@ -1,1 +1,1 @@
-"""Fits over several sites, each of which keeps its rows: a study that all agree to, sites that answer, a server."""
+"""Fits over several sites, each of which keeps its rows: a study to agree to, sites that answer, and a server."""

@@ -1,9 +1,9 @@
-"""What a fit measures next: every site derives it by itself, from the study, a public seed and the releases so far.
+"""Derive the next measurement of a fit. Every site does so itself, from the study, a public seed and earlier releases.
 
-No query crosses the wire. A request holds numbers: the releases that went before and, for a step of a network, the
-critic's weights, generated rows and clipping norms, in the shapes that the site's own query has. Whoever writes
-requests chooses numbers, and nothing of what is done with a row: each query that comes out is one that the study's
-method makes itself, and is charged by its own sensitivity.
+No query crosses the wire. A request contains numbers: the earlier releases and, for a step of a network, the critic's
+weights, generated rows and clipping norms, in the shapes of the site's own query. A malicious server can choose these
+numbers, but not what is done with a row: every derived query is one that the study's method makes, and is charged by
+its own sensitivity.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ from ..privacy.queries.rows import CodedRows, Features, Floats
 from ..privacy.shards import CriticConfig
 from .study import Study
 
-LARGEST = 2.0**62  # size of a released number
-MOST_RELEASES = 64  # that go before a query
+LARGEST = 2.0**62  # largest size of a released number
+MOST_RELEASES = 64  # largest number of releases before a query
 OF_PAIRS: dict[str, type[PairGradientSum | NormsBelow]] = {CRITIC_GRADIENTS: PairGradientSum, QUANTILES: NormsBelow}
 Releases = Sequence[Sequence[Floats]]
 
 
 @dataclass(frozen=True, eq=False)
 class ShardsAsked:
-    """That a fit splits the rows into shards: by `features`, from codes to indicators."""
+    """A request to split the rows into shards. `features`: the map from codes to indicators."""
 
     features: Features
 
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """What a fit measures next, and under which label; of shards, what they are made by."""
+    """The next measurement of a fit and its label, or a request for shards."""
 
     label: str
     query: RowQuery[Any] | ShardsAsked
 
 
 class _Stop(Exception):
-    """What is asked when all releases are used."""
+    """Raised with the next measurement when all releases are used."""
 
     def __init__(self, found: Derived) -> None:
         super().__init__(found.label)
@@ -69,7 +69,7 @@ class _Stop(Exception):
 
 
 class _Released(ShardedMeasurements):
-    """Measurements that were made before: their releases are the answers, and what is asked then is raised."""
+    """Answer with earlier releases. When these are used up, raise the next measurement."""
 
     def __init__(self, study: Study, releases: Releases) -> None:
         self._study, self._left = study, list(releases)
@@ -80,19 +80,19 @@ class _Released(ShardedMeasurements):
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
         if type(query) not in QUERIES:
-            raise QueryError("Sites answer their own kinds of queries alone.")
+            raise QueryError("Sites answer only queries of known kinds.")
         if not self._left:
             raise _Stop(Derived(label, query))
         own = [np.asarray(array, np.float64) for array in self._left.pop(0)]
         if [array.shape for array in own] != self._shapes(query):
-            raise QueryError("The releases that went before do not have the shapes of the study's measurements.")
+            raise QueryError("The earlier releases do not have the shapes of the study's measurements.")
         return query.result(own)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> NoReturn:
         raise _Stop(Derived("", ShardsAsked(features)))
 
     def _shapes(self, query: RowQuery[Any]) -> list[tuple[int, ...]]:
-        """The shapes of an answer: those of the answer over no row."""
+        """Return the shapes of an answer: those of the answer over zero rows."""
         names = self._study.table_schema.core.names
         none = np.zeros((0, len(names)), np.int32)
         units = PrivacyUnits(np.zeros(0, np.int64), self.max_rows) if self.max_rows is not None else None
@@ -101,15 +101,15 @@ class _Released(ShardedMeasurements):
 
 
 def derived(study: Study, plan: Plan, seed: int, releases: Releases) -> Derived:
-    """Return what a fit of the study measures after `releases`, in order, of its first measurements.
+    """Return what a fit of the study measures after `releases`, the releases of its first measurements in order.
 
-    No row and no noise but that of the releases has a part in it. Args: `seed`: the public one of the fit.
-    Raises QueryError for releases that are none of such measurements, or for more than a fit makes before its steps.
+    It depends on no row, and on no noise except that in the releases. Args: `seed`: the fit's public seed. Raises
+    QueryError for releases of other measurements, or for more releases than a fit makes before its steps.
     """
     if len(releases) > MOST_RELEASES:
-        raise QueryError("More releases are said to have gone before than a fit makes.")
+        raise QueryError("The request contains more earlier releases than a fit makes.")
     if not all(np.isfinite(array).all() and (np.abs(array) < LARGEST).all() for own in releases for array in own):
-        raise QueryError("A release that went before holds a number that is not finite, or too large.")
+        raise QueryError("An earlier release contains a number that is not finite, or too large.")
     known, rows = _Released(study, releases), plan.rows
     module = registry.load(study.method, study.preset)
     try:
@@ -121,11 +121,11 @@ def derived(study: Study, plan: Plan, seed: int, releases: Releases) -> Derived:
             module.fit(study.config(), study.table_schema.core, known, used, seed, "cpu", lambda done, of: None)
     except _Stop as stop:
         return stop.found
-    raise QueryError("A fit of this study measures nothing after these releases.")
+    raise QueryError("A fit of this study makes no measurement after these releases.")
 
 
 def numbers_of(query: RowQuery[Any]) -> list[NDArray[Any]]:
-    """Return what a server says of a query that a site cannot derive: numbers of a step of a network, else none."""
+    """Return the numbers of a query that a site cannot derive: those of a step of a network, else an empty list."""
     if not isinstance(query, GradientSum | PairGradientSum | NormsBelow):
         return []
     weights = [_array(p) for p in query.critic.parameters()]
@@ -135,15 +135,15 @@ def numbers_of(query: RowQuery[Any]) -> list[NDArray[Any]]:
 
 
 def with_numbers(own: Derived, label: str, numbers: Sequence[NDArray[Any]]) -> RowQuery[Any]:
-    """Return a site's own query with the numbers that a server says of it: of the same shapes, finite.
+    """Return a site's own query with a server's numbers, which must be finite and have the same shapes.
 
-    A step of pairs is one of two measurements, by its label. Raises QueryError for another label or other numbers.
+    The label of a step of pairs selects one of two measurements. Raises QueryError for another label or wrong numbers.
     """
     query = own.query
     if isinstance(query, PairGradientSum | NormsBelow) and label in OF_PAIRS:
         query = OF_PAIRS[label](query.critic, query.loss, query.features, query.pool, query.groups, query.local)
     elif label != own.label or isinstance(query, ShardsAsked):
-        raise QueryError("The study's fit measures something else next.")
+        raise QueryError("The study's fit makes another measurement next.")
     like = numbers_of(query)
     alike = len(numbers) == len(like) and all(
         one.shape == other.shape and one.dtype == other.dtype and np.isfinite(one).all()
@@ -163,7 +163,7 @@ def with_numbers(own: Derived, label: str, numbers: Sequence[NDArray[Any]]) -> R
 
 
 def _with_weights(critic: Mlp, numbers: Sequence[NDArray[Any]]) -> Mlp:
-    """A network of the same form with other weights."""
+    """Return a network of the same shape with other weights."""
     made = copy.deepcopy(critic)
     with torch.no_grad():
         for parameter, own in zip(made.parameters(), numbers, strict=False):
@@ -172,7 +172,7 @@ def _with_weights(critic: Mlp, numbers: Sequence[NDArray[Any]]) -> Mlp:
 
 
 def digest_of(value: Any) -> str:
-    """Return SHA-256 of all that a query holds, or a list, by which server and sites see that they mean the same."""
+    """Return SHA-256 of a query's content, or a list's, so that server and sites can check that they are equal."""
     found = hashlib.sha256()
     for part in _parts(value):
         found.update(len(part).to_bytes(8, "little") + part)
@@ -180,7 +180,7 @@ def digest_of(value: Any) -> str:
 
 
 def _parts(value: Any) -> Iterator[bytes]:
-    """What a query holds, one plain value after another. Maps that know more than a query needs are plain ones."""
+    """Yield the content of a query, value by value. Maps with extra facts are reduced to plain maps."""
     if isinstance(value, np.ndarray | Tensor):
         array = _array(value) if isinstance(value, Tensor) else value
         yield f"{array.dtype} {array.shape}".encode()

@@ -1,8 +1,8 @@
-"""NVIDIA FLARE as the carrier: jobs that hand bytes from the server's socket to each site's, and back.
+"""Carry messages with NVIDIA FLARE: jobs that pass bytes from the server's socket to each site's socket, and back.
 
-A job ships no code: it names the two relays below, which every site's medsynth has, so that a site can forbid jobs that
-bring their own (FLARE's `byoc`) and allow these classes alone. Neither relay sees a table. Each FLARE process is
-started with MEDSYNTH_SOCKETS, the folder in which the sockets of the site, or of the fit, lie.
+A job contains no code. It names the two relays below, which are part of every site's medsynth. So a site can forbid
+jobs with their own code (FLARE's `byoc`) and allow only these classes. Neither relay sees a table. Each FLARE process
+is started with MEDSYNTH_SOCKETS, the folder of the sockets of the site or of the fit.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .kit import CLASSES
 from .transport import Came, accepted, ask, connected, listening, packed, receive, send, socket_of, unpacked
 
 FOLDER = "MEDSYNTH_SOCKETS"
-ANSWER_SECONDS = 900.0  # that a site may take for one answer
-START_SECONDS = 120.0  # that FLARE may take to start a job
-END_SECONDS = 60.0  # and to end it
+ANSWER_SECONDS = 900.0  # longest time for one answer of a site
+START_SECONDS = 120.0  # longest time for FLARE to start a job
+END_SECONDS = 60.0  # longest time for FLARE to end a job
 
 
 def _folder() -> Path:
@@ -37,23 +37,23 @@ def _folder() -> Path:
 
 
 class RelaySite:
-    """At a FLARE client: hands a message to the site's process on the same machine, and its answer back."""
+    """At a FLARE client: pass a message to the site's process on the same machine, and return its answer."""
 
     @collab.publish  # type: ignore[untyped-decorator]
     def answer(self, message: bytes) -> bytes:
-        """The site's answer. Raises OSError where its process is not there, which counts as no answer."""
+        """Return the site's answer. Raise OSError if its process is not running; this counts as no answer."""
         return ask(socket_of(_folder(), str(collab.site_name)), message)
 
 
 class RelayServer:
-    """At the FLARE server: hands each message of the fit, a process on the same machine, to the sites that it names."""
+    """At the FLARE server: pass each message of the fit, a process on the same machine, to the sites that it names."""
 
     def __init__(self, fit: str, seconds: float = ANSWER_SECONDS) -> None:
         self.fit, self.seconds = fit, seconds
 
     @collab.main  # type: ignore[untyped-decorator]
     def relay(self) -> None:
-        """Until the fit ends or is gone."""
+        """Relay messages until the fit ends or its process is gone."""
         known = {client.name for client in collab.clients}
         with suppress(OSError), connected(socket_of(_folder(), self.fit)) as connection:
             while True:
@@ -69,19 +69,19 @@ class RelayServer:
 
 
 class Flare:
-    """The fit's end of a job's relay. Raises MedsynthError where the relay is gone."""
+    """The fit's connection to a job's relay. Raises MedsynthError if the relay is gone."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
     def call(self, sites: Sequence[str], message: bytes, came: Came) -> Mapping[str, bytes]:
-        """The answers of those sites that gave one, by name: all come back at once."""
+        """Return the answers of the sites that gave one, by name. They all arrive together."""
         try:
             send(self._connection, packed({"sites": list(sites)}, message))
             head, body = unpacked(receive(self._connection))
         except OSError:
             raise MedsynthError(
-                "The FLARE job has ended. What was measured is on file: fit again with `resume`."
+                "The FLARE job has ended. The measurements are saved: fit again with `resume`."
             ) from None
         found, place = {}, 0
         for name in sorted(head["sizes"]):
@@ -91,7 +91,7 @@ class Flare:
 
 
 def write_job(folder: Path, name: str, least: int) -> Path:
-    """The FLARE job of the fit `name`, in a folder of its own: two relays, and no code."""
+    """Write the FLARE job of the fit `name`, two relays and no code. Return its folder."""
     recipe: Any = CollabRecipe(job_name=name, server=RelayServer(name), client=RelaySite(), min_clients=least)
     recipe.export(str(folder))
     for code in folder.rglob("custom"):
@@ -107,7 +107,8 @@ Submit = Callable[[Path], AbstractContextManager[Ended]]
 def relayed(name: str, folder: Path, submit: Submit, least: int) -> Iterator[Flare]:
     """Submit the job of the fit `name` and wait for its relay at the fit's socket in `folder`.
 
-    `submit` takes the job's folder and gives whether the job has ended. Raises MedsynthError where no relay comes.
+    `submit` takes the job's folder and yields a function that returns whether the job has ended. Raises MedsynthError
+    if no relay connects.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(listening(socket_of(folder, name)))
@@ -117,33 +118,33 @@ def relayed(name: str, folder: Path, submit: Submit, least: int) -> Iterator[Fla
         connection = accepted(listener, lambda: ended() or time.monotonic() > until)
         if connection is None:
             raise MedsynthError(
-                f"FLARE did not start the job. Its server's log says why; is it started with {FOLDER} set to "
-                f"{folder}, and do all sites allow medsynth's classes?"
+                f"FLARE did not start the job. See its server's log. Check that FLARE runs with {FOLDER} set to "
+                f"{folder}, and that all sites allow medsynth's classes."
             )
         with connection:
             yield Flare(connection)
         until = time.monotonic() + END_SECONDS
-        while not ended() and time.monotonic() < until:  # the relay ends by itself once nobody asks
+        while not ended() and time.monotonic() < until:  # the relay ends by itself when the connection closes
             time.sleep(0.2)
 
 
 def submitted(kit: Path, user: str) -> Submit:
-    """Submit to a running FLARE deployment, as the administrator whose startup kit this is."""
+    """Return a function that submits a job to a running FLARE deployment, as the administrator of this kit."""
 
     @contextmanager
     def submit(job: Path) -> Iterator[Ended]:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
-            with redirect_stdout(sys.stderr):  # it prints
+            with redirect_stdout(sys.stderr):  # FLARE prints to standard output
                 session: Any = new_secure_session(user, str(kit))
                 number = session.submit_job(str(job))
-        except Exception as error:  # FLARE raises what it likes where no server answers
-            raise MedsynthError(f"FLARE took no job by the startup kit {kit} ({type(error).__name__}).") from None
+        except Exception as error:  # FLARE raises various errors if no server answers
+            raise MedsynthError(f"FLARE took no job from the kit {kit} ({type(error).__name__}).") from None
         looked, status = time.monotonic(), ""
 
         def ended() -> bool:
-            """Asked of the server every other second at most."""
+            """Return whether the job has ended. Ask the server at most every two seconds."""
             nonlocal looked, status
             if time.monotonic() - looked > 2:
                 looked, status = time.monotonic(), str(session.get_job_meta(number).get("status", ""))
@@ -158,7 +159,7 @@ def submitted(kit: Path, user: str) -> Submit:
 
 
 def simulated(sites: Sequence[str], folder: Path) -> Submit:
-    """Run the job in FLARE's simulator on this machine: to try a study out."""
+    """Return a function that runs a job in FLARE's simulator on this machine, to try a study."""
 
     @contextmanager
     def submit(job: Path) -> Iterator[Ended]:

@@ -1,4 +1,4 @@
-"""A FLARE startup kit that runs medsynth's relays and nothing else: no code that a job brings, no other class."""
+"""Restrict a FLARE startup kit to medsynth's relays: it runs no other class, and no code that comes with a job."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 from ..errors import UsageError
 from ..io.atomic import atomic_write
 
-CLASSES = (  # medsynth's relays, and FLARE's own two that call them
+CLASSES = (  # medsynth's relays, and two FLARE classes that call them
     "medsynth.federated.flare.RelayServer",
     "medsynth.federated.flare.RelaySite",
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
 RESOURCES, PERMISSIONS = "resources.json", "authorization.json"
-CLOSED = {"byoc": "none", "shell_commands": "none"}  # for everybody, administrators of the project included
+CLOSED = {"byoc": "none", "shell_commands": "none"}  # for everybody, including administrators of the project
 OPEN = dict.fromkeys(("submit_job", "clone_job", "manage_job", "download_job", "view", "operate"), "any")
 
 
 def restrict(kit: Path, *, force: bool = False) -> list[Path]:
-    """Write the local policy of a server's or a site's startup kit, and return its files. No log leaves either.
+    """Write the local policy of a server's or a site's startup kit, and return its files. Logs are not streamed.
 
-    Raises UsageError where the folder is no such kit, OutputExists unless `force`.
+    Raises UsageError if the folder is not such a kit, OutputExists unless `force`.
     """
     local = kit / "local"
     resources, permissions = (_default(local, name) for name in (RESOURCES, PERMISSIONS))
-    resources |= {"class_allow_list": list(CLASSES), "allow_log_streaming": False}  # logs stay where they are written
+    resources |= {"class_allow_list": list(CLASSES), "allow_log_streaming": False}  # logs stay on their machine
     roles = permissions["permissions"]
     permissions["permissions"] = {
         role: {**(OPEN if rights == "any" else rights), **CLOSED} for role, rights in roles.items()
@@ -41,11 +41,11 @@ def restrict(kit: Path, *, force: bool = False) -> list[Path]:
 
 
 def _default(local: Path, name: str) -> dict[str, Any]:
-    """What a kit is provisioned with. Raises UsageError where there is none."""
+    """Return a default file of a kit. Raise UsageError if there is none."""
     try:
         content = json.loads((local / f"{name}.default").read_text())
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict) or (name == PERMISSIONS and not isinstance(content.get("permissions"), dict)):
-        raise UsageError(f"{local.parent} is no startup kit of a server or a site: it has no {name}.default.")
+        raise UsageError(f"{local.parent} is not the startup kit of a server or a site: it has no {name}.default.")
     return content

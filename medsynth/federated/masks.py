@@ -1,10 +1,10 @@
-"""Masks of a secure sum: pads that each two sites share, one adding what the other takes away, modulo 2^64.
+"""Mask the answers of a secure sum with pads. Of each two sites, one adds a pad and the other subtracts it, mod 2^64.
 
-The pad of two sites is a ChaCha20 stream (Bonawitz et al. 2017, without the recovery of sites that drop out). HKDF
-makes its key of their X25519 agreement, the study, the request, and the nonces of all sites in the sum. Public keys are
-part of the study that the sites agreed to, so no server can put its own in their place. A request that differs between
-two sites, if only in which sites it names, gives them pads that do not cancel. A site that starts again draws a new
-nonce and answers no request without it: it never adds fresh noise to an answer under pads that it has used before.
+The pad of two sites is a ChaCha20 stream (Bonawitz et al. 2017, without recovery of sites that drop out). HKDF derives
+its key from their X25519 agreement, the study, the request, and the nonces of all sites in the sum. Public keys are
+part of the agreed study, so a server cannot replace them. If two sites get different requests, even if only the named
+sites differ, their pads do not cancel. A restarted site draws a new nonce, and answers only requests that contain it.
+So it never adds fresh noise to an answer under a used pad.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..errors import MedsynthError, OutputExists, UsageError
 from .study import Study
 
 Words = NDArray[np.uint64]
-NONCE_BYTES = 16  # of which two starts of all sites there ever are draw the same with a chance below 2^-80
+NONCE_BYTES = 16  # probability that any two starts of sites draw the same: below 2^-80
 
 
 class SecretKey:
@@ -36,26 +36,26 @@ class SecretKey:
 
     @classmethod
     def read(cls, path: Path) -> SecretKey:
-        """The key in a file that `write_key` wrote. Raises UsageError where there is none."""
+        """Return the key in a file that `write_key` wrote. Raise UsageError if there is none."""
         try:
             return cls(bytes.fromhex(path.read_text().strip()))
         except (OSError, ValueError):
-            raise UsageError(f"{path} holds no secret key of a site.") from None
+            raise UsageError(f"{path} does not contain a site's secret key. Name the site's key file.") from None
 
     def shared(self, public: str) -> bytes:
-        """What this site and that of a public key agree on. Raises UsageError for a key that is none."""
+        """Return the shared secret with the owner of a public key. Raise UsageError for an invalid key."""
         try:
             other = _x25519().X25519PublicKey.from_public_bytes(bytes.fromhex(public))
             return bytes(self.__key.exchange(other))
         except ValueError:
-            raise UsageError("A public key of the study is none.") from None
+            raise UsageError("A public key in the study is not valid.") from None
 
     def __repr__(self) -> str:
         return f"SecretKey(of {self.public})"
 
 
 def write_key(path: Path) -> SecretKey:
-    """A new key in a file that its owner alone may read. Raises OutputExists, for a key is never replaced."""
+    """Write a new key to a file that only its owner may read. Raise OutputExists: a key is never replaced."""
     content = os.urandom(32)
     key = SecretKey(content)
     try:
@@ -69,7 +69,7 @@ def write_key(path: Path) -> SecretKey:
 
 
 def new_nonce() -> str:
-    """Draw what tells one start of a site from another: 16 bytes of the operating system, as 32 hexadecimal digits."""
+    """Draw the id of one start of a site: 16 bytes from the operating system, as 32 hexadecimal digits."""
     return os.urandom(NONCE_BYTES).hex()
 
 
@@ -101,13 +101,13 @@ def masked(
 def _pad(shared: bytes, study: str, request: str, among: Mapping[str, str], count: int) -> Words:
     """Return `count` numbers of 64 bits for one request between these starts of the sites.
 
-    The request carries the nonces and is answered once from each start, so no stream is used twice.
+    The request contains the nonces, and each start answers it once, so no stream is used twice.
     """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    starts = json.dumps(among, sort_keys=True).encode()  # one text for one set of sites and nonces
+    starts = json.dumps(among, sort_keys=True).encode()  # one text per set of sites and nonces
     info = b"medsynth secure sum 2 " + bytes.fromhex(request) + starts
     derived = HKDF(SHA256(), 32, salt=bytes.fromhex(study), info=info)
     cipher = Cipher(algorithms.ChaCha20(derived.derive(shared), bytes(16)), mode=None)
@@ -118,5 +118,5 @@ def _x25519() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import x25519
     except ImportError:
-        raise MedsynthError("A secure sum needs the extra: pip install 'medsynth[federated]'.") from None
+        raise MedsynthError("A secure sum needs an extra. Run: pip install 'medsynth[federated]'.") from None
     return x25519

@@ -1,7 +1,8 @@
-"""What a site has answered so far: on disk, whole, before it is sent, and charged again when the site starts anew.
+"""Store a site's answers on disk before they are sent. A restarted site charges them again.
 
-The file is a checkpoint (`privacy/checkpoint.py`) and as private. It takes the place of a fit's own: an answer is found
-by the request's number and digest, so that the same request gets the same bytes, and another of that number nothing.
+The file is a checkpoint (`privacy/checkpoint.py`), and as private. It replaces the checkpoint of a fit. Answers are
+found by number and digest of the request: the same request gets the same bytes, and another request with this number
+gets no answer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RUN, FINISHED, NONCE = "run of the server", "finished", "nonce of this start"
 
 @dataclass(frozen=True)
 class Asked:
-    """The request in hand. `kept`: what of it, public as it is, a site needs that starts anew."""
+    """The current request. `kept`: its public arrays that a restarted site needs."""
 
     number: int
     digest: str
@@ -32,35 +33,35 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered(Asked):
-    """A measurement that a site has answered: to which request, and what."""
+    """A measurement that a site has answered: the request, its label and the answer."""
 
     label: str = ""
     arrays: Sequence[Floats] = ()
 
 
 class Rounds(Checkpoint):
-    """The checkpoint of a site. `facts` identify study and table; with `resume` what is on file counts as answered.
+    """The checkpoint of a site. `facts` identify study and table. With `resume`, the answers on file are kept.
 
-    Raises UsageError where the file is of another study or table, MedsynthError where it was altered.
+    Raises UsageError if the file belongs to another study or table, MedsynthError if it was altered.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
         super().__init__(path, facts, resume=resume)
         self.answers: dict[int, Answered] = {}
         self.run: str | None = None
-        self.nonce: str | None = None  # of this start, once the site has joined
+        self.nonce: str | None = None  # of this start, set when the site joins
         self.nonces: dict[str, str] = {}  # of all sites that the run has named
         self.finished = False
         self.asked: Asked | None = None
-        self._secrets: dict[str, Arrays] = {}  # what was drawn once and is never released
+        self._secrets: dict[str, Arrays] = {}  # numbers that are drawn once and never released
         try:
             for label, arrays, names in self.rest():
                 self._again(label, arrays, names)
         except ValueError:
-            raise MedsynthError(f"{path} was altered, or is of another version of medsynth.") from None
+            raise MedsynthError(f"{path} was altered, or another version of medsynth wrote it.") from None
 
     def _again(self, label: str, stored: Arrays, names: list[str]) -> None:
-        """Take a record that is on file. Raises ValueError where it is none of a site's."""
+        """Read a record on file. Raise ValueError if it is not a site's record."""
         arrays = [*(stored.values() if isinstance(stored, Mapping) else stored)]
         if label == RUN:
             self.run, *pairs = names
@@ -78,24 +79,24 @@ class Rounds(Checkpoint):
 
     @property
     def steps(self) -> list[Sequence[Floats]]:
-        """What was kept of each request of which anything was, in order."""
+        """The arrays that were kept from requests, in order."""
         return [self.answers[number].kept for number in sorted(self.answers) if self.answers[number].kept]
 
     def charge_again(self, ledger: Ledger) -> None:
-        """Charge a new ledger with all that is on file. Raises BudgetError where the plan does not hold it."""
+        """Charge a new ledger with all answers on file. Raise BudgetError if they are not in the plan."""
         for answered in self.answers.values():
             planned = ledger.allowance.get(answered.label)
             if planned is None:
-                raise MedsynthError(f"{self.path} holds what the plan does not: it is of another version of medsynth.")
+                raise MedsynthError(f"{self.path} does not match the plan: another version of medsynth wrote it.")
             ledger.charge(answered.label, planned[0], answered.sensitivity)
 
     def replay(self, label: str) -> tuple[Arrays, list[str]] | None:
-        """What was drawn once. No answer: one that is on file is found in `answers`, before anything is charged."""
+        """Return numbers that were drawn once. Answers on file are found in `answers`, before anything is charged."""
         found = self._secrets.get(label)
         return None if found is None else (found, [])
 
     def store(self, label: str, arrays: Arrays, names: list[str]) -> None:
-        """Put the answer to the request in hand on disk, or what was drawn once."""
+        """Write the answer to the current request, or numbers that are drawn once, to disk."""
         if label.startswith(SECRET):
             super().store(label, arrays, names)
             self._secrets[label] = arrays
@@ -107,7 +108,7 @@ class Rounds(Checkpoint):
         self.answers[own.number] = Answered(own.number, own.digest, own.sensitivity, own.kept, label, arrays)
 
     def join(self) -> str:
-        """Return the nonce of this start, which is on file before anybody gets it: a site that resumes has the same."""
+        """Return the nonce of this start. It is on file before it is sent, so a resumed site has the same nonce."""
         if self.nonce is None:
             drawn = new_nonce()
             super().store(NONCE, [], [drawn])
@@ -115,14 +116,14 @@ class Rounds(Checkpoint):
         return self.nonce
 
     def bind(self, run: str, among: Mapping[str, str]) -> None:
-        """Answer this run of the server alone from now on, and these starts of the sites that it has named."""
+        """From now on, answer only this run of the server, with these starts of the sites that it named."""
         nonces = {**self.nonces, **among}
         if (self.run, self.nonces) != (run, nonces):
             super().store(RUN, [], [run, *(text for pair in nonces.items() for text in pair)])
             self.run, self.nonces = run, nonces
 
     def finish(self) -> None:
-        """Answer nothing any more. The answers leave the file: they are in the model, and need not lie here."""
+        """Stop answering. Delete the answers from the file, because the model contains them."""
         self.finished, run = True, self.run or ""
         self.path.unlink(missing_ok=True)
         super().store(RUN, [], [run])

@@ -1,4 +1,4 @@
-"""The server of a federated fit: one query to all sites, one sum of their answers, one model. It sees no row."""
+"""Run the server of a federated fit: send queries to all sites, sum their answers, fit a model. It sees no row."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from .derivation import digest_of, numbers_of
 from .study import FORMAT, Study
 from .transport import NONCE, Came, Transport, arrays_of, body_of, packed, unpacked
 
-TRIES, PAUSE = 3, 2.0  # how often sites that do not answer are asked again, and seconds before that
-PATIENCE = 20.0  # seconds after which, again and again, sites that have not answered yet are named
+TRIES, PAUSE = 3, 2.0  # attempts to reach sites, and seconds between them
+PATIENCE = 20.0  # seconds between notices that name sites without an answer
 Told = Callable[[str], None]
 
 
 class Sites:
-    """The sites of a study, as the server reaches them in one run. `nonces`: of the start of each that has joined."""
+    """The sites of a study in one run of the server. `nonces`: of the current start of each site that has joined."""
 
     def __init__(self, study: Study, transport: Transport, run: str, notice: Notice) -> None:
         self.study, self._transport, self._run, self._notice = study, transport, run, notice
         self.nonces: dict[str, str] = {}
-        self.pause = PAUSE  # as it stands when the run begins
+        self.pause = PAUSE  # read when the run begins
 
     def join(self, *, late: bool = False) -> dict[str, dict[str, Any]]:
-        """Who is there, by name, with what they say of themselves; `late`: who has not joined before, asked once."""
+        """Return the sites that join, by name, with their facts. `late`: ask once, only sites that have not joined."""
         sites = [name for name in self.study.sites if not (late and name in self.nonces)]
         asked = self._ask("join", sites, 0 if late else self.study.minimum, tries=1 if late else TRIES) if sites else {}
         found = {name: head for name, (head, _) in asked.items()}
@@ -53,24 +53,23 @@ class Sites:
         return found
 
     def know(self, nonces: Mapping[str, str]) -> None:
-        """Remember the nonces of sites. Raises MedsynthError if one has changed: that site has started again."""
+        """Remember the nonces of sites. Raise MedsynthError if one has changed: that site was restarted."""
         for name, nonce in nonces.items():
             if not NONCE.fullmatch(nonce):
-                raise MedsynthError(f"The site {name} sent no answer of this version of medsynth.")
+                raise MedsynthError(f"The site {name} sent an answer of another version of medsynth.")
             if self.nonces.setdefault(name, nonce) != nonce:
                 raise MedsynthError(
-                    f"The site {name} has started again since this run began: it would draw anew what it has answered. "
-                    "Start it with `resume` and the checkpoint that it had, then fit again with `resume`. If that "
-                    "checkpoint is gone, start all sites with `force` and fit with `force`: each charges the whole "
-                    "plan again."
+                    f"The site {name} was restarted since this run began: it would draw its answers again. Start it "
+                    "with `resume` and its checkpoint, then fit again with `resume`. If that checkpoint is lost, start "
+                    "all sites with `force` and fit with `force`: each charges the whole plan again."
                 )
 
     def measure(
         self, number: int, label: str, said: dict[str, Any], body: bytes, among: Mapping[str, str]
     ) -> list[list[np.ndarray[Any, Any]]]:
-        """The answers to a measurement of the sites that are named with their nonces; of a secure sum, those of all.
+        """Return the answers of the named sites to a measurement. A secure sum needs all of them.
 
-        `said`: what else a request says of it: seed, releases, and the digest of the query.
+        `among`: the sites with their nonces. `said`: other fields of the request: seed, releases, digest of the query.
         """
         more: dict[str, Any] = {"number": number, "label": label, "among": dict(among), **said}
         least = len(among) if self.study.trust == "secure-sum" else self.study.minimum
@@ -78,17 +77,17 @@ class Sites:
         return [arrays_of(content) for _, content in answers.values()]
 
     def finish(self) -> None:
-        """Tell all sites that the study has ended. One that cannot be reached is named, and can be told later."""
+        """Tell all sites that the study has ended. Name the sites that cannot be reached."""
         found = self._ask("finish", list(self.study.sites), 0)
         if missing := [name for name in self.study.sites if name not in found]:
-            self._notice(f"Not told that the study has ended: {', '.join(missing)}. Each can be stopped where it runs.")
+            self._notice(f"Not told that the study has ended: {', '.join(missing)}. Stop each of these sites by hand.")
 
     def _ask(
         self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", *, tries: int = TRIES, **more: Any
     ) -> dict[str, tuple[dict[str, Any], bytes]]:
-        """The answers of at least `least` sites. Those that give none are asked again, with the same bytes.
+        """Return the answers of at least `least` sites. Ask the others again, with the same bytes.
 
-        Raises MedsynthError where too few answer, or one refuses.
+        Raises MedsynthError if too few sites answer, or if one refuses.
         """
         head = {"format": FORMAT, "study": self.study.digest, "run": self._run, "kind": kind, **more}
         message, found = packed(head, body), dict[str, tuple[dict[str, Any], bytes]]()
@@ -104,14 +103,14 @@ class Sites:
         if len(found) < least:
             missing = ", ".join(name for name in sites if name not in found)
             raise MedsynthError(
-                f"No answer from {missing}; at least {least} sites must answer. What was measured is on file: fit "
-                "again with `resume` once they are back."
+                f"No answer from {missing}. At least {least} sites must answer. The measurements so far are saved: fit "
+                "again with `resume` when these sites are back."
             )
         return {name: found[name] for name in sites if name in found}
 
     @contextmanager
     def _patience(self, waiting: Sequence[str]) -> Iterator[Came]:
-        """While sites answer, say now and then who has not yet; what is given takes the name of each that has."""
+        """While sites answer, print who has not answered yet. Yield a function that removes a site from this list."""
         late, done = dict.fromkeys(waiting), threading.Event()
 
         def tell() -> None:
@@ -128,20 +127,20 @@ class Sites:
             thread.join()
 
     def _read(self, name: str, answer: bytes) -> tuple[dict[str, Any], bytes]:
-        """What a site answered. Raises MedsynthError where it refused."""
+        """Return the head and body of a site's answer. Raise MedsynthError if the site refused."""
         try:
             head, body = unpacked(answer)
         except QueryError:
-            raise MedsynthError(f"The site {name} sent no answer of this version of medsynth.") from None
+            raise MedsynthError(f"The site {name} sent an answer of another version of medsynth.") from None
         if head.get("status") != "answered":
             raise MedsynthError(f"The site {name} refused: {head.get('why')}")
         return head, body
 
 
 class FederatedMeasurements(ShardedMeasurements):
-    """What a trainer asks of the rows of all sites together. Each measurement is a release of the server's own fit.
+    """Measurements of the rows of all sites together. Each is a release of the server's own fit.
 
-    Sites derive the query from the releases before it, which go with each request, and from the public `seed`.
+    Sites derive each query from the public `seed` and the earlier releases, which are sent with each request.
     """
 
     def __init__(self, sites: Sites, releases: Releases, seed: int, told: Told) -> None:
@@ -150,28 +149,28 @@ class FederatedMeasurements(ShardedMeasurements):
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a patient, where the patient is the unit of privacy."""
+        """The largest number of rows per patient, if the patient is the unit of privacy."""
         return self._study.table_schema.max_rows
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """The noised answer over all sites' rows, charged as the measurement `label` of the plan.
+        """Return the noised answer over all sites' rows. Charge it as the measurement `label` of the plan.
 
-        Raises BudgetError where the plan does not hold it, MedsynthError where too few sites answer.
+        Raises BudgetError if it is not in the plan, MedsynthError if too few sites answer.
         """
         if type(query) not in QUERIES:
-            raise BudgetError("Sites answer their own kinds of queries alone.")
+            raise BudgetError("Sites answer only queries of known kinds.")
         numbers = numbers_of(query)
         found = self._asked(label, query, numbers)
         if not numbers:
-            self._released.append(found)  # from which the next query follows
+            self._released.append(found)  # determines the next query
         return query.result(found)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
-        """The shards of all sites, as many at each. Each site's own study sets their number and their critics."""
+        """Return the shards of all sites, equally many at each. The sites' own study sets their number and critics."""
         return RemoteShards(lambda label, query, numbers: query.result(self._asked(label, query, numbers)), classes)
 
     def _asked(self, label: str, query: PrivateQuery[Any], numbers: list[Any]) -> list[Floats]:
-        """The noised answer to a query, with these numbers in the request. Raises as `measure` does."""
+        """Return the noised answer to a query, with these numbers in the request. Raise as `measure` does."""
         said = {"seed": self._seed, "releases": [len(own) for own in self._released], "query": digest_of(query)}
         body = body_of([*(array for own in self._released for array in own), *numbers])
         sensitivity, number = query.sensitivity(self.max_rows), self._number
@@ -187,9 +186,9 @@ class FederatedMeasurements(ShardedMeasurements):
         return [*self._releases.release(label, sensitivity, draw).arrays]
 
     def _among(self, number: int) -> dict[str, str]:
-        """The sites that are asked, with their nonces: on file before they are, for no other request will do.
+        """Return the sites to ask, with their nonces. They are on file before the request, which must not change.
 
-        Of a secure sum those that are there, else all that have joined.
+        A secure sum asks the sites that are present now; otherwise all sites that have joined are asked.
         """
         names = list(self._study.sites)
 
@@ -207,13 +206,13 @@ class FederatedMeasurements(ShardedMeasurements):
         return among
 
     def _combined(self, query: PrivateQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
-        """The release that all sites' answers make. Raises MedsynthError for answers that do not fit one another."""
+        """Combine all sites' answers into a release. Raise MedsynthError if their forms differ."""
         trust = self._study.trust
         like = answers[0]
         kind = {"none": np.float64, "server": np.int64, "secure-sum": np.uint64}[trust]
         for answer in answers:
             if [a.shape for a in answer] != [a.shape for a in like] or any(a.dtype != kind for a in answer):
-                raise MedsynthError("The sites' answers differ in form: their versions of medsynth differ.")
+                raise MedsynthError("The sites' answers differ in form. Use one version of medsynth at all sites.")
         if trust == "none":
             return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
         total = added(answers)
@@ -223,7 +222,7 @@ class FederatedMeasurements(ShardedMeasurements):
 
 
 def _words(nonce: str) -> list[int]:
-    """A nonce as numbers of 32 bits, as checkpoints hold them."""
+    """Return a nonce as numbers of 32 bits, for a checkpoint."""
     return [int(nonce[k : k + 8], 16) for k in range(0, len(nonce), 8)]
 
 
@@ -237,10 +236,10 @@ def federated_fit(
     notice: Notice = lambda text: None,
     told: Told = lambda line: None,
 ) -> tuple[Model, Callable[[], None]]:
-    """Fit a generator to the rows of all sites, and what to call once the model is saved: it ends the study.
+    """Fit a generator to the rows of all sites. Return it with a function that ends the study, once it is saved.
 
-    A `checkpoint` holds every sum before it is used; with `resume` those of a fit that was killed are used again.
-    `told` gets one line a measurement. Raises MedsynthError where too few sites answer, or one refuses.
+    Every sum is in the `checkpoint` before it is used. With `resume`, the sums of an interrupted fit are used again.
+    `told` gets one line per measurement. Raises MedsynthError if too few sites answer, or if one refuses.
     """
     settings = vars(study.fit_settings) | {"seed": seed}
     options = FitOptions(**settings, checkpoint=checkpoint, resume=resume, notice=notice)
@@ -251,15 +250,15 @@ def federated_fit(
 def _fitted(
     study: Study, transport: Transport, options: FitOptions, checkpoint: Path, told: Told
 ) -> tuple[Model, Callable[[], None]]:
-    """The phases of a fit over all sites, while no other fit uses the checkpoint."""
+    """Run the phases of a fit over all sites, while no other fit uses the checkpoint."""
     method, notice, seed = choose_method(options), options.notice, options.seed
     plan, entropy = study.plan(), rng.system_entropy()
     file = Checkpoint(checkpoint, {"study": study.digest, "seed": seed, "noise": entropy.source}, resume=options.resume)
     if file.remaining:
-        notice(f"Resuming: {file.remaining} records of the fit that was killed are used again.")
+        notice(f"Resuming: {file.remaining} records of the interrupted fit are used again.")
     sites = Sites(study, transport, f"{file.seed:014x}", notice)
     began = Releases(plan.ledger(entropy.source), entropy, file)
-    began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
+    began.draw_once("run", lambda: np.empty(0))  # the run's number is on file before a site sees it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
     for fact in study.facts(plan):
         ledger.notes.append(fact)
@@ -278,6 +277,6 @@ def _fitted(
 
 
 def _source(study: Study, joined: dict[str, dict[str, Any]], entropy: rng.Entropy) -> str:
-    """Where the noise comes from, in the ledger's words: whoever adds it."""
+    """Return the source of the noise for the ledger: the server's or the sites'."""
     sources = {entropy.source} if study.trust == "server" else {str(head.get("source")) for head in joined.values()}
     return entropy.source if sources == {entropy.source} else f"sites differ: {', '.join(sorted(sources))}"

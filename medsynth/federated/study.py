@@ -1,7 +1,7 @@
-"""A study: what sites agree to before they answer. Its digest is on every message, and its plan is each site's own.
+"""Define a study: what sites agree to before they answer. Every message contains its digest.
 
-Nothing in it depends on a row. Every site derives the plan (labels, noise multipliers, rates, how often) from its own
-copy of the study: no message can change a noise.
+Nothing in it depends on a row. Every site derives the plan (labels, noise multipliers, rates, counts) from its own copy
+of the study, so no message can change the noise.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ METHODS = ("mixture", "independent", "dp-cgan", "gs-wgan", "dp-gan")
 ALL_CRITICS = "all-critics"  # the preset of gs-wgan that keeps nothing secret from a server
 Trust = Literal["none", "server", "secure-sum"]
 TRUSTS: dict[Trust, str] = {
-    "none": "each site adds all of the noise to its own answers, which everybody sees",
-    "server": "sites send exact sums, and the server adds the noise once: whoever holds the server sees exact sums",
-    "secure-sum": "sites send masked sums with a share of the noise each: the server sees the noised sum over all "
-    "sites alone",
+    "none": "each site adds all of the noise to its own answers, which everybody may see",
+    "server": "sites send exact sums, and the server adds the noise once, so whoever runs the server sees exact sums",
+    "secure-sum": "sites send masked sums, each with a share of the noise, so the server sees only the noised sum over "
+    "all sites",
 }
-# What the claim is towards whoever holds the server, by trust.
+# The claim against whoever runs the server, by trust.
 TOWARDS: dict[Trust, str] = {
-    "none": "Towards whoever holds the server, and the other sites, it is the same: a site's answers have all of their "
-    "noise when they leave it",
-    "secure-sum": "Towards whoever holds the server, and the other sites, it is the same, under that condition",
-    "server": "Nothing is claimed towards whoever holds the server, and the claim needs one that runs this program "
-    "unchanged",
+    "none": "Against whoever runs the server, and against the other sites, it is the same: each site adds all of the "
+    "noise before an answer leaves it",
+    "secure-sum": "Against whoever runs the server, and against the other sites, it is the same, under that condition",
+    "server": "Nothing is claimed against whoever runs the server, and the claim requires that the server runs this "
+    "program unchanged",
 }
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 KEY = re.compile(r"[0-9a-f]{64}")
 MOST_BYTES = 1 << 24  # of a study's file
 MOST_SITES = 1000
-SUMS_DELTA = 1e-3  # share of delta that is kept for what sums of noise shares differ from a normal variable
+SUMS_DELTA = 1e-3  # share of delta for the difference between sums of noise shares and a normal variable
 MOST_NUMBERS = 1 << 27  # of one answer
 
 
 class Study(BaseModel):
     """A federated fit, as its sites agree to it. `table_schema` is the file's `schema`.
 
-    `sites`: their names, with public keys where `trust` is secure-sum. `minimum`: how many must answer each
-    measurement; all if not given. `honest`: of a secure sum, how many of those that answer are relied on to add their
-    share of noise and to tell nobody; one fewer than `minimum` if not given. `rows`: of all sites together, public.
+    `sites`: their names, with public keys if `trust` is secure-sum. `minimum`: how many sites must answer each
+    measurement; all by default. `honest`: for a secure sum, the number of answering sites that must add their share of
+    noise and keep it secret; `minimum` minus one by default. `rows`: the public row count of all sites together.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -80,7 +80,7 @@ class Study(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, content: Any) -> Any:
-        """What follows from other keys where it is not given."""
+        """Fill in keys that are not given from other keys."""
         if not isinstance(content, dict) or not isinstance(content.get("sites"), list | dict):
             return content
         sites = content["sites"]
@@ -95,48 +95,48 @@ class Study(BaseModel):
     @classmethod
     def _declared(cls, schema: Schema) -> Schema:
         if schema.target is None:
-            raise ValueError("the schema names no target. All sites must mean the same one: declare it")
+            raise ValueError("the schema names no target. Declare it, so that all sites use the same one")
         if schema.order is not None:
-            raise ValueError("sites do not follow patients over time yet: leave `order` out of the schema")
+            raise ValueError("sites cannot follow patients over time yet. Leave `order` out of the schema")
         if hidden := list(without_levels(schema.core.columns)):
             raise ValueError(
-                f"column {hidden[0]!r} has a hierarchy without levels, which sites would have to choose: declare them"
+                f"column {hidden[0]!r} has a hierarchy without levels. Sites cannot choose them: declare the levels"
             )
         return schema
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not all(NAME.fullmatch(name) for name in self.sites):
-            raise ValueError("the names of sites are letters, digits, - and _")
+            raise ValueError("a site's name may contain only letters, digits, - and _")
         if not 1 <= self.minimum <= len(self.sites) <= MOST_SITES:
-            raise ValueError(f"the minimum lies between 1 and the number of sites, and these are {MOST_SITES} at most")
+            raise ValueError(f"the minimum must lie between 1 and the number of sites, which is at most {MOST_SITES}")
         if self.trust == "secure-sum":
             if len(self.sites) < 2 or not all(KEY.fullmatch(key) for key in self.sites.values()):
-                raise ValueError("a secure sum takes two sites or more, each with its public key")
+                raise ValueError("a secure sum needs at least two sites, each with its public key")
             if len(set(self.sites.values())) < len(self.sites):
-                raise ValueError("two sites have the same public key")
+                raise ValueError("two sites have the same public key. Give each site its own")
             if self.honest > self.minimum:
-                raise ValueError("more sites are relied on as honest than the minimum that answer")
+                raise ValueError("honest must not be larger than minimum")
         if self.method not in METHODS:
-            raise ValueError(f"a federated fit takes one of these methods: {', '.join(METHODS)}")
+            raise ValueError(f"a federated fit needs one of these methods: {', '.join(METHODS)}")
         if self.method == "gs-wgan" and self.preset != ALL_CRITICS:
             raise ValueError(
-                "over sites gs-wgan takes preset: all-critics. In its other forms one critic is sampled in secret, and "
-                "a server sees which; or one follows another, with too much noise"
+                "over sites gs-wgan needs preset: all-critics. Its other forms use one critic at a time: the server "
+                "would see which one was sampled, or a public order would need too much noise"
             )
         if self.method == "gs-wgan" and self.minimum < len(self.sites):
-            raise ValueError("critics train at every step, so that gs-wgan needs all sites: leave minimum out")
+            raise ValueError("gs-wgan needs all sites, because critics train at every step. Leave minimum out")
         return self
 
     @property
     def noises(self) -> float:
-        """How many times the planned variance a sum over all sites has."""
+        """The variance of a sum over all sites, relative to the planned variance."""
         each = {"none": 1.0, "server": 1 / len(self.sites), "secure-sum": 1 / self.honest}
         return len(self.sites) * each[self.trust]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the study says, the schema's content and the version of medsynth included."""
+        """SHA-256 of the study, including the schema's content and the version of medsynth."""
         content = {
             "format": FORMAT,
             "medsynth": importlib.metadata.version("medsynth"),
@@ -147,7 +147,7 @@ class Study(BaseModel):
 
     @property
     def all_settings(self) -> dict[str, Any]:
-        """The settings with those that sites add: as many shards at each of them, by the rule on all rows together."""
+        """The settings, plus those for sites: equally many shards at each, by the rule on all rows together."""
         if self.method != "gs-wgan":
             return self.settings
         count = self._configured(self.settings).shard_count(equivalent_rows(self.rows, self.table_schema.max_rows))
@@ -165,7 +165,7 @@ class Study(BaseModel):
         )  # fmt: skip
 
     def config(self) -> Any:
-        """The method's configuration. Raises UsageError for settings that it does not have."""
+        """Return the method's configuration. Raise UsageError for settings that it does not have."""
         return self._configured(self.all_settings)
 
     def _configured(self, settings: dict[str, Any]) -> Any:
@@ -173,7 +173,7 @@ class Study(BaseModel):
         return registry.configured(self.method, module, method_settings(self._fit_settings(settings), public=False))
 
     def plan(self) -> Plan:
-        """Return every measurement with its noise. Raises UsageError or BudgetError if sites cannot answer them."""
+        """Return every measurement with its noise. Raise UsageError or BudgetError if sites cannot answer them."""
         module, config = registry.load(self.method, self.preset), self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
         rows = equivalent_rows(self.rows, most, self.noises)
@@ -181,7 +181,7 @@ class Study(BaseModel):
         queries += module.queries(config, rows, len(core.columns), self.epsilon)
         if self.trust != "server" and getattr(config, "microbatches", None) is not None:
             raise UsageError(
-                "Means of microbatches are no sums over sites. Leave microbatches out, or trust the server."
+                "Means of microbatches are not sums over sites. Leave microbatches out, or set trust: server."
             )
         shared = self.trust == "secure-sum"
         delta = self.delta * (1 - SUMS_DELTA) if shared else self.delta
@@ -192,59 +192,59 @@ class Study(BaseModel):
         return made
 
     def facts(self, plan: Plan) -> list[str]:
-        """What the ledger says of the study, a sentence or two each; `plan` is the study's own."""
+        """Return facts about the study for the ledger, one or two sentences each. `plan`: the study's own."""
         names, least = ", ".join(self.sites), self.minimum
-        condition = f" The claim holds if {self.honest} of the sites that answer keep their shares of the noise."
+        condition = f" The claim holds if {self.honest} of the sites that answer add their noise and keep it secret."
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
             f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
             "A person with records at several sites is protected at each of them; their epsilons add up.",
-            f"Towards whoever gets the model, the other sites included, epsilon is {rounded_up(plan.epsilon)}. "
-            f"{TOWARDS[self.trust]}. Nothing is amplified by a sampling that server or sites see.",
+            f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
+            f"{TOWARDS[self.trust]}. Sampling that server or sites can see amplifies nothing.",
         ]
         if self.trust != "server":
             found.append(
-                "Each site derives every query itself, from the study and the releases so far. A server that breaks "
-                "the rules chooses numbers, and gets answers to queries of the study's method alone."
+                "Each site derives every query itself, from the study and the releases so far. A dishonest server can "
+                "only choose numbers, and gets answers only to queries of the study's method."
             )
         if self.method == "gs-wgan":
             found.append(
-                f"Critics stay at the sites, of {self.config().shards // len(self.sites)} shards at each. All answer "
-                "every step; their gradients are clipped there."
+                f"Critics stay at the sites, on {self.config().shards // len(self.sites)} shards at each. All sites "
+                "answer every step, and clip the gradients themselves."
             )
         return found
 
 
 def _check_law(plan: Plan, honest: int) -> None:
-    """Raises UsageError where noise shares add up to what differs from the planned law by more than is kept for it."""
+    """Raise UsageError if sums of noise shares differ too much from the planned distribution."""
     least = min(event.multiplier for event, _ in plan.events.values()) / math.sqrt(honest)
     scale = min(2.0 ** (GRID_BITS - 1), least * 2.0**FINEST_BITS)
     numbers = MOST_NUMBERS * sum(times for _, times in plan.events.values())
     distance = numbers * shares_distance(scale, honest)
     if scale < 1024 or (1 + math.exp(plan.epsilon)) * distance > SUMS_DELTA * plan.delta:
-        raise UsageError("At this epsilon the noise is too small to be shared in a secure sum. Ask for less epsilon.")
+        raise UsageError("At this epsilon the noise is too small for a secure sum. Set a smaller epsilon.")
 
 
 def read_study(path: Path) -> Study:
-    """The study in a YAML file; `schema` there is a mapping, or the name of a file next to it.
+    """Return the study in a YAML file. Its `schema` is a mapping, or the name of a file next to it.
 
-    Raises UsageError or SchemaError, naming what is wrong.
+    Raises UsageError or SchemaError that names the mistake.
     """
     try:
         text = path.read_bytes()[: MOST_BYTES + 1].decode()
     except (OSError, ValueError):
-        raise UsageError(f"{path} cannot be read as a study's text.") from None
+        raise UsageError(f"{path} cannot be read as text. Name a study file.") from None
     content = parse_yaml(text, str(path)) if len(text) <= MOST_BYTES else None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} is no study: a mapping with name, schema, epsilon, rows and sites.")
+        raise UsageError(f"{path} is not a study. A study is a mapping with name, schema, epsilon, rows and sites.")
     if isinstance(content.get("schema"), str):
         content["schema"] = Schema.load(path.parent / content["schema"]).to_dict()
     return study_of(content, str(path))
 
 
 def study_of(content: dict[str, Any], where: str = "the study") -> Study:
-    """The study that a mapping declares. Raises UsageError or SchemaError where it declares none."""
+    """Return the study that a mapping declares. Raise UsageError or SchemaError if it is not valid."""
     schema = content.get("schema")
     if schema is not None and not isinstance(schema, Schema):
         content = {**content, "schema": Schema.from_dict(schema, f"{where}, schema")}

@@ -1,8 +1,8 @@
-"""What server and sites send one another, and how it reaches them: by function calls, or sockets of one machine.
+"""Define the messages of server and sites, and carry them by function calls or by sockets on one machine.
 
-A message is a JSON head and a body, as bytes. No pickle, no code, no noise. A site is a process of its own, with the
-table; whatever carries messages between machines (`flare.py`) is another, which reaches it by a socket in a folder and
-holds nothing but bytes.
+A message is a JSON head and a body, as bytes. It contains no pickle, no code and no noise setting. A site is a separate
+process with the table. Another process carries messages between machines (`flare.py`). It reaches the site by a socket
+in a folder, and handles only bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = 4  # bytes that hold the length of a head
 NONCE = re.compile(r"[0-9a-f]{32}")  # of a site's start, as requests carry it
 DIGEST = re.compile(r"[0-9a-f]{64}")  # of a query
 MOST_SEED = 1 << 56
-# What the head of a request holds, by its kind: nothing else is taken.
+# The keys in the head of a request, by its kind. Other keys are refused.
 KEYS = {
     "join": {"format", "study", "run", "kind"},
     "measure": {"format", "study", "run", "kind", "number", "label", "among", "seed", "releases", "query"},
@@ -37,35 +37,35 @@ KEYS = {
 Answer = Callable[[bytes], bytes]
 Came = Callable[[str], None]
 SUFFIX = ".medsynth-socket"
-LONGEST_SOCKET = 100  # bytes of a socket's path, which systems limit
+LONGEST_SOCKET = 100  # bytes of a socket's path; systems limit it
 LENGTH = 8  # bytes that hold the length of a message
-LOOK = 0.2  # seconds after which whoever listens looks whether it is done
+LOOK = 0.2  # seconds between checks of a listener whether it is done
 
 
 def packed(head: dict[str, Any], body: bytes = b"") -> bytes:
-    """A message."""
+    """Return head and body as a message."""
     text = json.dumps(head, sort_keys=True, allow_nan=False).encode()
     return len(text).to_bytes(WORDS, "little") + text + body
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
-    """The head and the body of a message. Raises QueryError for bytes that are none."""
+    """Return the head and the body of a message. Raise QueryError for other bytes."""
     size = int.from_bytes(message[:WORDS], "little")
     try:
         head = json.loads(message[WORDS : WORDS + size])
     except (ValueError, RecursionError):
         head = None
     if not isinstance(head, dict) or len(message) > MOST_BYTES:
-        raise QueryError("These bytes are no message of a federated fit.")
+        raise QueryError("These bytes are not a message of a federated fit.")
     return head, message[WORDS + size :]
 
 
 def request(message: bytes) -> tuple[dict[str, Any], bytes]:
-    """The head and the body of a request, with exactly the keys of its kind. Raises QueryError for anything else."""
+    """Return the head and the body of a request with exactly the keys of its kind. Raise QueryError otherwise."""
     head, body = unpacked(message)
     kind = head.get("kind")
     if not isinstance(kind, str) or set(head) != KEYS.get(kind):
-        raise QueryError("The message is of no known kind, or says more than a message of its kind may.")
+        raise QueryError("The kind of the message is unknown, or its keys are not those of its kind.")
     if kind == "measure":
         among = head["among"]
         named = isinstance(among, dict) and all(isinstance(of, str) and NONCE.fullmatch(of) for of in among.values())
@@ -73,59 +73,59 @@ def request(message: bytes) -> tuple[dict[str, Any], bytes]:
         counted = all(type(one) is int and 0 <= one <= MOST_SEED for one in whole)
         known = isinstance(head["query"], str) and DIGEST.fullmatch(head["query"])
         if not counted or not isinstance(head["label"], str) or not named or not known:
-            raise QueryError("The message asks for no measurement.")
+            raise QueryError("The message is not a valid request for a measurement.")
     return head, body
 
 
 def digest(message: bytes) -> str:
-    """SHA-256 of a message."""
+    """Return the SHA-256 of a message."""
     return hashlib.sha256(message).hexdigest()
 
 
 def arrays_of(body: bytes) -> list[NDArray[Any]]:
-    """The arrays of a body. Raises QueryError for bytes that hold none."""
+    """Return the arrays in a body. Raise QueryError for other bytes."""
     from safetensors.numpy import load
 
     try:
         found = load(body)
         return [found[str(k)] for k in range(len(found))]
-    except Exception:  # whatever a parser makes of somebody else's bytes
-        raise QueryError("The message holds no arrays.") from None
+    except Exception:  # hostile bytes may cause any exception in a parser
+        raise QueryError("The message contains no arrays.") from None
 
 
 def body_of(arrays: Sequence[NDArray[Any]]) -> bytes:
-    """Arrays as the body of a message."""
+    """Return arrays as the body of a message."""
     from safetensors.numpy import save
 
     return bytes(save({str(k): np.array(a, order="C") for k, a in enumerate(arrays)}))
 
 
 def grouped(arrays: Sequence[NDArray[Any]], counts: Sequence[int]) -> list[list[NDArray[Any]]]:
-    """Return arrays in groups of these sizes, one after another. Raises QueryError where they are fewer."""
+    """Return arrays in groups of these sizes, in order. Raise QueryError if there are too few arrays."""
     if sum(counts) > len(arrays):
-        raise QueryError("The message says of more arrays than it holds.")
+        raise QueryError("The message contains fewer arrays than it announces.")
     ends = np.cumsum([0, *counts]).tolist()
     return [list(arrays[first:last]) for first, last in zip(ends, ends[1:], strict=False)]
 
 
 class Transport(Protocol):
-    """What carries messages to sites."""
+    """A carrier of messages to sites."""
 
     def call(self, sites: Sequence[str], message: bytes, came: Came) -> Mapping[str, bytes]:
-        """The answers of those sites that gave one, by name. A site that cannot be reached is not among them.
+        """Return the answers of the sites that gave one, by name. Sites that cannot be reached are missing.
 
-        `came` is told each site's name once it has answered, where that can be known before all have.
+        `came` is called with each site's name when it has answered, if that is known before all sites have.
         """
 
 
 class InProcess:
-    """Sites in this process, by name: for tests, and for figures. Counts the bytes of all messages."""
+    """Sites in this process, by name, for tests and benchmarks. It counts the bytes of all messages."""
 
     def __init__(self, sites: Mapping[str, Answer]) -> None:
         self.sites, self.sent, self.received = dict(sites), 0, 0
 
     def call(self, sites: Sequence[str], message: bytes, came: Came = lambda name: None) -> Mapping[str, bytes]:
-        """The answers, one site after another."""
+        """Return the answers, asking one site after another."""
         found = {}
         for name in sites:
             with contextlib.suppress(ConnectionError):
@@ -143,7 +143,7 @@ class Sockets:
         self._folder = folder
 
     def call(self, sites: Sequence[str], message: bytes, came: Came = lambda name: None) -> Mapping[str, bytes]:
-        """The answers, all sites at once."""
+        """Return the answers, asking all sites at once."""
         with ThreadPoolExecutor(max(1, len(sites))) as pool:
             found = pool.map(lambda name: self._ask(name, message, came), sites)
             return {name: answer for name, answer in zip(sites, found, strict=True) if answer is not None}
@@ -157,17 +157,17 @@ class Sockets:
 
 
 def socket_of(folder: Path, name: str) -> Path:
-    """The socket of a site, or of a fit, in a folder."""
+    """Return the path of the socket of a site, or of a fit, in a folder."""
     return folder / f"{name}{SUFFIX}"
 
 
 def send(connection: socket.socket, message: bytes) -> None:
-    """One message. Raises OSError where nobody takes it."""
+    """Send one message. Raise OSError if the other end is gone."""
     connection.sendall(len(message).to_bytes(LENGTH, "little") + message)
 
 
 def receive(connection: socket.socket) -> bytes:
-    """One message. Raises OSError where none comes whole, or it is longer than any can be."""
+    """Return one message. Raise OSError if it is incomplete or too long."""
     size = int.from_bytes(_exactly(connection, LENGTH), "little")
     if size > MOST_BYTES:
         raise ConnectionError("too long a message")
@@ -185,7 +185,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def connected(path: Path) -> socket.socket:
-    """A connection to whoever listens at a socket. Raises OSError where nobody does."""
+    """Return a connection to the listener at a socket. Raise OSError if there is none."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(str(path))
@@ -196,7 +196,7 @@ def connected(path: Path) -> socket.socket:
 
 
 def ask(path: Path, message: bytes) -> bytes:
-    """The answer of whoever listens at a socket. Raises OSError where nobody does."""
+    """Return the answer of the listener at a socket. Raise OSError if there is none."""
     with connected(path) as connection:
         send(connection, message)
         return receive(connection)
@@ -204,18 +204,18 @@ def ask(path: Path, message: bytes) -> bytes:
 
 @contextlib.contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A socket that its owner alone can reach. Raises MedsynthError where there can be none."""
+    """Open a socket that only its owner can reach. Raise MedsynthError if that is impossible."""
     if len(os.fsencode(path)) > LONGEST_SOCKET:
-        raise MedsynthError(f"The path of the socket {path} is too long. Name a folder with a shorter one.")
+        raise MedsynthError(f"The path of the socket {path} is too long. Name a folder with a shorter path.")
     listener = socket.socket(socket.AF_UNIX)
     try:
-        os.fchmod(listener.fileno(), 0o600)  # what Linux makes the file with; a umask would be that of all threads
+        os.fchmod(listener.fileno(), 0o600)  # Linux creates the file with this mode; a umask would affect all threads
         path.unlink(missing_ok=True)
         listener.bind(str(path))
         os.chmod(path, 0o600)
     except OSError as error:
         listener.close()
-        raise MedsynthError(f"The socket {path} cannot be opened ({error.strerror}).") from None
+        raise MedsynthError(f"Cannot open the socket {path} ({error.strerror}). Name another folder.") from None
     try:
         listener.settimeout(LOOK)
         listener.listen()
@@ -226,7 +226,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
 
 def accepted(listener: socket.socket, done: Callable[[], bool]) -> socket.socket | None:
-    """The next connection, or None once `done`."""
+    """Return the next connection, or None when `done` is true."""
     while not done():
         with contextlib.suppress(TimeoutError):
             connection, _ = listener.accept()
@@ -236,7 +236,7 @@ def accepted(listener: socket.socket, done: Callable[[], bool]) -> socket.socket
 
 
 def serve(path: Path, answer: Answer, done: Callable[[], bool]) -> None:
-    """Answer whoever connects, one message a connection, until `done`."""
+    """Answer one message per connection, until `done` is true."""
     with listening(path) as listener:
         while (connection := accepted(listener, done)) is not None:
             with contextlib.suppress(OSError), connection:

@@ -1,1 +1,1 @@
-"""The methods: a registry, a folder for each, and what several of them share."""
+"""The methods: a registry, one module per method, and the parts that several methods share."""

@@ -1,7 +1,7 @@
-"""What adversarial methods share: the encoding that critics read, the generator, its training, and losses.
+"""Parts that all adversarial methods share: the encoding that critics read, the generator, its training, and losses.
 
-An encoded row is the indicators of its bins, column beside column, and of its class; a generated row consists of hard
-draws of the same and passes soft gradients. Whatever else differs between these methods, it is not the encoding.
+An encoded row contains the indicators of its bins, column after column, and of its class. A generated row consists of
+hard draws of the same indicators and passes soft gradients.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .marginals import CLASSES, ONE_WAY, cleaned, without_spurious_missing
 from .registry import Arrays, Count, MethodConfig, Progress, Rate, Share
 from .sampler import MixtureMethod, mixture_tensors
 
-CRITIC_GRADIENTS = "critic gradient sum"  # what this measurement is called in plan and ledger
-MOST_BINS = 12  # of a number
+CRITIC_GRADIENTS = "critic gradient sum"  # label of this measurement in plan and ledger
+MOST_BINS = 12  # per number column
 LATENT_POINTS = 128  # latent points of the generator
-LATENT, WIDTH = 8, 96  # of a latent point, and of the generator's hidden layers
+LATENT, WIDTH = 8, 96  # numbers per latent point; width of the generator's hidden layers
 TEMPERATURE = 0.7  # of the relaxed draws that pass gradients
 
 
@@ -46,12 +46,12 @@ class LotConfig(MethodConfig):
     largest_lot: Count = Field(default=2048, description="most expected rows per lot: the rate falls in larger tables")
 
     def sampling_rate(self, rows: int) -> float:
-        """The Poisson rate at a declared number of rows."""
+        """Return the Poisson sampling rate for a declared number of rows."""
         return min(self.rate, self.largest_lot / rows)
 
 
 class ShardConfig(MethodConfig):
-    """Settings of a method whose critics, or teachers, each have a shard of the rows."""
+    """Settings of a method whose critics, or teachers, each train on a shard of the rows."""
 
     shards: int | None = Field(default=None, ge=1, description="number of shards; by default from the number of rows")
     rows_a_shard: Count = Field(default=25, description="rows per shard, if `shards` is not set")
@@ -60,49 +60,49 @@ class ShardConfig(MethodConfig):
     class_share: Share = Field(default=0.02, description="share of the class marginal")
 
     def weight(self, times: int) -> float:
-        """Return the weight of each of the measurements that share what the setup's measurements leave."""
+        """Return the weight of each of `times` measurements that share the budget left by the setup."""
         return math.sqrt(times / (1 - self.histogram_share - self.class_share))
 
     def with_setup(self, query: Query) -> list[Query]:
-        """Return the setup's measurements, then the method's own."""
+        """Return the setup's measurements, followed by the method's own."""
         return [*setup_queries(self.histogram_share, self.class_share), query]
 
     def shard_count(self, rows: int) -> int:
-        """Return the number of shards of a table with this number of rows: as many as have a few of each class."""
+        """Return the number of shards of a table with `rows` rows, so that each shard has a few rows per class."""
         return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
 def setup_queries(histogram_share: float, class_share: float) -> list[Query]:
-    """The measurements that a setup makes, by their shares of the privacy loss."""
+    """Return the measurements of a setup, by their shares of the privacy loss."""
     shares = {ONE_WAY: histogram_share, CLASSES: class_share}
     return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
 
 
 def real_loss(output: Tensor) -> Tensor:
-    """Cross-entropy against "real" of a critic's outputs, (rows, 1) to (rows,)."""
+    """Return the cross-entropy of a critic's outputs against "real", (rows, 1) to (rows,)."""
     return functional.softplus(-output[:, 0])
 
 
 def generated_loss(output: Tensor) -> Tensor:
-    """Cross-entropy against "generated" of a critic's outputs, (rows, 1) to (rows,)."""
+    """Return the cross-entropy of a critic's outputs against "generated", (rows, 1) to (rows,)."""
     return functional.softplus(output[:, 0])
 
 
 def by_class(rows: Tensor, classes: int) -> Tensor:
-    """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere.
+    """Place each row in the block of its class, (..., width) to (..., classes * width), zero elsewhere.
 
-    Their last `classes` numbers indicate these. A critic that reads them has first weights of its own for each class.
+    The last `classes` numbers of a row indicate its class. So a critic has separate first weights for each class.
     """
     return (rows[..., -classes:, None] * rows[..., None, :]).flatten(-2)
 
 
 @dataclass(frozen=True, eq=False)
 class Indicators:
-    """(rows, columns) codes to indicators of bins, column beside column, and of the class, each row by itself.
+    """A map from codes, (rows, columns), to indicators of bins, column after column, and of the class, row by row.
 
-    order: the names of the codes' columns; cells: the columns to read; given: the target's name and the map from its
-    codes to classes; placed: whether a row stands in the place of its own class. Raises QueryError for more indicators
-    than a row may have.
+    order: names of the codes' columns. cells: the columns to read. given: the target's name and the map from its codes
+    to classes. placed: whether a row is placed in the block of its class. Raises QueryError if a row would have too
+    many indicators.
     """
 
     order: tuple[str, ...]
@@ -118,7 +118,7 @@ class Indicators:
         check_size(width * classes if self.placed else width, MOST_WIDTH, what="The indicators of a row")
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, width), or with `placed` (rows, classes * width)."""
+        """Return indicators, (rows, width), or (rows, classes * width) if `placed`."""
         sizes = [cells.cells for cells in self.cells.values()]
         x, rows = torch.zeros(len(codes), sum(sizes) + self.given[1].cells), torch.arange(len(codes))
         for (name, cells), start in zip(self.cells.items(), np.cumsum([0, *sizes]).tolist(), strict=False):
@@ -131,9 +131,9 @@ class Indicators:
 
 
 class LatentNetwork:
-    """What each of `points` latent points adds to the log shares of every bin, by class: (points, classes, bins).
+    """A network that adds a term to the log shares of bins for each latent point: (points, classes, bins).
 
-    Its last layer begins at zero, so that it adds nothing before it is trained.
+    Its last layer starts at zero, so that it adds nothing before it is trained.
     """
 
     def __init__(self, points: int, classes: int, bins: int, stream: torch.Generator, device: str) -> None:
@@ -145,7 +145,7 @@ class LatentNetwork:
                 parameter.zero_()
 
     def __call__(self) -> Tensor:
-        """What is added, (points, classes, bins)."""
+        """Return the added terms, (points, classes, bins)."""
         points = len(self.latent)
         hot = torch.eye(self.classes, device=self.latent.device).repeat(points, 1)
         output: Tensor = self.net(torch.cat([self.latent.repeat_interleave(self.classes, 0), hot], 1))
@@ -154,12 +154,12 @@ class LatentNetwork:
 
 @dataclass(kw_only=True)
 class TrainingSetup:
-    """The codes, the generator and its start: every class begins at the columns' own noisy shares.
+    """The codes, the generator and its initial state: every class starts at the noisy shares of all rows.
 
-    `order` are the names of the codes' columns; `rows`: how many there are, by the declared number and noisy counts;
-    `prior` (classes,) noisy shares of classes; `given` the target's name and the map from its codes to classes. `base`:
-    log shares of every bin given a class, (classes, all bins), columns side by side in `spans`, to which a `network` of
-    latent points may add. Without one, columns are independent given the class.
+    `order`: names of the codes' columns. `rows`: their number, estimated from the declared number and noisy counts.
+    `prior`: noisy shares of classes, (classes,). `given`: the target's name and the map from its codes to classes.
+    `base`: log shares of every bin given a class, (classes, all bins), with columns side by side in `spans`. A
+    `network` of latent points may add to them. Without a network, columns are independent given the class.
     """
 
     order: tuple[str, ...]
@@ -175,7 +175,7 @@ class TrainingSetup:
 
     @classmethod
     def measure(cls, schema: Schema, vault: Measurements, plan: Plan, device: str) -> TrainingSetup:
-        """Measure one-way marginals and the class marginal; the rest follows from these in public."""
+        """Measure one-way marginals and the class marginal. All else is computed from these."""
         columns = [name for name in schema.names if name != schema.target]
         axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}
         many = grids(schema, MOST_BINS)
@@ -209,43 +209,43 @@ class TrainingSetup:
         )
 
     def add_network(self, seed: int | None) -> Mlp:
-        """Give the generator latent points and a network that adds nothing yet. Returns the network, to be trained."""
+        """Give the generator latent points and a network that adds nothing yet. Return the network, to be trained."""
         bins, stream = self.base.shape[1], torch_stream(seed, "init")
         self.network = LatentNetwork(LATENT_POINTS, self.classes, bins, stream, self.device)
         return self.network.net
 
     @property
     def encode(self) -> Indicators:
-        """The map from codes to what a critic reads."""
+        """The map from codes to the indicators that a critic reads."""
         return Indicators(self.order, {name: self.bins[name] for name in self.spans}, self.given, device=self.device)
 
     @property
     def classes(self) -> int:
-        """How many classes rows are conditioned on."""
+        """The number of classes that rows are conditioned on."""
         return self.given[1].cells
 
     @property
     def width(self) -> int:
-        """Indicators of a row that a critic reads, those of its class included."""
+        """The number of indicators that a critic reads per row, including those of the class."""
         return self.base.shape[1] + self.classes
 
     def by_class(self, rows: Tensor) -> Tensor:
-        """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere."""
+        """Place each row in the block of its class, (..., width) to (..., classes * width), zero elsewhere."""
         return by_class(rows, self.classes)
 
     def labels(self, count: int, latent: torch.Generator, *, even: bool = False) -> Tensor:
-        """Classes for `count` generated rows, by the noisy shares or `even`: (count,)."""
+        """Draw classes for `count` generated rows, by the noisy shares or evenly: (count,)."""
         if even:
             return torch.randint(self.classes, (count,), generator=latent, device=self.device)
         shares = torch.tensor(self.prior, dtype=torch.float32, device=self.device)
         return torch.multinomial(shares, count, replacement=True, generator=latent)
 
     def fakes(self, labels: Tensor, latent: torch.Generator, *, relaxed: bool = True) -> Tensor:
-        """Generated rows of those classes, (rows, width): a latent point each, then hard draws with soft gradients.
+        """Generate rows of these classes, (rows, width): a latent point each, then hard draws with soft gradients.
 
-        Gumbel noise and the relaxed draw's gradient (Jang, Gu, Poole 2017), which is nearly zero at bins that were not
-        drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which
-        depends on all bins at once: what a critic behind noise needs.
+        If `relaxed`, use Gumbel noise and the gradient of the relaxed draw (Jang, Gu, Poole 2017), which is nearly zero
+        at bins that were not drawn. Otherwise use the gradient of the bins' probabilities (Bengio, Leonard, Courville
+        2013). It depends on all bins at once, which suits a critic behind noise.
         """
         logits = self.base[None] if self.network is None else self.base + self.network()
         chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
@@ -260,13 +260,13 @@ class TrainingSetup:
         return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
 
     def pool(self, count: int, latent: torch.Generator) -> Tensor:
-        """`count` rows of each class as the generator draws them now, to train against: (classes, count, width)."""
+        """Generate `count` rows of each class to train critics against: (classes, count, width)."""
         labels = torch.arange(self.classes, device=self.device).repeat_interleave(count)
         with torch.no_grad():
             return self.fakes(labels, latent).reshape(self.classes, count, -1)
 
     def tensors(self) -> Arrays:
-        """All that `sampler.generate` needs."""
+        """Return the tensors that `sampler.generate` needs."""
         log_shares, added = self.base.detach().double().cpu().numpy(), dict[str, NDArray[np.float32]]()
         base = {name: log_shares[:, span] for name, span in self.spans.items()}
         if self.network is not None:
@@ -279,16 +279,16 @@ class TrainingSetup:
 
 
 def step_along(adam: torch.optim.Optimizer, net: Mlp, gradients: Iterable[Tensor]) -> None:
-    """One step of an optimiser down gradients of a network's parameters that were found elsewhere."""
+    """Take one step of an optimiser with gradients of a network's parameters that were computed elsewhere."""
     for p, gradient in zip(net.parameters(), gradients, strict=True):
         p.grad = gradient
     adam.step()
 
 
 class AveragedWeights:
-    """Running averages of a network's parameters, steadier than the last ones (Polyak, Juditsky 1992).
+    """Running averages of a network's parameters, which vary less than the last ones (Polyak, Juditsky 1992).
 
-    Each update takes 1 - `decay` of the present ones.
+    Each update takes a part 1 - `decay` of the current parameters.
     """
 
     def __init__(self, net: Mlp, decay: float) -> None:
@@ -296,24 +296,24 @@ class AveragedWeights:
         self.values = [p.detach().clone() for p in net.parameters()]
 
     def update(self) -> None:
-        """Take part of the weights as they are now."""
+        """Add the current weights to the averages."""
         for value, p in zip(self.values, self.net.parameters(), strict=True):
             value.lerp_(p.detach(), 1 - self.decay)
 
     def copy_to_network(self) -> None:
-        """Give the network its averaged weights."""
+        """Copy the averaged weights to the network."""
         with torch.no_grad():
             for value, p in zip(self.values, self.net.parameters(), strict=True):
                 p.copy_(value)
 
 
 class DualAveraging:
-    """The steps of one parameter, which moves only as far as the sum of its gradients exceeds its own noise.
+    """An optimiser for one parameter that moves only as far as the sum of its gradients exceeds the noise.
 
     Regularised dual averaging with an l1 term and Adagrad's scale (Xiao 2010; Duchi, Hazan, Singer 2011): a value
-    follows from the sum of all its gradients so far. Where these are mostly independent noise their sum is about normal
-    with the root of the sum of their squares as deviation; so much, times `threshold`, is taken off it. A plain step
-    would add the noise of every measurement for good. It reads sanitised gradients alone, which are public.
+    follows from the sum of all its gradients so far. If the gradients are mostly independent noise, the sum is roughly
+    normal, and its standard deviation is the root of the sum of squares. This deviation, times `threshold`, is
+    subtracted. A plain step would keep the noise of every measurement. Only sanitised gradients are read.
     """
 
     def __init__(self, parameter: Tensor, rate: float, threshold: float) -> None:
@@ -322,7 +322,7 @@ class DualAveraging:
         self._sum, self._squares, self._count = torch.zeros_like(self._start), torch.zeros_like(self._start), 0
 
     def add_gradient(self) -> None:
-        """Add the parameter's gradient to the sum, and clear it."""
+        """Add the parameter's gradient to the sum, and clear the gradient."""
         if self._parameter.grad is not None:
             self._sum += self._parameter.grad
             self._squares += self._parameter.grad.square()
@@ -330,7 +330,7 @@ class DualAveraging:
             self._parameter.grad = None
 
     def step(self) -> None:
-        """Set the parameter by the sum of all gradients less its noise: at most `rate` times a root of their number."""
+        """Set the parameter from the sum of all gradients minus its noise. It moves at most rate * sqrt(count)."""
         if not self._count:
             return
         noise = self._squares.sqrt()
@@ -340,23 +340,23 @@ class DualAveraging:
 
 
 class ShardMethod(MixtureMethod):
-    """A method whose critics, or teachers, train without noise on a shard each; the generator follows noised answers.
+    """A method whose critics, or teachers, train without noise on one shard each. The generator uses noised answers.
 
-    Sizes cost time, not privacy.
+    The sizes below cost time, not privacy.
     """
 
     warm = 100  # steps of the critics before the first answer
     critic_steps = 1  # steps of the critics before each later step of the generator
-    pool = 32  # generated rows a class that critics learn from
-    step = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
-    threshold = 1.0  # standard deviations of noise that do not count
+    pool = 32  # generated rows per class that critics learn from
+    step = 1.5  # final change of a logit per standard deviation by which its gradients' sum exceeds the noise
+    threshold = 1.0  # standard deviations of noise that are subtracted
     critic = CriticConfig(width=8)
 
 
 class ShardTraining:
-    """The training of a `ShardMethod`'s generator, whose critics take a step by `train`, from `gradients` in all.
+    """The training of a `ShardMethod`'s generator with `gradients` measurements in all. `train` moves the critics.
 
-    The logits of bins given the class are trained: behind this noise a network would learn only noise.
+    It trains the logits of bins given the class. With this much noise, a network would learn only noise.
     """
 
     def __init__(
@@ -368,7 +368,7 @@ class ShardTraining:
         self.averaging = DualAveraging(setup.base.requires_grad_(), method.step * gradients**-0.5, method.threshold)
 
     def steps(self, count: int, progress: Progress) -> Iterator[int]:
-        """Yield each step's number, after all critics trained, and move the generator by what was added meanwhile."""
+        """Yield each step's number after all critics trained. Then move the generator by the added gradients."""
         for step in range(count):
             for _ in range(self._method.critic_steps if step else self._method.warm):
                 self._train(self._setup.pool(self._method.pool, self.latent))
@@ -377,9 +377,9 @@ class ShardTraining:
             progress(step + 1, count)
 
     def follow(self, batch: int, turn: int, upstream: Callable[[Tensor], Tensor]) -> None:
-        """Add a sanitised gradient at `batch` generated rows, then plain backpropagation through the generator.
+        """Get a sanitised gradient at `batch` generated rows, and backpropagate it through the generator.
 
-        `upstream`: (rows, width) to its gradients, (rows, width - classes). Rows are of all classes in `turn`.
+        `upstream`: maps rows, (rows, width), to their gradients, (rows, width - classes). `turn` rotates the classes.
         """
         labels = (torch.arange(batch, device=self._setup.device) + turn * batch) % self._setup.classes
         fake = self._setup.fakes(labels, self.latent, relaxed=False)

@@ -1,4 +1,4 @@
-"""Digit preference: blood pressures of 120, 130, 140, even readings, assays with fewer decimals than declared."""
+"""Model digit preference: pressures of 120, 130, 140; even readings; assays with fewer decimals than declared."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ..schema import Schema
 from .marginals import GRID_CELLS, Counts, mean_over_priors
 from .stratified import choose, uniforms
 
-DECIMAL_PLACES = 4  # decimal places, from the last, in which preferred digits are looked for
+DECIMAL_PLACES = 4  # last decimal places in which preferred digits are modelled
 NONZERO_DIGITS = 9
-MOST_UNITS = 1 << 53  # size of a whole number of units
+MOST_UNITS = 1 << 53  # largest whole number of units
 FITTING_ROUNDS = 50  # of iterative proportional fitting
-# Kinds of whole numbers: by the place of the last digit that is not zero and by that digit; then all multiples of
-# 10^DECIMAL_PLACES. Each kind is a residue class, so the numbers of a kind in a range are counted and drawn exactly.
+# Kinds of whole numbers: by the place of the last nonzero digit and by that digit; then all multiples of
+# 10^DECIMAL_PLACES. Each kind is a residue class, so the numbers of a kind in a range can be counted and drawn exactly.
 MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), NONZERO_DIGITS), 10**DECIMAL_PLACES])[:, None]
 RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, NONZERO_DIGITS + 1)] + [0])[:, None]
 PLACE = np.array([*np.repeat(np.arange(DECIMAL_PLACES), NONZERO_DIGITS), DECIMAL_PLACES, -1])  # of kinds; of missing
-# Prior standard deviations of a kind's log share beside what it is without preference: alike in a place, and by digit.
+# Prior standard deviations of a kind's log share around its value without preference: common to a place, and per digit.
 PREFERENCE_STDS = (0.05, 2.0)
 
 
 @dataclass(frozen=True)
 class DigitKinds:
-    """A map from codes to the kind of each whole number of units: its last digit that is not zero, and its place.
+    """A map from codes to kinds of whole numbers: the last nonzero digit, and its place.
 
     Raises QueryError for numbers of units beyond 2^53.
     """
@@ -43,11 +43,11 @@ class DigitKinds:
 
     @property
     def cells(self) -> int:
-        """One a kind, and one for missing values."""
+        """The number of kinds, plus one for missing values."""
         return len(MODULUS) + 1
 
     def cell_of(self, codes: Codes) -> Whole:
-        """The kind of each value."""
+        """Return the kind of each value."""
         units = codes.astype(np.int64) + self.low
         kind = np.full(len(codes), NONZERO_DIGITS * DECIMAL_PLACES)
         for k in reversed(range(DECIMAL_PLACES)):
@@ -57,7 +57,7 @@ class DigitKinds:
 
 
 def digit_kinds(schema: Schema) -> dict[str, DigitKinds]:
-    """The map to kinds of every number column whose values outnumber its histogram's cells."""
+    """Return the map to kinds of each number column with more values than cells of its histogram."""
     return {
         name: DigitKinds(column.units[0], column.size)
         for name, column in schema.columns.items()
@@ -66,12 +66,11 @@ def digit_kinds(schema: Schema) -> dict[str, DigitKinds]:
 
 
 def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: Floats) -> Floats:
-    """Shares of the kinds, (kinds + 1,), by their noisy counts of `rows` rows: as if no digit were preferred, unless
-    counts differ from that clearly.
+    """Return shares of the kinds, (kinds + 1,), by their noisy counts of `rows` rows.
 
-    Cell i contains the whole numbers edges[i] to edges[i + 1] - 1; `shares` are those of the cells, and then of the
-    kinds of missing values. How far a place's digits are preferred, and digits beside others of their place, is
-    learned from all counts (`mean_over_priors`).
+    They are the shares without digit preference, unless the counts clearly differ. Cell i contains the whole numbers
+    edges[i] to edges[i + 1] - 1. `shares`: of the cells, then of the kinds of missing values. The prior learns from
+    all counts how strongly places, and digits within a place, are preferred (`mean_over_priors`).
     """
     members = count_kinds(edges[:-1], edges[1:] - 1).astype(np.float64)
     values = members.shape[1]
@@ -89,10 +88,10 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
 
 
 def kind_weights(edges: Whole, shares: Floats, kind_shares: Floats) -> Floats:
-    """Weights of the numbers of each kind within a fine cell, (kinds,), under which kinds get their noisy shares.
+    """Return weights of the kinds of numbers within a fine cell, (kinds,), that give the kinds their noisy shares.
 
-    Cell i contains the whole numbers edges[i] to edges[i + 1] - 1; `shares` (cells,) and `kind_shares` (kinds + 1,) are
-    noisy shares of rows. Found by iterative proportional fitting: a cell with a preferred number has its mass already.
+    Cell i contains the whole numbers edges[i] to edges[i + 1] - 1. `shares`, (cells,), and `kind_shares`, (kinds + 1,),
+    are noisy shares of rows. The weights are found by iterative proportional fitting.
     """
     first, last = edges[: len(shares)], edges[1 : len(shares) + 1] - 1
     members, part = count_kinds(first, last).astype(np.float64), shares / shares.sum()
@@ -106,14 +105,14 @@ def kind_weights(edges: Whole, shares: Floats, kind_shares: Floats) -> Floats:
 
 
 def count_kinds(first: Whole, last: Whole) -> Whole:
-    """How many numbers of each kind lie in each range [first, last]: (kinds, ranges)."""
+    """Count the numbers of each kind in each range [first, last]: (kinds, ranges)."""
     return np.asarray((last - RESIDUE) // MODULUS - (first - 1 - RESIDUE) // MODULUS)
 
 
 def draw_numbers(first: Whole, last: Whole, weights: Floats, rng: Stream) -> Whole:
-    """A whole number in each range [first, last]; `weights`, (kinds,), are those of the numbers of each kind.
+    """Draw a whole number in each range [first, last]. `weights`: of the numbers of each kind, (kinds,).
 
-    Ranges that begin at one number are one range.
+    Ranges with the same first number must be the same range.
     """
     of, starts = pd.factorize(first, sort=True)
     ends = np.empty_like(starts)

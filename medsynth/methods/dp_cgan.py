@@ -1,10 +1,10 @@
 """DP-CGAN: a conditional GAN whose critic is linear in random features of a row.
 
-Torkzadehmahani, Kairouz, Paten 2019 ("DP-CGAN"), with these differences, each measured in docs/methods/dp-cgan.md:
-the critic's hidden layer is a public, fixed map to random Fourier features (Rahimi, Recht 2007) and only its output
-layer, one row of weights a class, is trained. Its Wasserstein gradient at a real row is then that row's clipped
-feature vector whatever the critic's weights are: all noised lots measure the same quantity, and their average is a
-far better critic than the last of them (the limit is the mean embedding of DP-MERF; Harder et al. 2021).
+Source: Torkzadehmahani, Kairouz, Paten 2019 ("DP-CGAN"). docs/methods/dp-cgan.md measures each difference. The
+critic's hidden layer is a fixed, public map to random Fourier features (Rahimi, Recht 2007). Only its output layer is
+trained, with one row of weights per class. So its Wasserstein gradient at a real row is the row's clipped feature
+vector, whatever the weights are. All noised lots measure the same quantity, and their average is a far better critic
+than the last lot (the limit is the mean embedding of DP-MERF; Harder et al. 2021).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .encoded_rows import Embedding, EncodedRows
 from .marginals import CLASSES, GRID_CELLS, ONE_WAY, cleaned, without_spurious_missing
 from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate, Share
 
-LATENT, WIDTH = 16, 128  # numbers that a row is made of, beside its class; the network's hidden layers
-BATCH = 512  # generated rows a step
+LATENT, WIDTH = 16, 128  # latent numbers per row; width of the hidden layers
+BATCH = 512  # generated rows per step
 LEARNING_RATE = 2e-3  # of Adam
 AVERAGING_DECAY = 0.99
 
 
 class LinearCritic:
-    """Noised sums of the features of real rows by class, over all lots so far: a critic linear in these features.
+    """A critic that is linear in features: noised sums of the features of real rows by class, over all lots so far.
 
-    `expected`: (classes,) clipped terms of each class in a lot, on average. `noise`: standard deviation of a sum.
-    `label`: of its measurement.
+    `expected`: mean number of clipped terms of each class in a lot, (classes,). `noise`: standard deviation of a sum's
+    noise. `label`: label of the measurement.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LinearCritic:
         self.lots = 0
 
     def measure(self, vault: Measurements) -> None:
-        """One noised lot. A real row's loss is minus the critic's output: its gradient is minus the row's features."""
+        """Measure one lot. A real row's loss is minus the critic's output, so the gradient is minus its features."""
         (gradient,) = vault.measure_gradient_sum(
             self._label, self._weights, minus_output, self.embed.by_class, self._clip, self._microbatches
         )
@@ -62,10 +62,10 @@ class LinearCritic:
         self.lots += 1
 
     def generator_loss(self, fake: Tensor, labels: Tensor) -> Tensor:
-        """Squared distance between the mean features of real rows and of generated ones, class by class.
+        """Return the squared distance between the mean features of real and of generated rows, summed over classes.
 
-        fake: (rows, features); labels: (rows,). The best critic is the difference of these means. A class whose
-        average is mostly noise should not steer: it is weighted by signal over signal plus noise.
+        fake: (rows, features). labels: (rows,). The best critic is the difference of these means. Each class is
+        weighted by signal over signal plus noise, so that a class that is mostly noise has little influence.
         """
         real = self._total / (self.lots * self.expected[:, None])
         noise_share = self.noise**2 * self.embed.width / (self.lots * self.expected**2)
@@ -90,36 +90,36 @@ class DpCganConfig(LotConfig):
     spread: Positive = Field(default=0.7, description="half the range of the log frequencies")
 
     def terms(self, lot: float) -> float:
-        """How many clipped terms a sum has on average: the rows of a lot, or its microbatches that are not empty."""
+        """Return the mean number of clipped terms in a sum: the rows of a lot, or its nonempty microbatches."""
         m = self.microbatches
         return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
 
 
 class DpCgan(Method):
-    """DP-CGAN. Sizes cost time, not privacy."""
+    """DP-CGAN. The sizes below cost time, not privacy."""
 
     Config: type[MethodConfig] = DpCganConfig
     label = CRITIC_GRADIENTS
     steps = 700  # of the generator
-    fall = 400  # last steps, over which Adam's rate falls to zero
-    critic_steps = 4  # lots a generator step, until the planned lots are used up
+    fall = 400  # number of last steps, over which Adam's rate falls to zero
+    critic_steps = 4  # lots per generator step, until the planned lots are used up
 
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """What a fit measures: noise weights that give each query its share of the privacy loss."""
+        """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
         rate = config.sampling_rate(rows)
         rest = 1 - config.histogram_share - config.class_share
         sums = Query(label=self.label, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots)
         return [*setup_queries(config.histogram_share, config.class_share), sums]
 
     def length(self, config: Any) -> tuple[int, int]:
-        """How many steps the generator takes, and over how many of the last ones its rate falls."""
+        """Return the number of generator steps, and the number of last steps in which the learning rate falls."""
         return self.steps, self.fall
 
     def fit(
         self, config: Any, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
         progress: Progress,
     ) -> Arrays:  # fmt: skip
-        """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
+        """Fit the generator. Return its tensors and the noisy histograms that encode and decode its rows."""
         maps = {name: grid(column, GRID_CELLS) for name, column in schema.columns.items()}
         counts, std = vault.measure_histograms(ONE_WAY, maps), plan.noise(ONE_WAY) * math.sqrt(len(maps))
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
@@ -142,7 +142,7 @@ class DpCgan(Method):
         self, critic: LinearCritic, rows: EncodedRows, vault: Measurements, config: Any, seed: int | None,
         progress: Progress,
     ) -> list[Tensor]:  # fmt: skip
-        """The averaged weights of a generator that follows a critic, which measures all planned lots meanwhile."""
+        """Train a generator against a critic that measures all planned lots. Return the averaged weights."""
         device, classes = str(critic.expected.device), rows.condition.classes
         net = _network(rows, torch_stream(seed, "init")).to(device)
         list(net.parameters())[-1].data.copy_(rows.start_bias())
@@ -150,7 +150,7 @@ class DpCgan(Method):
         adam = torch.optim.Adam(net.parameters(), LEARNING_RATE, betas=(0.5, 0.9))
         latent, (steps, fall) = torch_stream(seed, "latent", device), self.length(config)
         for step in range(steps):
-            # Noised lots, until the planned ones are used up.
+            # Measure noised lots until the planned ones are used up.
             for _ in range(min(self.critic_steps, config.lots - critic.lots)):
                 critic.measure(vault)
             # Generator step: Adam on the distance between class means, over all classes.
@@ -167,7 +167,7 @@ class DpCgan(Method):
         return averaged.values
 
     def generate(self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
-        """`count` synthetic rows as codes, (count, columns): classes by their noisy shares, then the generator."""
+        """Draw `count` synthetic rows as codes, (count, columns): classes by their noisy shares, then the generator."""
         counts = {name: tensors[f"histogram.{name}"].astype(np.float64) for name in schema.names}
         encoded = EncodedRows.of(schema, counts, float(tensors.get(COUNTED_ROWS, [rows])[0]))
         net = _network(encoded, torch_stream(0, "init"))
@@ -184,7 +184,7 @@ class DpCgan(Method):
 
 
 def restore(net: Mlp, tensors: Arrays) -> None:
-    """Give a generator the weights that a model keeps."""
+    """Load a generator's weights from a model's tensors."""
     with torch.no_grad():
         for k, p in enumerate(net.parameters()):
             p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))

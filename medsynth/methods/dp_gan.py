@@ -1,16 +1,14 @@
 """dp-GAN: a Wasserstein GAN with gradient penalty whose critic learns from clipped, noised gradients of pairs of rows.
 
-Zhang, Ji, Wang 2018 ("Differentially private releasing via deep generative model"), with these differences, whose
-reasons are in docs/methods/dp-gan.md: k groups of parameters are charged as one Gaussian measurement of
-sensitivity sqrt(k); noise is added once to a lot's sum; lots are Poisson; a row is paired with one generated row, with
-a coefficient of its own; clipping norms follow rows that the user declared public, or noised quantiles that are charged
-(Andrew et al. 2021).
+Source: Zhang, Ji, Wang 2018 ("Differentially private releasing via deep generative model"). docs/methods/dp-gan.md
+gives reasons for the differences. k groups of parameters are charged as one Gaussian measurement of sensitivity
+sqrt(k). Noise is added once to a lot's sum. Lots are Poisson. Each row is paired with one generated row, with its own
+coefficient. Clipping norms follow rows that the user declared public, or charged noisy quantiles (Andrew et al. 2021).
 
-The preset `federated-averaging` trains by federated averaging, with each row a client of its own. Augenstein et al.
-2020 ("Generative models for effective ML on private, decentralized datasets", algorithms 1 and 2), after McMahan et al.
-2017 and 2018: in each round a Poisson sample of clients trains the critic for some steps on what is theirs, each
-client's change of the weights is clipped as a whole, and the noised sum of changes moves the shared critic. The
-server's step is Adam's (Reddi et al. 2021).
+The preset `federated-averaging` treats each row as a client. Source: Augenstein et al. 2020 ("Generative models for
+effective ML on private, decentralized datasets", algorithms 1 and 2), after McMahan et al. 2017 and 2018. In each
+round, a Poisson sample of clients trains the critic for some steps on its own row. Each client's change of the weights
+is clipped as a whole, and the noised sum of changes moves the shared critic with Adam (Reddi et al. 2021).
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ Grouping = Literal["global", "weight-bias", "clustered"]
 BoundRule = Literal["fixed", "quantile"]
 GROUP_COUNTS: dict[str, int] = {"global": 1, "weight-bias": 2, "clustered": 3}
 LLOYD_ROUNDS = 20
-TARGET_QUANTILE, QUANTILE_STEP = 0.5, 0.3  # the share of rows below a clipping norm, and the step towards it
-LARGEST_WEIGHT = 2.0**20  # of a class, and of the penalty
+TARGET_QUANTILE, QUANTILE_STEP = 0.5, 0.3  # targeted share of rows below a clipping norm, and the step towards it
+LARGEST_WEIGHT = 2.0**20  # of a class, or of the penalty
 
 
 class DpGanConfig(LotConfig):
@@ -74,23 +72,23 @@ class DpGanConfig(LotConfig):
 
     @property
     def local(self) -> LocalTraining:
-        """What a row does before it is clipped."""
+        """The training on one row, before its change is clipped."""
         return LocalTraining(self.local_steps, self.local_rate)
 
     @property
     def quantiles(self) -> int:
-        """How often clipping quantiles are measured."""
+        """The number of measurements of clipping quantiles."""
         return min(self.bound_lots, self.lots) if self.bounds == "quantile" and not self.public else 0
 
 
 class DpGan(MixtureMethod):
-    """dp-GAN. Sizes cost time, not privacy."""
+    """dp-GAN. The sizes below cost time, not privacy."""
 
     Config = DpGanConfig
-    warm = 400  # lots of public rows before any private one
+    warm = 400  # lots of public rows before the first private lot
 
     def queries(self, config: DpGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """What a fit measures: noise weights that give each query its share of the privacy loss."""
+        """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
         rate = config.sampling_rate(rows)
         below = config.bound_share if config.quantiles else 0.0
         rest = 1 - config.histogram_share - config.class_share - below
@@ -104,10 +102,10 @@ class DpGan(MixtureMethod):
         self, config: DpGanConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
         progress: Progress, public: Codes | None = None,
     ) -> Arrays:  # fmt: skip
-        """Fit the generator. Returns its tensors and the noisy marginals that decode its rows.
+        """Fit the generator. Return its tensors and the noisy marginals that decode its rows.
 
-        `public`: codes of rows that the user declared public, (rows, columns). Critic and generator begin on them
-        without noise, and each step's clipping norms are the mean norms of their gradients.
+        `public`: codes of rows that the user declared public, (rows, columns). Critic and generator first train on them
+        without noise. Each step's clipping norms are the mean norms of their gradients.
         """
         setup = TrainingSetup.measure(schema, vault, plan, device)
         run = Training(setup, seed)
@@ -121,7 +119,7 @@ class DpGan(MixtureMethod):
         lot = config.sampling_rate(plan.equivalent_rows) * setup.rows
         every = config.lots // max(1, config.quantiles)
         for step in range(config.lots):
-            # Clipping norms: by public rows, or by the median of the rows' norms, measured.
+            # Clipping norms: from public rows, or from a measured median of the rows' norms.
             if shown is not None:
                 norms = groups.norms(run.public_gradients(shown, config.local)).mean(0)
                 groups = Groups(of, tuple(norms.clamp(min=1e-6).tolist()))
@@ -130,7 +128,7 @@ class DpGan(MixtureMethod):
                     QUANTILES, run.critic, run.pair_loss, setup.encode, run.pool(), groups, config.local
                 )
                 groups = Groups(of, next_bounds(groups.bounds, (below / lot + 0.5).tolist()))
-            # Critic step: the noised sum of clipped gradients over a lot. Then, not at each lot, a generator step.
+            # Critic step with the noised sum of clipped gradients over a lot. After some lots, a generator step.
             total = vault.measure_pair_gradient_sum(
                 CRITIC_GRADIENTS, run.critic, run.pair_loss, setup.encode, run.pool(), groups, config.local
             )
@@ -146,8 +144,8 @@ class DpGan(MixtureMethod):
 class PenalisedPairLoss:
     """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.
 
-    weights: (classes,), of rows by their class. The penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): a critic
-    of noise alone need not have a slope of one. Raises QueryError for weights and a penalty that are not small numbers.
+    weights: of rows by their class, (classes,). The penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): a critic
+    of pure noise need not have slope one. Raises QueryError for a weight or a penalty that is too large.
     """
 
     weights: Tensor
@@ -159,9 +157,9 @@ class PenalisedPairLoss:
         require(0 <= self.penalty <= LARGEST_WEIGHT, "The penalty of a pair must be a small number, not below zero.")
 
     def __call__(self, critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-        """`fake`: a generated row of every class, (classes * features,), of which the real row's own class is taken.
+        """Return the loss of a pair. `fake`: generated rows of every class, (classes * features,); one is used.
 
-        The sums over classes have one term that is not zero, whatever the row's numbers, so that they are exact too.
+        The used row has the real row's class. Each sum over classes has one nonzero term, so it is exact.
         """
         of_class = real[-(classes := len(self.weights)) :]
         own = (torch.arange(classes, device=real.device) == of_class.argmax()).to(real)
@@ -176,15 +174,15 @@ class PenalisedPairLoss:
 
 
 class Training:
-    """Critic and generator, and one step of each."""
+    """The training of critic and generator, step by step."""
 
     width = 16  # of the critic's hidden layer
-    pairs = 512  # generated rows that a lot is paired with
+    pairs = 512  # generated rows to pair a lot with
     batch = 512  # of the generator
     penalty = 10.0
     rate = 2e-3  # of Adam
     average = 0.99  # of the generator's weights
-    rarest = 0.01  # share below which a class weighs no more
+    rarest = 0.01  # smallest class share that raises a class's weight
 
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
         self.setup, self.net = setup, setup.add_network(seed)
@@ -197,14 +195,14 @@ class Training:
         self.pair_loss = PenalisedPairLoss((shares.min() / shares).sqrt(), self.penalty)
 
     def pool(self) -> Tensor:
-        """Generated rows to pair a lot with, (pool, classes * features): as many at every step, for every lot."""
+        """Generate rows to pair a lot with, (pool, classes * features). Their number never depends on the lot."""
         classes = self.setup.classes
         labels = torch.arange(classes, device=self.setup.device).repeat(max(1, self.pairs // classes))
         with torch.no_grad():
             return self.setup.fakes(labels, self.latent).reshape(-1, classes * self.setup.width)
 
     def public_gradients(self, public: Tensor | None, local: LocalTraining = ONE_GRADIENT) -> Tensor:
-        """Gradients of pairs without private rows, (pairs, parameters): of public rows, or else of generated ones."""
+        """Return gradients of pairs without private rows, (pairs, parameters): of public or else of generated rows."""
         pool = self.pool()
         if public is None:
             with torch.no_grad():
@@ -215,13 +213,13 @@ class Training:
         return pair_gradients(self.critic, self.pair_loss, real, pool, mix, local).float()
 
     def critic_step(self, gradient: Tensor) -> None:
-        """One step of the critic, down a gradient of its parameters, (parameters,)."""
+        """Move the critic one step down a gradient of its parameters, (parameters,)."""
         parameters = list(self.critic.parameters())
         parts = torch.split(gradient, [p.numel() for p in parameters])
         step_along(self.adams[0], self.critic, [g.reshape(p.shape) for p, g in zip(parameters, parts, strict=True)])
 
     def generator_step(self) -> None:
-        """One step of the generator against the noised critic, with classes drawn evenly."""
+        """Move the generator one step against the noised critic, with classes drawn evenly."""
         fake = self.setup.fakes(self.setup.labels(self.batch, self.latent, even=True), self.latent)
         loss = -self.critic(self.setup.by_class(fake)).mean()
         step_along(self.adams[1], self.net, torch.autograd.grad(loss, list(self.net.parameters())))
@@ -229,10 +227,10 @@ class Training:
 
 
 def groups_of(kind: Grouping, critic: Mlp, gradients: Tensor) -> Tensor:
-    """The group of each parameter, (parameters,): of those clipped together (Zhang, Ji, Wang 2018, section 4).
+    """Return the group of each parameter, (parameters,). A group is clipped together (Zhang, Ji, Wang 2018, section 4).
 
-    Weights apart from biases, or parameters of like gradients together. `gradients`, (rows, parameters), are of public
-    or generated rows: they decide which parameters are alike.
+    Groups separate weights from biases, or join parameters with similar gradients. `gradients`, (rows, parameters),
+    come from public or generated rows.
     """
     if kind == "clustered":
         return _clusters(gradients.square().mean(0).sqrt().clamp(min=1e-12).log(), GROUP_COUNTS[kind])
@@ -241,7 +239,7 @@ def groups_of(kind: Grouping, critic: Mlp, gradients: Tensor) -> Tensor:
 
 
 def _clusters(values: Tensor, count: int) -> Tensor:
-    """Lloyd's algorithm on a line, from evenly spaced quantiles: the cluster of each of `values`."""
+    """Return the cluster of each value, by Lloyd's algorithm on a line from evenly spaced quantiles."""
     centres = values.quantile((torch.arange(count).to(values) + 0.5) / count)
     for _ in range(LLOYD_ROUNDS):
         own = (values[:, None] - centres).abs().argmin(1)
@@ -252,9 +250,9 @@ def _clusters(values: Tensor, count: int) -> Tensor:
 
 
 def next_bounds(bounds: tuple[float, ...], below: list[float]) -> tuple[float, ...]:
-    """The clipping norms after a measured quantile, by a geometric step (Andrew et al. 2021, algorithm 1).
+    """Return the clipping norms after a measured quantile, by a geometric step (Andrew et al. 2021, algorithm 1).
 
-    `below`: the noised share of rows whose norm is below each bound.
+    `below`: the noisy share of rows whose norm is below each bound.
     """
     return tuple(
         bound * math.exp(-QUANTILE_STEP * (min(1.0, max(0.0, share)) - TARGET_QUANTILE))

@@ -1,13 +1,13 @@
 """DP-MERF: the mean embedding of rows and classes in random Fourier features, noised once; then free training.
 
-Harder, Adamczewski, Park 2020 ("DP-MERF: Differentially private mean embeddings with random features for practical
-privacy-preserving data generation"). A row's embedding is its random features in the place of its class: the product
-of the paper's features of the row and of its one-hot class. Its norm is one, so the sum over rows has sensitivity one,
-and one Gaussian measurement of it is all that the generator's training, of any length, ever reads. So it is DP-CGAN
-with a single lot of all rows.
+Source: Harder, Adamczewski, Park 2020 ("DP-MERF: Differentially private mean embeddings with random features for
+practical privacy-preserving data generation"). A row's embedding is its random features in the block of its class: the
+product of the paper's features of the row and of its one-hot class. Its norm is one, so the sum over rows has
+sensitivity one. The generator's training reads only one Gaussian measurement of this sum, however long it takes. So
+the method is DP-CGAN with a single lot of all rows.
 
-Differences, with their reasons in docs/methods/dp-merf.md: frequencies are scaled by noisy marginals and not by the
-rows' median distance; classes are drawn by noisy shares; each class's distance weighs by its signal over its noise.
+docs/methods/dp-merf.md gives reasons for the differences. Frequencies are scaled by noisy marginals, not by the rows'
+median distance. Classes are drawn by noisy shares. Each class's distance is weighted by signal over noise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DpMerfConfig(MethodConfig):
     """Privacy parameters. Shares are of the privacy loss; the mean embedding takes the rest."""
 
     lots: ClassVar[int] = 1
-    clip: ClassVar[float] = 1.0  # a row's norm is one exactly: clipping at it changes nothing
+    clip: ClassVar[float] = 1.0  # a row's norm is exactly one: clipping changes nothing
     microbatches: ClassVar[None] = None
     features: Count = Field(default=1000, description="random Fourier features")
     phase: Positive = Field(default=2.0, description="mean phase difference between two rows, in radians")
@@ -38,11 +38,11 @@ class DpMerfConfig(MethodConfig):
     steps: Count = Field(default=1500, description="generator steps; they cost time, not privacy")
 
     def sampling_rate(self, rows: int) -> float:
-        """All rows are in the lot."""
+        """Return one: the lot contains all rows."""
         return 1.0
 
     def terms(self, lot: float) -> float:
-        """How many terms the sum has: one a row."""
+        """Return the number of terms in the sum: one per row."""
         return lot
 
 
@@ -53,11 +53,11 @@ class DpMerf(DpCgan):
     label = EMBEDDING
 
     def queries(self, config: DpMerfConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """One-way marginals, the class marginal, and the mean embedding, once."""
+        """Return the one-way marginals, the class marginal, and the mean embedding."""
         rest = 1 - (config.histogram_share + config.class_share)
         start = setup_queries(config.histogram_share, config.class_share)
         return [*start, Query(label=EMBEDDING, weight=rest**-0.5)]
 
     def length(self, config: DpMerfConfig) -> tuple[int, int]:
-        """As many steps as are set; the rate falls over all of them."""
+        """Return the number of steps twice: the learning rate falls over all of them."""
         return config.steps, config.steps

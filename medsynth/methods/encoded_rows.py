@@ -1,7 +1,7 @@
-"""What the critic of DP-CGAN reads of a row: numbers in an encoded row, and random Fourier features of these.
+"""Encode rows for the critic of DP-CGAN, and compute random Fourier features (Rahimi, Recht 2007) of encoded rows.
 
 An encoded row has a normal score for each number and indicators for levels and missing values. Generators make encoded
-rows, and codes follow from these. Random features: Rahimi, Recht 2007.
+rows, which are then decoded to codes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .marginals import Condition, Marginal, normal_scores
 
 SPAN_KINDS = ("number", "binary", "levels")
 LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
-TURN = 1 << 16  # cosines and sines of real rows come from a table of so many parts of a turn
-MOST_TURNS = 2.0**39  # of a frequency's parts of a turn in all: times 3 and 2^12, of a row's numbers, below 2^53
-ROW_BITS, FREQUENCY_BITS = 12, 20  # grids of a real row's numbers and of frequencies, on which their products are exact
+TURN = 1 << 16  # entries of the table of cosines and sines for real rows
+MOST_TURNS = 2.0**39  # bound on a frequency's sum: times 3 and 2^12, of a row's numbers, below 2^53
+ROW_BITS, FREQUENCY_BITS = 12, 20  # bits of rows' numbers and of frequencies: their products are exact
 
 
 @dataclass(frozen=True, eq=False)
 class SpanEncoding:
-    """A column's slice of the encoded row, from `start` to `end`; `flag`: the place of its missing flag, or None.
+    """A column's slice of the encoded row, from `start` to `end`. `flag`: the place of its missing flag, or None.
 
-    kind: "number" (one normal score), "binary" (one indicator of the second level), "levels" (one-hot). index: of the
-    column among the codes; size: how many codes are values and not missing. edges, cdf: (cells + 1,), the distribution
-    by which a number's normal score is found, empty for other columns. Raises QueryError unless the edges ascend
-    strictly from zero to `size` and the distribution from zero to one.
+    kind: "number" (one normal score), "binary" (one indicator of the second level), or "levels" (one-hot). index: the
+    column's place among the codes. size: the number of codes that are values. edges, cdf: (cells + 1,), the
+    distribution for a number's normal score; empty for other columns. Raises QueryError unless the edges ascend
+    strictly from zero to `size` and the distribution rises from zero to one.
     """
 
     index: int
@@ -48,8 +48,8 @@ class SpanEncoding:
     cdf: Floats
 
     def __post_init__(self) -> None:
-        require(self.kind in SPAN_KINDS, "A column is encoded as another kind than there are.")
-        require(min(self.index, self.start, self.flag or 0) >= 0, "A column is encoded before the first place.")
+        require(self.kind in SPAN_KINDS, f"The kind of an encoded column must be one of {', '.join(SPAN_KINDS)}.")
+        require(min(self.index, self.start, self.flag or 0) >= 0, "Places in an encoded row must not be negative.")
         check_size(self.size, MOST_CODES, what="The values of a column")
         if self.kind != "number":
             require(not len(self.edges) and not len(self.cdf), "A column of levels has no distribution of numbers.")
@@ -61,18 +61,18 @@ class SpanEncoding:
 
     @property
     def end(self) -> int:
-        """The place after the column's slice."""
+        """The first place after the column's slice."""
         return self.start + (self.size if self.kind == "levels" else 1)
 
     @property
     def stop(self) -> int:
-        """The place after the last that the column fills."""
+        """The first place after the column's slice and flag."""
         return self.end if self.flag is None else max(self.end, self.flag + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """(rows, columns) codes to (rows, width), indicators not yet centred, each row by itself.
+    """A map from codes, (rows, columns), to encoded rows, (rows, width), row by row. Indicators are not yet centred.
 
     Raises QueryError unless every column's places lie within the width.
     """
@@ -82,10 +82,10 @@ class Encoding:
 
     def __post_init__(self) -> None:
         check_size(self.width, MOST_WIDTH, what="The width of an encoded row")
-        require(all(span.stop <= self.width for span in self.spans), "A column is encoded outside the row.")
+        require(all(span.stop <= self.width for span in self.spans), "A column must not be encoded outside the row.")
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, width)."""
+        """Return encoded rows, (rows, width)."""
         x = np.zeros((len(codes), self.width), np.float32)
         for span in self.spans:
             code = codes[:, span.index]
@@ -105,8 +105,8 @@ class Encoding:
 class EncodedRows:
     """A schema with its noisy marginals: a public, row-by-row map between codes and encoded rows.
 
-    Numbers are normal scores through the noisy histogram; levels and missing flags are indicators less their
-    noisy share. Everything has mean zero if the histogram is exact, and depends on its own row alone.
+    Numbers become normal scores by the noisy histogram. Levels and missing flags become indicators minus their noisy
+    shares. All numbers have mean zero if the histogram is exact. Each depends only on its own row.
     """
 
     schema: Schema
@@ -116,7 +116,7 @@ class EncodedRows:
 
     @classmethod
     def of(cls, schema: Schema, counts: dict[str, Floats], rows: float) -> EncodedRows:
-        """From one noisy histogram a column and the number of rows."""
+        """Return the map for one noisy histogram per column and the number of rows."""
         marginals = {name: Marginal.of(c, counts[name], rows) for name, c in schema.columns.items()}
         spans, at = list[SpanEncoding](), 0
         for index, (name, column) in enumerate(schema.columns.items()):
@@ -131,12 +131,12 @@ class EncodedRows:
         return cls(schema, Encoding(tuple(spans), at), marginals, Condition.of(schema, marginals))
 
     def columns(self) -> Iterator[tuple[SpanEncoding, Marginal]]:
-        """The columns but the target: their slices, and their marginals."""
+        """Yield the slice and the marginal of each column except the target."""
         for span in self.encode.spans:
             yield span, self.marginals[self.schema.names[span.index]]
 
     def shares(self) -> Tensor:
-        """The noisy share of each indicator, zero for numbers: (width,)."""
+        """Return the noisy share of each indicator, zero for numbers: (width,)."""
         shares = np.zeros(self.encode.width)
         for span, marginal in self.columns():
             if span.kind == "binary":
@@ -148,7 +148,7 @@ class EncodedRows:
         return torch.from_numpy(shares)
 
     def decode(self, x: Tensor, classes: Whole, rng: Stream) -> Codes:
-        """Hard encoded rows (rows, width) and their classes to codes. `rng` spreads values inside cells."""
+        """Return codes of hard encoded rows, (rows, width), and their classes. `rng` spreads values inside cells."""
         out, codes = x.double().cpu().numpy(), np.zeros((len(x), len(self.schema.columns)), np.int32)
         for span, marginal in self.columns():
             if span.kind == "number":
@@ -168,17 +168,17 @@ class EncodedRows:
 
     @staticmethod
     def _kinds(marginal: Marginal, rng: Stream, count: int) -> Codes:
-        """Which kind of missing value each row has where it has one: all of them share one flag."""
+        """Draw the kind of missing value for each row. All kinds share one flag."""
         if len(marginal.gaps) == 1:
             return np.zeros(count, np.int32)
         shares = marginal.gaps / marginal.gaps.sum()
         return rng.choice(len(shares), count, p=shares).astype(np.int32)
 
     def harden(self, logits: Tensor, generator: torch.Generator, temperature: float = 0.5) -> Tensor:
-        """A generator's raw outputs (rows, width) as an encoded row of hard draws with soft gradients.
+        """Turn a generator's raw outputs, (rows, width), into encoded rows: hard draws with soft gradients.
 
-        Numbers are squashed to the range of normal scores; indicators are drawn (Gumbel noise) and pass their
-        gradient straight through the relaxed draw (Jang, Gu, Poole 2017).
+        Numbers are squashed to the range of normal scores. Indicators are drawn with Gumbel noise, and pass the
+        gradient of the relaxed draw (Jang, Gu, Poole 2017).
         """
         uniform = torch.rand(logits.shape, generator=generator, device=logits.device).clamp(1e-6, 1 - 1e-6)
         parts: list[Tensor] = []
@@ -195,13 +195,13 @@ class EncodedRows:
             if span.flag is not None:
                 at = slice(span.flag, span.flag + 1)
                 flag = _bernoulli(logits[:, at], uniform[:, at], temperature)
-                parts += [value * (1 - flag), flag]  # of a missing value only the flag is encoded
+                parts += [value * (1 - flag), flag]  # a missing value has only its flag
             else:
                 parts.append(value)
         return torch.cat(parts, 1)
 
     def start_bias(self) -> Tensor:
-        """Generator biases that begin at the noisy shares: (width,)."""
+        """Return biases with which the generator starts at the noisy shares: (width,)."""
         shares = self.shares().float().clamp(1e-3, 1 - 1e-3)
         bias = torch.zeros(self.encode.width)
         for span in self.encode.spans:
@@ -226,12 +226,12 @@ def _bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
-    """Real rows' random Fourier features in the place of the row's own class: (rows, classes * 2 * frequencies).
+    """A map from codes to random Fourier features in the block of the row's class: (rows, classes * 2 * frequencies).
 
-    encoding: of rows; index, classes: the target's column and its classes; turns: (width, frequencies), whole parts of
-    a turn; centre: (frequencies,), the phase of the mean row. No row's features depend on the rows beside it: products
-    of whole numbers are exact while a row's numbers, 3 at most, and frequencies stay below 2^53 in all. Raises
-    QueryError for other frequencies, and for shapes that do not fit one another.
+    encoding: of rows. index, classes: the target's column and its classes. turns: frequencies as whole parts of a turn,
+    (width, frequencies). centre: the phase of the mean row, (frequencies,). A row's features never depend on other
+    rows, because products of whole numbers are exact: sums of a row's numbers (at most 3) times frequencies stay below
+    2^53. Raises QueryError for larger frequencies, or for shapes that do not match.
     """
 
     encoding: Encoding
@@ -252,7 +252,7 @@ class FourierFeatures:
         require(bool((self.turns.abs().sum(0) <= MOST_TURNS).all()), "Frequencies are too large for exact products.")
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, classes * 2 * frequencies)."""
+        """Return features, (rows, classes * 2 * frequencies)."""
         labels = torch.from_numpy(cells_of(self.classes, codes[:, self.index])).to(self.device)
         whole = (self.encoding(codes).to(self.device).double() * 2.0**ROW_BITS).round() @ self.turns
         place = (whole * (TURN * 2.0 ** -(ROW_BITS + FREQUENCY_BITS))).round().long() - self.centre
@@ -263,7 +263,7 @@ class FourierFeatures:
 
 @lru_cache(maxsize=2)
 def _circle(count: int, device: str) -> Tensor:
-    """Cosines and sines of all parts of a turn, (2, TURN), such that `count` pairs have norm one."""
+    """Return cosines and sines of all parts of a turn, (2, TURN), scaled so that `count` pairs have norm one."""
     circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
     return (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float().to(device)
 
@@ -271,9 +271,9 @@ def _circle(count: int, device: str) -> Tensor:
 class Embedding:
     """The critic's fixed hidden layer: random Fourier features of a centred row, (rows, width), of norm one.
 
-    The norm is exact (each frequency gives a sine and a cosine), so clipping at one changes nothing. Frequencies
-    are spread so that the phase between two rows is about `phase` on average, whatever the columns, by
-    the noisy marginals' total variance; their log-uniform spread makes small and large differences count.
+    The norm is exact, because each frequency gives a sine and a cosine. So clipping at one changes nothing. The noisy
+    marginals' total variance scales the frequencies, so that the mean phase between two rows is about `phase`. Their
+    log-uniform spread covers small and large differences.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class Embedding:
     ) -> None:
         half = count // 2
         self._clip = clip
-        shares = rows.shares()  # in double: frequencies are rounded, and the same on every machine
+        shares = rows.shares()  # in float64, so that rounded frequencies are the same on every machine
         self._shares = shares.float().to(device)
         numbers = sum(span.kind == "number" for span in rows.encode.spans)
         variance = numbers + float((shares * (1 - shares)).sum())
@@ -292,19 +292,19 @@ class Embedding:
         self._frequencies = (turns * (math.tau * 2.0**-FREQUENCY_BITS)).float().to(device)
         centre = (shares @ (turns * (TURN * 2.0**-FREQUENCY_BITS))).round().long()
         self.width = 2 * half
-        # Real rows for the critic: the features in the place of the row's own class, zero elsewhere.
+        # Real rows for the critic: the features in the block of the row's class, zero elsewhere.
         condition = rows.condition
         self.by_class = FourierFeatures(
             rows.encode, condition.index or 0, condition, turns.to(device), centre.to(device), device
         )
 
     def features(self, x: Tensor) -> Tensor:
-        """Encoded rows (rows, columns' width) to features (rows, width)."""
+        """Return features, (rows, width), of encoded rows, (rows, columns' width)."""
         angles = (x - self._shares) @ self._frequencies
         return torch.cat([torch.cos(angles), torch.sin(angles)], 1) / math.sqrt(self.width / 2)
 
     def clipped(self, x: Tensor) -> Tensor:
-        """Features of generated rows, each cut to the clipping norm apart from the real ones, as those are."""
+        """Return features of generated rows, each clipped to the same norm as real rows."""
         features = self.features(x)
         factors: Tensor = (self._clip / features.norm(dim=1, keepdim=True)).clamp(max=1.0)
         return features * factors

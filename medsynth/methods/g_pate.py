@@ -1,12 +1,12 @@
-"""G-PATE: the generator follows a gradient on which teachers on shards vote, direction by direction.
+"""G-PATE: teachers on shards vote on the gradient that the generator follows, direction by direction.
 
-Long, Wang, Yang, Kailkhura, Zhang, Gunter, Li 2021 ("G-PATE: Scalable differentially private data generator via private
-aggregation of teacher discriminators"). A teacher's gradient at a generated row is projected on a few random
-directions and rounded to bins; for each direction the bin with most noised votes is taken, if it has enough.
+Source: Long, Wang, Yang, Kailkhura, Zhang, Gunter, Li 2021 ("G-PATE: Scalable differentially private data generator via
+private aggregation of teacher discriminators"). A teacher's gradient at a generated row is projected on a few random
+directions and rounded to bins. In each direction the bin with most noised votes wins, if it has enough votes.
 
-Differences, with their reasons in docs/methods/g-pate.md: all bins' counts are one Gaussian measurement, and what is
-taken of them is post-processing, so that the charge does not depend on how votes fall; rows join shards by draws of
-their own. Codes, generator and the averaging of its steps are those of GS-WGAN.
+docs/methods/g-pate.md gives reasons for the differences. All bins' counts are one Gaussian measurement, and choosing
+the winner is post-processing, so the charge does not depend on the votes. Each row joins a shard by its own draw.
+Codes, generator and the averaging of its steps are those of GS-WGAN.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class GPate(ShardMethod):
     critic_steps = 2
 
     def queries(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """One-way marginals, the class marginal, and the votes: plain Gaussians, for each of which every row counts."""
+        """Return the one-way marginals, the class marginal and the votes: plain Gaussians over all rows."""
         votes = Query(label=GRADIENT_VOTES, weight=config.weight(config.steps), times=config.steps)
         return config.with_setup(votes)
 
     def notes(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[str]:
-        """Who votes on what."""
+        """Return a note on who votes on what."""
         return [
             f"{config.shard_count(rows)} teachers will vote in {config.steps} steps on the slopes at {config.batch} "
-            f"generated rows along {config.directions} directions. What votes cost does not depend on how they fall: "
+            f"generated rows along {config.directions} directions. The cost of votes does not depend on their result: "
             "no data-dependent epsilon is computed or shown."
         ]
 
@@ -65,14 +65,14 @@ class GPate(ShardMethod):
         device: str,
         progress: Progress,
     ) -> Arrays:
-        """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+        """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
         setup, directions = TrainingSetup.measure(schema, vault, plan, device), torch_stream(seed, "directions", device)
         teachers = config.shard_count(plan.equivalent_rows)
         shards = vault.split_into_shards(teachers, setup.encode, setup.classes, self.critic)
         training = ShardTraining(self, setup, shards.train, config.steps, seed)
 
         def upstream(fake: Tensor) -> Tensor:
-            """Algorithm 2: project, round, vote; then the winners, projected back, in place of the gradient."""
+            """Algorithm 2: project, round and vote. Return the winners, projected back, in place of the gradient."""
             width = fake.shape[1] - setup.classes
             projection = torch.randn(width, config.directions, generator=directions, device=device)
             votes = shards.measure_gradient_votes(GRADIENT_VOTES, fake, projection, config.bound, config.bins)
@@ -84,9 +84,9 @@ class GPate(ShardMethod):
 
 
 def elected(votes: Tensor, teachers: int, config: GPateConfig) -> Tensor:
-    """The slope that won in each direction, (rows, directions), of noised votes (rows, directions, bins).
+    """Return the slope that won in each direction, (rows, directions), by noised votes, (rows, directions, bins).
 
-    Zero where the winner has too few of the votes (Confident-GNMax, Papernot et al. 2018). Post-processing.
+    It is zero if the winner has too few votes (Confident-GNMax, Papernot et al. 2018). This is post-processing.
     """
     most, place = votes.max(-1)
     values = torch.linspace(-config.bound, config.bound, config.bins, device=votes.device, dtype=votes.dtype)

@@ -1,14 +1,13 @@
 """GS-WGAN: critics train without noise on shards of the rows; only the gradient that the generator receives is noised.
 
-Chen, Orekondy, Fritz 2020. Central form: all shards in one process. Corrected, each with its reason in
-docs/methods/gs-wgan.md: a step's generated rows share one draw of a shard and are charged as one measurement; every
-critic trains at every step and the shard is drawn afterwards, without which the claimed amplification fails; shards
-follow from the rows by a public rule; classes are even in training, and by the noised marginal in the sample. Codes
-and generator are those of the other adversarial methods.
+Source: Chen, Orekondy, Fritz 2020, in central form: all shards in one process. docs/methods/gs-wgan.md explains the
+corrections. A step's generated rows share one draw of a shard and are charged as one measurement. Every critic
+trains at every step, and the shard is drawn afterwards; otherwise the claimed amplification fails. A public rule
+computes the number of shards from the rows. Classes are even in training, and follow the noisy marginal in samples.
 
-Where the server sees which critic is used, as in the paper's federated setting, no secret sampling amplifies. Each of K
-critics is then measured ceil(T / K) times in a public order, plain Gaussians, and a row is in one shard: parallel
-composition over shards. The preset `public-order` has this form. `AllCritics` samples nothing at all.
+If the server sees which critic is used, as in the paper's federated setting, secret sampling amplifies nothing. Then
+each of K critics is measured ceil(T / K) times in a public order by plain Gaussians. A row is in one shard, so shards
+compose in parallel. The preset `public-order` has this form. `AllCritics` samples nothing at all.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
 from .registry import Arrays, Count, Positive, Progress
 
 GRADIENTS = "upstream gradients"
-LARGEST_EPSILON_NOTED = 100.0  # beyond it the epsilon against a server is not noted
+LARGEST_EPSILON_NOTED = 100.0  # above this, the epsilon against a server is not noted
 PAPER_SETTINGS = {"shards": 1000, "noise": 1.07, "rows": 32, "steps": 20_000, "delta": 1e-5}
 
 
 class SharedConfig(ShardConfig):
-    """Privacy parameters of both forms: those of one sampled critic's gradients, and of all critics' sums."""
+    """Privacy parameters of both forms: gradients of one sampled critic, and sums over all critics."""
 
     most_shards: Count = Field(default=150, description="most shards, if `shards` is not set")
     steps: Count = Field(default=150, description="generator steps; all critics train at each")
@@ -51,12 +50,12 @@ class SampledConfig(SharedConfig):
 
     @property
     def measurements(self) -> int:
-        """How many upstream gradients a fit measures."""
+        """The number of upstream gradients that a fit measures."""
         return self.steps * self.gradients
 
 
 class GsWgan(ShardMethod):
-    """GS-WGAN with one critic a measurement, sampled in secret or in a public order."""
+    """GS-WGAN with one critic per measurement, sampled in secret or in a public order."""
 
     Config = SampledConfig
     warm = 101
@@ -64,43 +63,43 @@ class GsWgan(ShardMethod):
     critic = CriticConfig()
 
     def queries(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """One-way marginals, the class marginal, and the upstream gradients of sampled critics."""
+        """Return the one-way marginals, the class marginal, and the upstream gradients of sampled critics."""
         shards, times, ordered = config.shard_count(rows), config.measurements, config.public_order
-        # To first order, shards lower the cost of one measurement by their number, or by its root in a public order.
+        # To first order, shards divide the cost of a measurement by their number, or by its root in a public order.
         weight = config.weight(times) / (math.sqrt(shards) if ordered else shards)
         gradients = Query(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=ordered)
         return config.with_setup(gradients)
 
     def notes(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[str]:
-        """What is measured, and the epsilon against whoever sees which critic is used."""
+        """Return notes on what is measured, and the epsilon against whoever sees which critic is used."""
         shards, times = config.shard_count(rows), config.measurements
         if config.public_order:
             return [
                 f"{shards} critics are measured in a public order, {math.ceil(times / shards)} times each. Sampling "
-                "amplifies nothing, and the claim holds against whoever sees the order.",
+                "amplifies nothing, and the claim holds against anyone who sees the order.",
                 "The paper's own settings (1000 critics, noise 1.07, 32 rows a step, 20,000 steps) cost epsilon "
-                f"{paper_epsilon():.0f} in this order, not 10: its accountant counts a draw of a shard for each row, "
+                f"{paper_epsilon():.0f} in this order, not 10: its accountant assumes a draw of a shard for each row, "
                 "and half the sensitivity.",
             ]
         schedule = (
             f"{times} gradients of {shards} critics will be measured, each at "
-            f"{config.batch} generated rows: by a rule on rows (docs/methods/gs-wgan.md)."
+            f"{config.batch} generated rows. The row count sets these numbers (docs/methods/gs-wgan.md)."
         )
         if epsilon > LARGEST_EPSILON_NOTED:
             return [schedule]
         seen = self.epsilon_against_server(config, rows, columns, epsilon)
         return [
             schedule,
-            f"epsilon {epsilon:g} holds where nobody sees which critic is sampled, as in this process. The server "
-            f"of a federation sees it: against it the same noise gives epsilon {seen:.3g} (delta 1e-5, critics in a "
-            "public order).",
+            f"epsilon {epsilon:g} holds if nobody sees which critic is sampled, as in this process. The server "
+            f"of a federation sees it. Against the server, the same noise gives epsilon {seen:.3g} (delta 1e-5, "
+            "critics in a public order).",
         ]
 
     def epsilon_against_server(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> float:
-        """Epsilon, at delta 1e-5, of the same measurements in a public order: against those who see which is used.
+        """Return epsilon, at delta 1e-5, of the same measurements against those who see which critic is used.
 
-        Without secret sampling there is no amplification: a shard's own measurements, plain Gaussians, count, and no
-        other shard's (parallel composition).
+        Without secret sampling nothing is amplified. Only a shard's own measurements count, as plain Gaussians, since
+        shards compose in parallel.
         """
         delta = 1e-5
         plan = make_plan(self.queries(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
@@ -118,7 +117,7 @@ class GsWgan(ShardMethod):
         device: str,
         progress: Progress,
     ) -> Arrays:
-        """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+        """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
         setup = TrainingSetup.measure(schema, vault, plan, device)
         count = config.shard_count(plan.equivalent_rows)
         shards = vault.split_into_shards(count, setup.encode, setup.classes, self.critic)
@@ -134,7 +133,7 @@ class GsWgan(ShardMethod):
 
 
 def paper_epsilon() -> float:
-    """The epsilon of the paper's own settings, with critics in a public order."""
+    """Return the epsilon of the paper's own settings, with critics in a public order."""
     noise = PAPER_SETTINGS["noise"] / (2 * math.sqrt(PAPER_SETTINGS["rows"]))
     step = PublicOrderGaussian(multiplier=noise, shards=int(PAPER_SETTINGS["shards"]))
     return accountant.epsilon([(step, int(PAPER_SETTINGS["steps"]))], PAPER_SETTINGS["delta"], "rdp")
@@ -149,11 +148,11 @@ class AllCriticsConfig(SharedConfig):
 class AllCritics(ShardMethod):
     """GS-WGAN with the gradients of all critics: each step measures their sum, clipped by shard and noised once.
 
-    Nothing is sampled, so nothing has to be kept secret: the claim holds against whoever sees which shards answer, such
-    as the server of a federation. One row is in one shard and changes one term of the sum, by at most 2 C sqrt(B), or
-    2 C. To first order the noise on the mean gradient is that of critics sampled in secret; a public order's is the
-    root of the number of critics larger. The sum is the aggregation of G-PATE (Long et al. 2021), of gradients and not
-    of votes.
+    Nothing is sampled, so nothing has to stay secret: the claim holds against anyone who sees which shards answer, such
+    as the server of a federation. A row is in one shard and changes one term of the sum, by at most 2 C sqrt(B), or
+    2 C. To first order, the noise on the mean gradient equals that of critics sampled in secret. In a public order, it
+    is larger by the root of the number of critics. The sum is the aggregation of G-PATE (Long et al. 2021), applied to
+    gradients instead of votes.
     """
 
     Config = AllCriticsConfig
@@ -162,30 +161,30 @@ class AllCritics(ShardMethod):
     critic = CriticConfig()
 
     def queries(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """One-way marginals, the class marginal, and a sum of all critics' upstream gradients for each step."""
+        """Return the one-way marginals, the class marginal, and the sums of all critics' gradients."""
         gradients = Query(label=GRADIENTS, weight=config.weight(config.steps), times=config.steps)
         return config.with_setup(gradients)
 
     def notes(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[str]:
-        """What is measured, and against whom the claim holds."""
+        """Return a note on what is measured, and against whom the claim holds."""
         return [
             f"{config.steps} sums of the gradients of {config.shard_count(rows)} critics will be measured, each at "
-            f"{config.batch} generated rows: by a rule on rows (docs/methods/gs-wgan.md). No critic is sampled: the "
-            "claim holds against whoever sees which shards answer."
+            f"{config.batch} generated rows (docs/methods/gs-wgan.md). No critic is sampled, so the claim holds "
+            "against anyone who sees which shards answer."
         ]
 
     def fit(
         self, config: AllCriticsConfig, schema: Schema, vault: ShardedMeasurements, plan: Plan, seed: int | None,
         device: str, progress: Progress,
     ) -> Arrays:  # fmt: skip
-        """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+        """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
         setup = TrainingSetup.measure(schema, vault, plan, device)
         count = config.shard_count(plan.equivalent_rows)
         shards = vault.split_into_shards(count, setup.encode, setup.classes, self.critic)
         training = ShardTraining(self, setup, shards.train, config.steps, seed)
 
         def upstream(fake: Tensor) -> Tensor:
-            """The mean over all critics."""
+            """Return the mean over all critics."""
             return shards.measure_upstream_sum(GRADIENTS, fake, config.clip, joint=config.joint) / count
 
         for _ in training.steps(config.steps, progress):

@@ -1,9 +1,9 @@
-"""The loss-noise GAN (Han, Xue 2021), as published, for comparison: it protects nobody.
+"""The loss-noise GAN (Han, Xue 2021) as published, for comparison. It protects nobody.
 
-Two batches are generated a step. Each row's loss on the second is clipped at a share of the mean loss on the first,
-the losses are summed, and noise is added to that sum. A number added to a loss has no gradient: the generator that is
-released does not depend on the noise, and the critic that it follows saw the rows unclipped and without noise. The
-rows are still measured through the vault, so that the comparison is of methods; a fit without noise adds none.
+Each step generates two batches. Each row's loss on the second batch is clipped at a share of the mean loss on the
+first. The losses are summed, and noise is added to the sum. A number added to a loss has no gradient, so the released
+generator does not depend on the noise, and its critic saw the rows unclipped and without noise. Rows are still measured
+through the vault, as in the other methods, but a fit of this method adds no noise there.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .registry import Arrays, Count, Positive, Progress
 from .sampler import MixtureMethod
 
 HIDDEN_WIDTH = 64  # of the critic
-BATCH = 512  # generated rows a step
+BATCH = 512  # generated rows per step
 LEARNING_RATE = 2e-3  # of Adam
 AVERAGING_DECAY = 0.98  # of the generator's averaged weights
-UNREACHED_NORM = 1e3  # a clipping norm that no gradient reaches: the method clips losses and not gradients
+UNREACHED_NORM = 1e3  # a clipping norm that no gradient reaches: the method clips losses, not gradients
 
 
 class LossNoiseConfig(LotConfig):
-    """The published settings, and the lots in which rows are read."""
+    """The published settings, and the lots that read rows."""
 
     lots: Count = Field(default=800, description="gradient sums of the critic")
     bound: Positive = Field(default=0.7, description="largest loss, as a multiple of another batch's mean")
@@ -57,12 +57,12 @@ class LossNoise(MixtureMethod):
     Config = LossNoiseConfig
 
     def queries(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """What a fit measures. The planned noise is never added: the method is fitted without."""
+        """Return what a fit measures. The planned noise is never added: the method is fitted without noise."""
         rate = config.sampling_rate(rows)
         return [*setup_queries(0.15, 0.05), Query(label=CRITIC_GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
 
     def notes(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[str]:
-        """What the paper would claim here, and what holds."""
+        """Return a note on what the paper would claim here, and what is true."""
         printed = claimed(config.sampling_rate(rows), config.lots, config.multiplier, 1e-5)
         return [f"The paper's formula prints epsilon {printed:.3g} here, at delta 1e-5. No finite epsilon holds."]
 
@@ -70,7 +70,7 @@ class LossNoise(MixtureMethod):
         self, config: LossNoiseConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
         progress: Progress,
     ) -> Arrays:  # fmt: skip
-        """Fit the generator. Returns its tensors and the marginals that decode its rows."""
+        """Fit the generator. Return its tensors and the marginals that decode its rows."""
         setup = TrainingSetup.measure(schema, vault, plan, device)
         latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
         sizes = [setup.classes * setup.width, HIDDEN_WIDTH, 1]
@@ -97,7 +97,7 @@ class LossNoise(MixtureMethod):
 
 
 def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
-    """The epsilon that the paper's formula prints. It bounds nothing: no finite epsilon holds for this method.
+    """Return the epsilon that the paper's formula prints. No finite epsilon holds for this method.
 
     >>> round(claimed(0.01, 10_000, 1.0, 1e-5), 3)
     6.786
@@ -106,9 +106,9 @@ def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
 
 
 def released_loss(first: Tensor, second: Tensor, bound: float, noise: Tensor) -> Tensor:
-    """The published loss of the generator: (rows,) losses of two batches and standard noise () to a number.
+    """Return the published loss of the generator, from the losses of two batches, (rows,), and standard noise, ().
 
-    The noise is scaled to the bound and added to the sum: it has no gradient.
+    The noise is scaled to the bound and added to the sum, so it has no gradient.
     """
     most = bound * first.detach().mean()
     return (second.minimum(most).sum() + noise * most) / len(second)

@@ -1,6 +1,6 @@
-"""What noisy histograms say: shares of cells under a smooth prior, normal scores of numbers, classes of a target.
+"""Estimate from noisy histograms: shares of cells under a smooth prior, normal scores, and classes of a target.
 
-All of it is public: it reads noisy counts alone.
+All of this is public: it reads only noisy counts.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from ..privacy.queries.rows import Codes, Floats, Whole
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid
 
-ONE_WAY, CLASSES = "one-way marginals", "class marginal"  # what these measurements are called in plan and ledger
-GRID_CELLS = 128  # of a number's public grid
+ONE_WAY, CLASSES = "one-way marginals", "class marginal"  # labels of these measurements in plan and ledger
+GRID_CELLS = 128  # cells of a number's public grid
 TAIL_PROBABILITY = 0.0015  # normal scores are cut at this tail probability, about 3 standard deviations
-NUMERIC_CLASSES = 8  # a numeric target is conditioned on by at most as many quantile bins
+NUMERIC_CLASSES = 8  # most quantile bins of a numeric target
 CURVATURE_STD = 0.35  # prior standard deviation of the second difference of log shares between cells of a histogram
-REFERENCE_CELLS = 128  # of a histogram; between finer cells second differences are smaller
-TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not rise above the noise
+REFERENCE_CELLS = 128  # cells for which CURVATURE_STD holds; finer cells have smaller second differences
+TAIL_SHARE = 0.02  # largest share of rows in a tail that is cut off, unless it rises above the noise
 TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
 NEWTON_STEPS = 60
 
 
 def cleaned(counts: Floats, total: float) -> Floats:
-    """Noisy counts made shares: a constant is subtracted and the rest cut at zero so that they sum to `total`.
+    """Turn noisy counts into shares: subtract a constant and cut at zero, so that counts sum to `total`.
 
-    The Euclidean projection ("norm-sub"); cutting at zero alone would leave the noise's positive half standing.
-    Returns shares that sum to one, none of them zero.
+    This is the Euclidean projection ("norm-sub"). Cutting alone would keep the positive half of the noise.
+    The returned shares sum to one, and none of them is zero.
 
     >>> cleaned(np.array([6.0, 4.0, -1.0]), 8.0).round(3).tolist()
     [0.625, 0.375, 0.0]
@@ -45,9 +45,9 @@ def cleaned(counts: Floats, total: float) -> Floats:
 
 
 def normal_scores(codes: Codes, edges: Whole, cdf: Floats) -> Floats:
-    """Normal scores of codes by the distribution `cdf` at `edges`, (cells + 1,) both.
+    """Return normal scores of codes by the distribution `cdf` at `edges`, (cells + 1,) both.
 
-    The line through the code's cell is read number by number: `np.interp` searches a row's cell from the row before.
+    The code interpolates each number by itself, because `np.interp` starts its search at the previous row's cell.
     """
     cell = Grid(edges, 0).cell_of(codes)
     rank = np.diff(cdf)[cell] / np.diff(edges)[cell] * (codes + 0.5 - edges[cell]) + cdf[cell]
@@ -56,7 +56,7 @@ def normal_scores(codes: Codes, edges: Whole, cdf: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Marginal:
-    """One column's distribution by its noisy histogram. `shares`: (cells,) of values; `gaps` of kinds of missing."""
+    """A column's distribution from a noisy histogram. `shares`: of values, (cells,). `gaps`: of kinds of missing."""
 
     column: Column
     grid: Grid
@@ -65,7 +65,7 @@ class Marginal:
 
     @classmethod
     def of(cls, column: Column, counts: Floats, total: float, cells: Grid | None = None) -> Marginal:
-        """From noisy `counts` over a grid of the column, by default the usual one, and the declared number of rows."""
+        """Return the marginal for noisy `counts` over `cells`, by default the usual grid, and a number of rows."""
         shares = cleaned(counts, total)
         values, gaps = np.split(shares, [len(shares) - column.gaps])
         return cls(column, cells or grid(column, GRID_CELLS), values / values.sum(), gaps)
@@ -77,19 +77,19 @@ class Marginal:
 
     @property
     def cdf(self) -> Floats:
-        """(cells + 1,), from 0 to 1."""
+        """The cumulative distribution at the edges, from 0 to 1: (cells + 1,)."""
         steps = np.concatenate([[0.0], np.cumsum(self.shares)])
         return np.asarray(steps / steps[-1])
 
     def codes(self, scores: Floats, uniforms: Floats) -> Codes:
-        """Codes of normal scores. Scores are cut at the tail, so `uniforms` spreads what lies beyond it."""
+        """Return codes of normal scores. Scores are cut at the tail, so `uniforms` spread the values there."""
         rank = np.asarray(ndtr(scores))
         low, high = rank <= TAIL_PROBABILITY, rank >= 1 - TAIL_PROBABILITY
         rank = np.where(low, TAIL_PROBABILITY * uniforms, np.where(high, 1 - TAIL_PROBABILITY * uniforms, rank))
         return self.codes_at(rank)
 
     def codes_at(self, rank: Floats) -> Codes:
-        """Codes at the quantiles `rank`."""
+        """Return the codes at the quantiles `rank`."""
         place = np.interp(rank, self.cdf, self.grid.edges)
         last = self.grid.edges[-1] - 1
         return np.clip(np.floor(place), 0, last).astype(np.int32)
@@ -97,9 +97,9 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Condition:
-    """What generated rows are conditioned on: the target's classes, a numeric target's quantile bins, or nothing.
+    """The condition of generated rows: the target's classes, a numeric target's quantile bins, or nothing.
 
-    `cuts` are the inner quantiles of a numeric target's bins; `index` is the target's column, or None.
+    `cuts`: the inner quantiles of a numeric target's bins. `index`: the place of the target's column, or None.
     """
 
     index: int | None
@@ -109,7 +109,7 @@ class Condition:
 
     @classmethod
     def of(cls, schema: Schema, marginals: dict[str, Marginal]) -> Condition:
-        """The condition that a schema and its noisy histograms imply."""
+        """Return the condition for a schema and its noisy histograms."""
         if schema.target is None:
             return cls(None, None, np.empty(0), 1)
         marginal, index = marginals[schema.target], schema.names.index(schema.target)
@@ -121,11 +121,11 @@ class Condition:
 
     @property
     def cells(self) -> int:
-        """Number of classes: what a vault's histogram counts over."""
+        """The number of classes."""
         return self.classes
 
     def cell_of(self, codes: Codes) -> Codes:
-        """Class of each code of the target column, shape (rows,)."""
+        """Return the class of each code of the target column, (rows,)."""
         if self.marginal is None:
             return np.zeros(len(codes), np.int32)
         if not len(self.cuts) and self.marginal.column.categorical:
@@ -135,7 +135,7 @@ class Condition:
         return found.astype(np.int32)
 
     def plain(self) -> Grid | Regrouped:
-        """The same map without what else is known of the column."""
+        """Return the same map without other facts about the column."""
         if self.marginal is None:
             return ALL_CODES
         if self.marginal.column.categorical:
@@ -144,11 +144,11 @@ class Condition:
         edges = np.array([0, *self.cuts.astype(np.int64).tolist(), self.marginal.grid.edges[-1]])
         if edges[-2] < edges[-1]:
             return Grid(edges, gaps)
-        # The last value holds more than the last quantile: its cut leaves a class without a code.
+        # The last value has more mass than the last quantile, so that its cut leaves a class without a code.
         return Regrouped(Grid(edges[:-1], gaps), np.delete(np.arange(self.classes), len(self.cuts)), self.classes)
 
     def allowed(self, first: int, last: int) -> Floats:
-        """The share of each class whose target code lies from `first` to `last`: (classes,)."""
+        """Return the share of each class with target codes from `first` to `last`: (classes,)."""
         if self.marginal is None or self.marginal.column.categorical:
             place = np.arange(self.classes)
             return np.asarray((place >= first) & (place <= last), np.float64)
@@ -158,7 +158,7 @@ class Condition:
         return np.append(share, (gap >= first) & (gap <= last))
 
     def _ranks(self, span: tuple[int, int] | None = None) -> tuple[Floats, Floats]:
-        """Quantiles at which each class's bin of a number begins and ends, or the part of it inside `span`."""
+        """Return the quantiles at which each class's bin starts and ends, or the part of it inside `span`."""
         assert self.marginal is not None
         edges, cdf = self.marginal.grid.edges, self.marginal.cdf
         rank = np.interp(np.concatenate([[edges[0]], self.cuts, [edges[-1]]]), edges, cdf)
@@ -166,7 +166,7 @@ class Condition:
         return np.maximum(rank[:-1], low), np.minimum(rank[1:], high)
 
     def codes(self, classes: Codes, uniforms: Floats, span: tuple[int, int] | None = None) -> Codes:
-        """Target codes of `classes`: the level itself, or a draw inside the bin, and `span`, by the noisy histogram."""
+        """Return target codes of `classes`: the level, or a draw inside bin and `span` by the noisy histogram."""
         if self.marginal is None or self.marginal.column.categorical:
             return classes
         edges = self.marginal.grid.edges
@@ -179,7 +179,7 @@ class Condition:
 
 
 def without_spurious_missing(counts: Floats, target: Column | None, std: float) -> Floats:
-    """Noisy class counts, (classes,): a missing target whose count is below three `std` of its noise is set to zero."""
+    """Return noisy class counts, (classes,). Set a missing target's count to zero if it is below three `std`."""
     found, gaps = counts.copy(), target.gaps if target else 0
     found[len(found) - gaps :] *= found[len(found) - gaps :] >= 3 * std
     return found
@@ -187,7 +187,7 @@ def without_spurious_missing(counts: Floats, target: Column | None, std: float) 
 
 @dataclass(frozen=True)
 class Counts:
-    """Noisy counts of groups of cells: `group` (cells,) is the group of each; noise of standard deviation `std`."""
+    """Noisy counts of groups of cells. `group`: of each cell, (cells,). `std`: standard deviation of the noise."""
 
     group: Whole
     counts: Floats
@@ -195,34 +195,34 @@ class Counts:
 
     @classmethod
     def of_cells(cls, counts: Floats, std: float) -> Counts:
-        """Counts of the cells themselves."""
+        """Return counts of single cells."""
         return cls(np.arange(len(counts)), counts, std)
 
     @property
     def even(self) -> Floats:
-        """Rows of each cell, (cells,), were those of a group spread evenly, and none too few for its noise."""
+        """Rows of each cell, (cells,), if a group's rows were spread evenly. Each group has at least `std` rows."""
         cells = np.bincount(self.group, minlength=len(self.counts))
         return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
 
     def on(self, inside: NDArray[np.bool_]) -> Counts:
-        """These counts where only the cells `inside` have rows."""
+        """Return these counts, for a table in which only the cells `inside` have rows."""
         return Counts(self.group[inside], self.counts, self.std)
 
     @property
     def matrix(self) -> Floats:
-        """What adds cells up to groups, in standard deviations of the noise: (groups, cells)."""
+        """The matrix that adds cells up to groups, divided by the noise's standard deviation: (groups, cells)."""
         return np.asarray((self.group == np.arange(len(self.counts))[:, None]) / self.std)
 
 
 def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, precision: Floats) -> Floats:
-    """Log shares, (cells,), that are likeliest given noisy counts of `total` rows in groups of cells.
+    """Return the most likely log shares, (cells,), given noisy counts of `total` rows in groups of cells.
 
-    Counts are `total` times shares plus Gaussian noise; the log shares are `base` plus a tilt with a normal
-    prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps, which begin at the counts: from a base
-    far away they may end beside the mode.
+    Counts are `total` times shares plus Gaussian noise. The log shares are `base` plus a tilt, which has a normal
+    prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps start at the counts, because they
+    may miss the mode from a distant base.
 
-    Subtracting a constant from counts and cutting at zero, the usual projection, leaves the noise standing in every
-    empty cell of a tail and of a rare class; here a cell whose rows are few against the noise follows the prior.
+    The usual projection subtracts a constant and cuts at zero. It keeps the noise in every empty cell of a tail or of a
+    rare class. Here a cell with few rows compared with the noise follows the prior.
     """
     sums = total * np.concatenate([one.matrix for one in measured])
     counts = np.concatenate([one.counts / one.std for one in measured])
@@ -249,7 +249,7 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
             if now - new < 1e-6 * (1 + now):
                 break
             now = new
-        elif new - now < 1e-12 * (1 + now):  # rounding alone: no step from the mode falls any further
+        elif new - now < 1e-12 * (1 + now):  # only rounding: no step from the mode can reduce the cost
             break
         else:
             damping *= 4
@@ -257,24 +257,24 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
 
 
 def curvature(normal: Floats, expected: Floats, shares: Floats) -> Floats:
-    """What squared errors of sums of shares curve by, (cells, cells), along the logarithms of the shares.
+    """Return the curvature of squared errors of sums of shares in the logarithms of the shares, (cells, cells).
 
-    `normal`: the sums' matrix times itself; `expected`: that times the shares. The slopes' own product is the same,
-    but takes time by how many sums there are.
+    `normal`: the sums' matrix, transposed, times itself. `expected`: `normal` times the shares. The product of the
+    slopes is the same, but its time grows with the number of sums.
     """
     inner = normal - expected[:, None] - expected + shares @ expected
     return np.asarray(inner * shares[:, None] * shares)
 
 
 def log_softmax(x: Floats) -> Floats:
-    """Logarithms of the softmax of `x`, (cells,): scipy's has checks that take longer than so few numbers."""
+    """Return the log softmax of `x`, (cells,). For few numbers it is faster than scipy's, which has checks."""
     above = x - x.max()
     return np.asarray(above - np.log(np.exp(above).sum()))
 
 
 def log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
-    """Logarithm of the density of noisy counts of `total` rows, but for a constant, by Laplace's approximation at
-    `tilt`, (cells,). Shares do not know a constant in the tilt: it is where the prior has it.
+    """Return the log density of noisy counts of `total` rows, up to a constant, by Laplace's approximation at `tilt`,
+    (cells,). Shares do not determine a constant in the tilt, so the prior does.
     """
     tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
     sums = total * np.concatenate([one.matrix for one in measured])
@@ -286,8 +286,8 @@ def log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt:
 
 
 def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, precisions: Iterable[Floats]) -> Floats:
-    """Shares, (cells,), by noisy counts of `total` rows: the means over priors of such `precisions`, each as likely as
-    it makes the counts (adaptive shrinkage, Stephens 2017). Else as for `posterior_mode`.
+    """Return shares, (cells,), by noisy counts of `total` rows: means over priors with these `precisions`, weighted by
+    the likelihood of the counts (adaptive shrinkage, Stephens 2017). Otherwise as for `posterior_mode`.
     """
     found, evidence = list[Floats](), list[float]()
     for precision in precisions:
@@ -299,10 +299,10 @@ def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, pre
 
 
 def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:
-    """Shares, (cells,), of a number's histogram: log shares curve little, and tails hidden by the noise are cut off.
+    """Return smooth shares of a number's histogram, (cells,), without tails that are hidden by the noise.
 
-    What is left of the noise at the far end of the bounds would be outliers, and a linear model would follow them.
-    A tail is kept where its rows exceed its noise, as they do in large tables.
+    Noise at the far end of the bounds would become outliers, and a linear model would follow them. A tail is kept if
+    its rows exceed its noise, as in large tables.
     """
     cells, values = len(counts), len(counts) - gaps
     spread = CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5
@@ -315,7 +315,7 @@ def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:
 
 
 def _trimmed(counts: Floats, shares: Floats, std: float) -> Floats:
-    """Shares without the outer cells that hold little and whose rows do not rise above the noise."""
+    """Return shares without the outer cells that have few rows and do not rise above the noise."""
     seen = np.cumsum(counts) > TAIL_THRESHOLD * std * np.sqrt(np.arange(1, len(counts) + 1))
     keep = (np.cumsum(shares) > TAIL_SHARE * shares.sum()) | np.logical_or.accumulate(seen)
     return np.where(keep, shares, 0.0)

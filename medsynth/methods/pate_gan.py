@@ -1,12 +1,12 @@
 """PATE-GAN: teachers on shards vote whether generated rows are real; their noised counts teach a student.
 
-Jordon, Yoon, van der Schaar 2019 ("PATE-GAN: Generating synthetic data with differential privacy guarantees"). The
-student sees generated rows and noised votes alone, and the generator sees the student alone.
+Source: Jordon, Yoon, van der Schaar 2019 ("PATE-GAN: Generating synthetic data with differential privacy guarantees").
+The student sees only generated rows and noised votes, and the generator sees only the student.
 
-Differences, with their reasons in docs/methods/pate-gan.md: votes are charged by their sensitivity, whatever they say,
-and not by a data-dependent bound; rows join shards by draws of their own; the noise is Gaussian; the student learns the
-share of votes and not its rounding; it is linear, and votes of every earlier round teach it still. Codes, generator
-and the averaging of its steps are those of GS-WGAN.
+docs/methods/pate-gan.md gives reasons for the differences. Votes are charged by their sensitivity, not by a
+data-dependent bound. Each row joins a shard by its own draw. The noise is Gaussian. The student is linear. It learns
+the share of votes, not its rounding, and also from votes of earlier rounds. Codes, generator and the averaging of its
+steps are those of GS-WGAN.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ class PateGan(ShardMethod):
 
     Config = PateGanConfig
     critic_steps = 3
-    student_steps = 20  # a round
+    student_steps = 20  # per round
     batch = 512  # generated rows of a generator step
     critic = CriticConfig(width=8, rate=5e-3, loss="cross-entropy")
 
     def queries(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """One-way marginals, the class marginal, and the votes: plain Gaussians, for each of which every row counts."""
+        """Return the one-way marginals, the class marginal and the votes: plain Gaussians over all rows."""
         votes = Query(label=VOTES, weight=config.weight(config.rounds), times=config.rounds)
         return config.with_setup(votes)
 
     def notes(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[str]:
-        """Who votes on what."""
+        """Return a note on who votes on what."""
         return [
             f"{config.shard_count(rows)} teachers will vote {config.rounds} times on {config.votes} generated rows. "
-            "What votes cost does not depend on how they fall: no data-dependent epsilon is computed or shown."
+            "The cost of votes does not depend on their result: no data-dependent epsilon is computed or shown."
         ]
 
     def fit(
@@ -66,11 +66,11 @@ class PateGan(ShardMethod):
         device: str,
         progress: Progress,
     ) -> Arrays:
-        """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+        """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
         setup = TrainingSetup.measure(schema, vault, plan, device)
         count = config.shard_count(plan.equivalent_rows)
         shards = vault.split_into_shards(count, setup.encode, setup.classes, self.critic)
-        # Algorithm 1, lines 4-10: every teacher on its own shard, against rows that all of them see.
+        # Algorithm 1, lines 4-10: train every teacher on its own shard, against rows that all of them see.
         training, student = ShardTraining(self, setup, shards.train, config.rounds, seed), Student(setup, seed)
         for _ in training.steps(config.rounds, progress):
             # Lines 11-18: noised votes on generated rows; the student learns from these.
@@ -87,9 +87,9 @@ class PateGan(ShardMethod):
 
 
 class Student:
-    """A classifier of generated rows by the share of teachers that took them for real. It sees nothing else."""
+    """A classifier of generated rows. It learns only from the share of teachers that voted "real"."""
 
-    rate, decay = 1e-2, 0.1  # of its Adam, and of its weights
+    rate, decay = 1e-2, 0.1  # learning rate of Adam, and decay of the weights
 
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
         self._net = Mlp([setup.classes * setup.width, 1], generator=torch_stream(seed, "student")).to(setup.device)
@@ -97,12 +97,12 @@ class Student:
         self._setup, self._rows, self._shares = setup, list[Tensor](), list[Tensor]()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """Logits of generated rows, (rows, width) to (rows,)."""
+        """Return logits of generated rows, (rows, width) to (rows,)."""
         logits: Tensor = self._net(self._setup.by_class(rows))
         return logits[:, 0]
 
     def learn(self, rows: Tensor, shares: Tensor, steps: int) -> None:
-        """Some steps on all rows that were voted on so far; `shares`, (rows,), of the votes for real."""
+        """Take `steps` on all rows with votes so far. `shares`: of votes for "real", (rows,)."""
         self._rows.append(rows)
         self._shares.append(shares)
         seen, taught = torch.cat(self._rows), torch.cat(self._shares)

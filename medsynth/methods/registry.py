@@ -1,7 +1,7 @@
-"""The methods: what one is, what its settings are, and which there are.
+"""Define what a method and its settings are, and register all methods.
 
-A new method is a subclass of `Method` and one `register` call. An entry of the registry names its code by text, so that
-PyTorch is imported once a method is used and not before.
+A new method is a subclass of `Method` and one `register` call. An entry of the registry names its code as text, so that
+PyTorch is imported only when a method is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[np.float32]]
 
 
 class IsShare:
-    """Marks a setting as a share of the privacy loss: those of one method sum to less than one."""
+    """Mark a setting as a share of the privacy loss. A method's shares sum to less than one."""
 
 
 Count = Annotated[int, Field(ge=1)]
@@ -36,14 +36,14 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
 ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
-LATER = {"inference", "inference_share"}  # settings that files of before them lack: nothing was declared
+LATER = {"inference", "inference_share"}  # settings that older model files lack, because nothing was declared
 
 
 class MethodConfig(BaseModel):
-    """A method's settings. Unknown names, values out of bounds and shares that sum to one or more are refused."""
+    """A method's settings. It refuses unknown names, values out of bounds and shares that sum to one or more."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    earlier: ClassVar[frozenset[str]] = frozenset()  # settings of earlier versions, which model files still hold
+    earlier: ClassVar[frozenset[str]] = frozenset()  # settings of earlier versions in model files
 
     @model_validator(mode="after")
     def _shares_leave_a_rest(self) -> MethodConfig:
@@ -53,19 +53,19 @@ class MethodConfig(BaseModel):
 
 
 class Method(ABC):
-    """What a method measures, its fit, and rows from its model.
+    """A method: what it measures, how it fits, and how it generates rows.
 
-    `rows` are the declared ones where the row is the unit of privacy, else as many rows as would meet the same noise.
+    `rows`: the declared number if the row is the unit of privacy, else the number of rows that needs the same noise.
     """
 
     Config: type[MethodConfig]
 
     @abstractmethod
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """Return what a fit measures, each with its noise relative to the others'. It reads public numbers alone."""
+        """Return what a fit measures, each query with its relative noise. Read only public numbers."""
 
     def notes(self, config: Any, rows: int, columns: int, epsilon: float) -> list[str]:
-        """Return notes on the plan, for a person, a sentence or two each."""
+        """Return notes on the plan for the user, one or two sentences each."""
         return []
 
     @abstractmethod
@@ -74,26 +74,26 @@ class Method(ABC):
     ) -> Arrays:
         """Measure exactly what `queries` planned. Return the tensors that `generate` needs.
 
-        With the capability `public_rows` it also takes `public`, the codes of rows that the user declared public,
-        (rows, columns), or None.
+        Methods with the capability `public_rows` also take `public`, (rows, columns) or None: the codes of rows that
+        the user declared public.
         """
 
     @abstractmethod
     def generate(self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
         """Return `count` synthetic rows as codes, (count, columns).
 
-        With the capability `conditional_sampling` it also takes `where`, ranges of codes by column, `balance`, whether
-        classes are drawn evenly, and `fixed`, codes of some columns by row, (count,) each.
+        Methods with the capability `conditional_sampling` also take three arguments. `where`: ranges of codes, by
+        column. `balance`: whether classes are drawn evenly. `fixed`: codes of some columns by row, (count,) each.
         """
 
     def replicated(
         self, config: Any, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
     ) -> Iterator[Arrays]:
-        """Yield the tensors of plausible generators, one by one. With the capability `replicable` alone."""
+        """Yield the tensors of plausible generators. Only methods with the capability `replicable` do so."""
         raise NotImplementedError
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Method:
-        """Give some settings other defaults. Returns the method."""
+        """Change the defaults of some settings. Return the method."""
         fields = self.Config.model_fields
         changed: Any = {
             name: (fields[name].rebuild_annotation(), Field(default=value, description=fields[name].description))
@@ -105,7 +105,7 @@ class Method(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A method with other `defaults`, or with other networks: these have `code` of their own."""
+    """A method with other `defaults`, or with other networks, which have their own `code`."""
 
     summary: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -114,12 +114,12 @@ class Preset:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A method by its public facts. `code`: module and class, "package.module:Class".
+    """The public facts about a method. `code`: module and class, "package.module:Class".
 
     `summary`: one line for help and documents. `presets`: by name. `no_claim`: why a model of this method makes no
-    privacy claim, or None where it makes one. `conditional_sampling`: rows are drawn given values of some columns.
-    `public_rows`: it learns from rows that the user declares public. `microbatches`: it has a setting of this name.
-    `replicable`: its models keep their measurements, by which plausible generators are fitted again.
+    privacy claim, or None if it makes one. `conditional_sampling`: draws rows given values of some columns.
+    `public_rows`: learns from rows that the user declares public. `microbatches`: has a setting of this name.
+    `replicable`: its models keep their measurements, so that plausible generators can be fitted to them.
     """
 
     name: str
@@ -155,7 +155,7 @@ _ENTRIES = (
     ),
     Entry(
         name="independent",
-        summary="the baseline: the mixture without pairs, columns independent given the class",
+        summary="the baseline: the mixture without pairs, with columns independent given the class",
         code="medsynth.mixture.method:Independent",
         conditional_sampling=True,
         replicable=True,
@@ -174,7 +174,7 @@ _ENTRIES = (
     ),
     Entry(
         name="gs-wgan",
-        summary="critics trained on shards without noise; the gradient that the generator receives is noised",
+        summary="critics trained on shards without noise; only the gradient that the generator receives is noised",
         code="medsynth.methods.gs_wgan:GsWgan",
         presets={
             "public-order": Preset(
@@ -182,7 +182,7 @@ _ENTRIES = (
                 defaults={"public_order": True},
             ),
             "all-critics": Preset(
-                summary="the clipped gradients of all critics added up and noised once: nothing to keep secret",
+                summary="the clipped gradients of all critics are added up and noised once: nothing to keep secret",
                 code="medsynth.methods.gs_wgan:AllCritics",
             ),
         },
@@ -194,7 +194,7 @@ _ENTRIES = (
         code="medsynth.methods.dp_gan:DpGan",
         presets={
             "federated-averaging": Preset(
-                summary="each row trains the critic by itself for some steps; its change is clipped, all are averaged",
+                summary="each row alone trains the critic for some steps; the changes are clipped and averaged",
                 defaults={"lots": 200, "local_steps": 4},
             )
         },
@@ -208,19 +208,19 @@ _ENTRIES = (
     ),
     Entry(
         name="pate-gan",
-        summary="teachers on shards vote on generated rows; noised votes teach a student, the student the generator",
+        summary="teachers on shards vote on generated rows; noised votes train a student, which trains the generator",
         code="medsynth.methods.pate_gan:PateGan",
         conditional_sampling=True,
     ),
     Entry(
         name="g-pate",
-        summary="teachers on shards vote on the gradient that the generator receives, in noised counts",
+        summary="teachers on shards vote on the gradient that the generator receives; the counts are noised",
         code="medsynth.methods.g_pate:GPate",
         conditional_sampling=True,
     ),
     Entry(
         name="loss-noise",
-        summary="noise on the loss as published; it protects nobody and is offered for comparison",
+        summary="noise on the loss, as published; it protects nobody and is here for comparison",
         code="medsynth.methods.loss_noise:LossNoise",
         conditional_sampling=True,
         no_claim="its noise never reaches the released parameters",
@@ -229,25 +229,25 @@ _ENTRIES = (
 METHODS = {entry.name: entry for entry in _ENTRIES}
 CLAIMING = tuple(name for name, entry in METHODS.items() if entry.makes_claim)
 DEFAULT = "mixture"
-ALIASES = {"warm-dp-cgan": "mixture"}  # earlier names, of which there are model files
+ALIASES = {"warm-dp-cgan": "mixture"}  # earlier names that model files contain
 
 
 def register(entry: Entry) -> None:
-    """Offer a method under its name. Raises UsageError where the name, or that of a preset, is taken."""
+    """Add a method to the registry. Raise UsageError if its name, or that of a preset, is taken."""
     if entry.name in METHODS:
-        raise UsageError(f"There is a method {entry.name!r} already.")
+        raise UsageError(f"There is a method {entry.name!r} already. Choose another name.")
     if taken := presets().keys() & entry.presets.keys():
-        raise UsageError(f"There is a preset {min(taken)!r} already.")
+        raise UsageError(f"There is a preset {min(taken)!r} already. Choose another name.")
     METHODS[entry.name] = entry
 
 
 def presets() -> dict[str, Entry]:
-    """The method of each preset, by the preset's name."""
+    """Return the method of each preset, by the preset's name."""
     return {preset: entry for entry in METHODS.values() for preset in entry.presets}
 
 
 def settle(method: str | None, preset: str | None = None) -> str:
-    """The name of the method meant: the one given, by its present name, else the preset's own, else the default.
+    """Return the current name of the given method, else of the preset's method, else of the default.
 
     Raises UsageError for an unknown name and for a preset of another method.
     """
@@ -264,32 +264,32 @@ def settle(method: str | None, preset: str | None = None) -> str:
 
 
 def find(method: str | None, preset: str | None = None) -> Entry:
-    """The facts of the method meant. Raises UsageError as `settle` does."""
+    """Return the entry of a method or preset. Raise UsageError as `settle` does."""
     return METHODS[settle(method, preset)]
 
 
 def load(method: str | None, preset: str | None = None) -> Method:
-    """The method meant, or one of its presets. Raises UsageError as `settle` does."""
+    """Return the method, or one of its presets. Raise UsageError as `settle` does."""
     return find(method, preset).load(preset)
 
 
 def check_claim(method: str) -> None:
-    """Raises UsageError for a method without a privacy claim: it is fitted without noise, and never planned."""
+    """Raise UsageError for a method without a privacy claim. Such a method is fitted only without noise."""
     if (reason := METHODS[method].no_claim) is not None:
-        raise UsageError(f"{method} gives no guarantee: {reason}. It is offered with `no_dp` alone.")
+        raise UsageError(f"{method} gives no guarantee: {reason}. Use it with `no_dp` alone.")
 
 
-CAPABILITIES = {  # by a setting that needs one: the capability, and what a method without it lacks
-    "microbatches": ("microbatches", "clips no means of groups of rows"),
-    "inference": ("replicable", "measures no moments of declared regressions"),
-    "public": ("public_rows", "learns from no public rows"),
+CAPABILITIES = {  # by setting: the capability that it needs, and what other methods cannot do
+    "microbatches": ("microbatches", "does not clip means of groups of rows"),
+    "inference": ("replicable", "does not measure moments of declared regressions"),
+    "public": ("public_rows", "does not learn from public rows"),
 }
 
 
 def configured(name: str, method: Method, settings: Mapping[str, object]) -> MethodConfig:
-    """A method's configuration with some settings changed; texts are read as what the setting is.
+    """Return a method's configuration with some settings changed. Texts are converted to a setting's type.
 
-    Raises UsageError for a setting that the method does not have, or a value that it cannot take.
+    Raises UsageError for a setting that the method does not have, or for a value out of its bounds.
     """
     for setting, (capability, lacks) in CAPABILITIES.items():
         asked = setting in settings if setting == "microbatches" else settings.get(setting)
@@ -306,7 +306,7 @@ def configured(name: str, method: Method, settings: Mapping[str, object]) -> Met
 
 
 def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) -> MethodConfig:
-    """The configuration that a model file keeps. Raises ArtifactError where it is not one of this version's."""
+    """Return the configuration in a model file. Raise ArtifactError if this version does not know it."""
     present = {name: value for name, value in kept.items() if name not in config.earlier}
     lacking = set(config.model_fields) - set(kept)
     if (lacking <= LATER or len(present) < len(kept)) and set(present) <= set(config.model_fields):
@@ -314,11 +314,11 @@ def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) ->
             return config.model_validate(present)
         except ValidationError:
             pass
-    raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
+    raise ArtifactError("This version of medsynth does not know the model's settings. Fit again.")
 
 
 def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
-    """The first mistake, without the value that was given."""
+    """Describe the first mistake, without the value that was given."""
     first: Any = error.errors(include_input=False, include_url=False)[0]
     if not first["loc"]:
         return validators_words(first["msg"])
@@ -329,13 +329,13 @@ def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
 
 
 def share_names(config: type[MethodConfig]) -> list[str]:
-    """The settings that are marked as shares of the privacy loss."""
+    """Return the settings that are shares of the privacy loss."""
     fields = config.model_fields.items()
     return [name for name, field in fields if any(isinstance(mark, IsShare) for mark in field.metadata)]
 
 
 def bounds(config: type[MethodConfig], name: str) -> str:
-    """The bounds of a number in words, for messages and documents."""
+    """Return the bounds of a number in words, for messages and documents."""
     words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
     marks = config.model_fields[name].metadata
     parts = [f"{word} {getattr(mark, key):g}" for mark in marks for key, word in words.items() if hasattr(mark, key)]

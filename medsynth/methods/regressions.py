@@ -1,4 +1,4 @@
-"""Regressions that a fit is told of: public knowledge of which relations of a table matter."""
+"""Declared regressions: public knowledge about which relations of a table matter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .registry import MethodConfig, Share
 
 @dataclass(frozen=True)
 class Regression:
-    """An outcome, its predictors and those pairs of them whose product is one more, by the names of their columns."""
+    """An outcome, its predictors, and pairs of predictors whose products are also predictors, by column name."""
 
     outcome: str
     predictors: tuple[str, ...]
@@ -23,9 +23,9 @@ class Regression:
 
     @classmethod
     def parse(cls, text: str) -> Regression:
-        """From a formula such as "y ~ a + b + a:b", or "y ~ a * b" for the same. Raises UsageError.
+        """Return the regression of a formula such as "y ~ a + b + a:b", or "y ~ a * b" for the same. Raise UsageError.
 
-        An interaction stands beside both of its columns, whether or not they are named by themselves.
+        An interaction always adds both of its columns as predictors.
 
         >>> Regression.parse("pulse ~ age + sex")
         Regression(outcome='pulse', predictors=('age', 'sex'), interactions=())
@@ -35,15 +35,15 @@ class Regression:
         outcome, tilde, right = (part.strip() for part in text.partition("~"))
         terms = [[name.strip() for name in re.split("[:*]", term)] for term in right.split("+")]
         if not tilde or not outcome or not all(map(all, terms)) or "~" in right:
-            raise UsageError("`inference` takes a formula such as 'y ~ a + b': an outcome, ~, and predictors.")
+            raise UsageError("`inference` needs a formula such as 'y ~ a + b': an outcome, ~, and predictors.")
         if any(len(names) > 2 for names in terms):
-            raise UsageError("`inference` takes interactions of two columns: a:b, or a * b for a + b + a:b.")
+            raise UsageError("`inference` allows interactions of two columns: a:b, or a * b for a + b + a:b.")
         predictors = tuple(dict.fromkeys(name for names in terms for name in names))
         interactions = tuple((names[0], names[1]) for names in terms if len(names) == 2)
         repeated = len({frozenset(names) for names in terms}) < len(terms)
         squared = any(len(set(names)) < len(names) for names in terms)
         if outcome in predictors or repeated or squared:
-            raise UsageError("`inference` names a column twice in one formula.")
+            raise UsageError("`inference` names a column twice in one formula. Leave one out.")
         return cls(outcome, predictors, interactions)
 
     @property
@@ -56,7 +56,7 @@ class Regression:
 
 
 def parsed(texts: Sequence[str]) -> list[Regression]:
-    """The regressions that formulas stand for. Raises UsageError for a formula that is none."""
+    """Return the regressions of formulas. Raise UsageError for text that is not a formula."""
     return [Regression.parse(text) for text in texts]
 
 
@@ -88,19 +88,19 @@ class DeclaringConfig(MethodConfig):
 
 
 def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Column | None], target: str) -> None:
-    """Raises UsageError for a regression on a column that the table does not have, or that cannot be read for it.
+    """Raise UsageError for a regression on a column that the table does not have, or that cannot be used.
 
-    `columns`: those of the table by name, each with what is declared of it, or None where that is still to be learned.
+    `columns`: the table's columns by name. None: the column's declaration is still to be learned.
     """
     for name in (name for regression in regressions for name in regression.columns):
         if name not in columns:
             raise UsageError(
-                f"`inference` names no column of the model: {name!r}.{did_you_mean(name, columns)} Functions of "
-                "columns are not taken; one whose scale is log stands for its logarithm."
+                f"`inference`: {name!r} is not a column of the model.{did_you_mean(name, columns)} Functions of "
+                "columns are not supported. A column whose scale is log is used as its logarithm."
             )
         column = columns[name]
         if name == target and column is not None and column.ordered:
             raise UsageError(
-                f"`inference` names {name!r}, a number that is also the target: rows are drawn given ranges of it, "
-                "which blurs its relations. Name another `target`."
+                f"`inference` names {name!r}, a number that is also the target. Rows are drawn given ranges of the "
+                "target, which blurs its relations. Name another `target`."
             )

@@ -1,8 +1,8 @@
-"""Rows from a fitted mixture of products of column distributions: class, latent point, bins, values inside bins.
+"""Draw rows from a fitted mixture of products of column distributions: class, latent point, bins, values inside bins.
 
-Given a class and a latent point the columns are independent, so the chance of any values, and rows given any values,
-are exact. All is read from a model's tensors and needs no PyTorch, whatever generator was trained. The columns of a
-wide table have low rank: latent points are draws of a normal variable, and a bin's share is that of a Gaussian copula.
+Given a class and a latent point, the columns are independent. So probabilities of values, and draws given values, are
+exact. The module reads only a model's tensors and needs no PyTorch. The columns of a wide table have low rank: latent
+points are draws of a normal variable, and a Gaussian copula gives the shares of bins.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from .registry import Arrays, Method
 from .stratified import choose, choose_each, uniforms
 
 BinsByColumn = dict[str, Whole]  # (rows,) each
-FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
-FIXED_CELLS = 1 << 24  # of rows with values of their own, points and classes, in memory at once
-NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
-INSIDE_ROUNDS = 20  # of drawing two values inside their bins again; those that are left then stay
+FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with fixed values and without
+FIXED_CELLS = 1 << 24  # rows times points times classes in memory at once, for rows with fixed values
+NEGLIGIBLE_PROBABILITY = 1e-9  # smaller probabilities count as zero
+INSIDE_ROUNDS = 20  # rounds of drawing two values inside their bins again; then rows stay as they are
 TINY = 1e-300
 
 
 def mixture_tensors(base: Mapping[str, Floats], residual: Mapping[str, NDArray[np.float32]]) -> Arrays:
-    """All that `Mixture.of` needs, by name.
+    """Return the tensors that `Mixture.of` needs, by name.
 
-    `base`: log shares of every column, (classes, bins); `residual`: what latent points add to some of them, (points,
-    classes, bins).
+    `base`: log shares of every column, (classes, bins). `residual`: terms that latent points add for some columns,
+    (points, classes, bins).
     """
     kept = {f"base.{name}": shares.astype(np.float32) for name, shares in base.items()}
     return kept | {f"residual.{name}": added for name, added in residual.items()}
 
 
 def low_rank_tensors(loadings: Mapping[str, Floats], ordered: Mapping[str, int], latent: Floats) -> Arrays:
-    """What `Mixture.of` needs, beside their base, of columns of low rank.
+    """Return the tensors that `Mixture.of` needs for columns of low rank, in addition to their base.
 
-    `loadings`: (classes, rank) of each; `ordered`: how many first bins are neighbours in value; `latent`: (points,
-    rank).
+    `loadings`: of each column, (classes, rank). `ordered`: the number of leading bins that are neighbours in value.
+    `latent`: (points, rank).
     """
     kept = {f"loading.{name}": loading.astype(np.float32) for name, loading in loadings.items()}
     kept |= {f"ordered.{name}": np.array([ordered[name]], np.float32) for name in loadings}
@@ -57,15 +57,15 @@ def low_rank_tensors(loadings: Mapping[str, Floats], ordered: Mapping[str, int],
 
 
 def normal_cuts(shares: Floats) -> Floats:
-    """Where a standard normal variable is cut into parts of `shares`, (classes, bins): (classes, bins + 1)."""
+    """Return the cuts of a standard normal variable into parts of `shares`, (classes, bins): (classes, bins + 1)."""
     below = np.cumsum(shares, 1) / shares.sum(1, keepdims=True)
     return np.asarray(np.pad(ndtri(below[:, :-1]), ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf)))
 
 
 def copula_shares(shares: Floats, ordered: int, loading: Floats, latent: Floats) -> Floats:
-    """p(bin | latent point, class), (points, classes, bins): of the part of a normal variable that `loading` leaves.
+    """Return p(bin | latent point, class) by a Gaussian copula, (points, classes, bins).
 
-    `shares`: (classes, bins), of which the first `ordered` follow the points; `loading`: (classes, rank), of norms
+    `shares`: (classes, bins). The first `ordered` bins depend on the points. `loading`: (classes, rank), with norms
     below one.
     """
     found = np.tile(shares, (len(latent), 1, 1))
@@ -77,7 +77,7 @@ def copula_shares(shares: Floats, ordered: int, loading: Floats, latent: Floats)
 
 @dataclass(frozen=True, eq=False)
 class ColumnShares(Mapping[str, Floats]):
-    """p(bin | latent point, class) of each of `names`, from a model's tensors, one column at a time."""
+    """p(bin | latent point, class) of each of `names`, computed from a model's tensors one column at a time."""
 
     tensors: Arrays
     names: Sequence[str]
@@ -94,7 +94,7 @@ class ColumnShares(Mapping[str, Floats]):
         if f"loading.{name}" not in self.tensors:
             self._kept[name] = found
             return found
-        # Not kept: all columns of a wide table together would be too large.
+        # Not kept, because all columns of a wide table would be too large.
         loading, latent = (self.tensors[key].astype(np.float64) for key in (f"loading.{name}", "latent"))
         return copula_shares(found[0], int(self.tensors[f"ordered.{name}"][0]), loading, latent)
 
@@ -109,9 +109,9 @@ class ColumnShares(Mapping[str, Floats]):
 class Mixture:
     """p(row | class) = mean over latent points of the product over columns of `shares`.
 
-    `shares`: p(bin | latent point, class) of every column, (points, classes, bins); (1, classes, bins) of a column
-    that is the same at all points. `factors`: of tables of two columns, (classes, bins of the one, of the other), by
-    which a point's table of both is multiplied, its sum staying one; a column is in one of them at most.
+    `shares`: p(bin | latent point, class) of every column, (points, classes, bins), or (1, classes, bins) for a column
+    that is the same at all points. `factors`: tables of pairs of columns, (classes, bins of one, bins of the other). A
+    point's joint table of a pair is multiplied by them and keeps the sum one. A column is in at most one pair.
     """
 
     shares: Mapping[str, Floats]
@@ -123,24 +123,24 @@ class Mixture:
     def of(
         cls, tensors: Arrays, names: Sequence[str], factors: Mapping[tuple[str, str], Floats] | None = None
     ) -> Mixture:
-        """The mixture that tensors were taken from. `names`: its columns in order, which a file does not keep."""
+        """Return the mixture in a model's tensors. `names`: its columns in order, which the file does not contain."""
         sizes = [len(tensors[f"residual.{name}"]) for name in names if f"residual.{name}" in tensors]
         points = len(tensors["latent"]) if "latent" in tensors else max(sizes, default=1)
         return cls(ColumnShares(tensors, names), points, len(tensors[f"base.{names[0]}"]), factors or {})
 
     def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> BinsByColumn:
-        """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
+        """Draw bins for rows of the classes `labels`, (rows,) per column: a latent point, then each column.
 
-        `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
+        `weights`: of points, (points, classes). `allowed`: factors for the shares of some columns, (classes, bins).
         """
         return self.draw_at(labels, choose(np.ascontiguousarray(weights.T), labels, rng), rng, allowed)
 
     def draw_at(
         self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats], known: BinsByColumn | None = None
     ) -> BinsByColumn:
-        """Bins for rows of the classes `labels` at the points `points`, (rows,) each; `allowed` as for `draw`.
+        """Draw bins for rows of the classes `labels` at latent `points`, (rows,) each. `allowed`: as for `draw`.
 
-        `known`: those of some columns, which stay.
+        `known`: given bins of some columns, which are kept.
         """
         drawn: BinsByColumn = dict(known or {})
         for name, share in self.shares.items():
@@ -161,7 +161,7 @@ class Mixture:
 
     @cached_property
     def _partners(self) -> dict[str, tuple[str, Floats]]:
-        """The other column of its pair, and the factors, (classes, own bins, bins of the other), of those in one."""
+        """For each column in a pair: the other column, and the factors, (classes, own bins, bins of the other)."""
         found = {one: (other, factor) for (one, other), factor in self.factors.items()}
         return found | {other: (one, factor.transpose(0, 2, 1)) for (one, other), factor in self.factors.items()}
 
@@ -169,9 +169,9 @@ class Mixture:
         self, chance: Floats, weights: Floats, fixed: BinsByColumn, labels: Whole | None, rng: Stream,
         allowed: dict[str, Floats],
     ) -> tuple[Whole, Whole]:  # fmt: skip
-        """A class and a latent point for each row whose bins in some columns are `fixed`, (rows,) a column: exactly.
+        """Draw a class and a latent point, exactly, for each row given its `fixed` bins, (rows,) per column.
 
-        `chance`: (classes,) and `weights`: (points, classes) before the bins are known; `labels`: classes, if known;
+        `chance`, (classes,), and `weights`, (points, classes): prior probabilities. `labels`: classes, if known.
         `allowed`: as for `draw`, of columns that are not fixed.
         """
         joint = np.asarray(chance * weights)[None]
@@ -183,7 +183,7 @@ class Mixture:
                 joint = joint * factor[:, fixed[one], fixed[other]].T[:, None, :]
             elif known:
                 joint = joint * self._expected(known[0], allowed)[:, :, fixed[known[0]]].transpose(2, 0, 1)
-            if known:  # before they were, the weights held what is allowed of the pair
+            if known:  # the weights already contain the allowed part of the pair
                 joint = joint / np.maximum(self._pair_evidence(one, allowed), TINY)
         if labels is not None:
             joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
@@ -191,9 +191,9 @@ class Mixture:
         return labels, points
 
     def evidence(self, allowed: dict[str, Floats]) -> Floats:
-        """p(the given columns lie on allowed values | latent point, class), (points, classes): exact, by products.
+        """Return the exact p(columns have allowed values | latent point, class), (points, classes).
 
-        `allowed`: (classes, bins), the allowed share of each bin of some columns.
+        `allowed`: the allowed share of each bin of some columns, (classes, bins).
         """
         found = np.ones((self.points, self.classes))
         for name, part in allowed.items():
@@ -206,11 +206,11 @@ class Mixture:
         return found
 
     def _pair_evidence(self, name: str, allowed: dict[str, Floats]) -> Floats:
-        """The mean of the factors of a column's pair over what is allowed of both columns, (points, classes)."""
+        """Return the mean factor of a column's pair over the allowed bins of both columns, (points, classes)."""
         return np.asarray((self.shares[name] * allowed.get(name, 1.0) * self._expected(name, allowed)).sum(-1))
 
     def _expected(self, name: str, allowed: dict[str, Floats]) -> Floats:
-        """The mean of the factors of a column's pair over what is allowed of the other, (points, classes, own bins)."""
+        """Return the mean factor of a column's pair over the other's allowed bins, (points, classes, own bins)."""
         other, factor = self._partners[name]
         return np.asarray(
             np.einsum("kab,zkb->zka", factor, self.shares[other] * allowed.get(other, 1.0), optimize=True)
@@ -219,11 +219,11 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PairFactor:
-    """Of the inputs `one` and `other` of the column `computed`.
+    """Factors for the inputs `one` and `other` of the column `computed`.
 
-    `table`: (classes, bins of the one, of the other), a mean over where values inside the bins fall. `factors`:
-    (classes, bins of the computed column), `largest`: the largest in each cell of the table. `bins`: the codes at which
-    the computed column's bins start, missing values in bins of their own.
+    `table`: means over the values inside the bins, (classes, bins of one, bins of the other). `factors`: (classes, bins
+    of the computed column). `largest`: the largest factor in each cell of the table. `bins`: the codes at which the
+    computed column's bins start; missing values have their own bins.
     """
 
     one: str
@@ -236,7 +236,7 @@ class PairFactor:
 
     @classmethod
     def of(cls, tensors: Arrays, schema: Schema) -> list[PairFactor]:
-        """Those that a model's tensors hold, of the columns that a core `schema` computes."""
+        """Return the factors in a model's tensors, for the columns that a core `schema` computes."""
         found = []
         for name, definition in schema.definitions.items():
             if f"factor.{name}" in tensors:
@@ -250,9 +250,9 @@ class PairFactor:
     def refused(
         self, definition: Definition, codes: Codes, labels: Whole, cells: tuple[Whole, Whole], rng: Stream
     ) -> NDArray[np.bool_]:
-        """Rows whose two values are drawn again inside their bins, (rows,): by the factor beside the cell's largest.
+        """Return which rows draw their two values again, (rows,): by the factor relative to the cell's largest.
 
-        `codes`: (rows, 2) of the inputs in order; `cells`: the bins of either, (rows,); `labels`: classes, (rows,).
+        `codes`: of the inputs in order, (rows, 2). `cells`: bins of each input, (rows,). `labels`: classes, (rows,).
         """
         own = self.factors[labels, self.bins.cell_of(definition.codes(codes))]
         return np.asarray(rng.random(len(codes)) * self.largest[labels, *cells] > own)
@@ -261,12 +261,12 @@ class PairFactor:
 class Sampler:
     """A mixture with its decoder, and the ranges that rows must lie in.
 
-    `prior`: (classes,) chances of the classes, those outside the target's range at zero. `inside`: weights of fine
-    cells by class, and `allowed`: the factor of each bin that the ranges leave, (classes, cells or bins) a column.
+    `prior`: probabilities of classes, (classes,), zero outside the target's range. `inside`: weights of fine cells by
+    class, (classes, cells) per column. `allowed`: the part of each bin inside the ranges, (classes, bins) per column.
     """
 
     def __init__(self, tensors: Arrays, schema: Schema, rows: int, where: Ranges) -> None:
-        """From a model's tensors, on the conditions `where`."""
+        """Read a model's tensors, and apply the conditions `where`."""
         mark, target = "histogram.", schema.target
         shares = {k.removeprefix(mark): t.astype(np.float64) for k, t in tensors.items() if k.startswith(mark)}
         columns = [name for name in schema.names if name != target]
@@ -283,11 +283,11 @@ class Sampler:
         self.inside = inside | {name: inside[name] * span for name, span in spans.items()}
 
     def draw(self, labels: NDArray[np.int64], weights: Floats, rng: Stream) -> Codes:
-        """Rows of the classes `labels`, (rows,), as codes, (rows, columns); `weights`: (points, classes)."""
+        """Draw rows of the classes `labels`, (rows,), as codes, (rows, columns). `weights`: (points, classes)."""
         return self._decode(labels, self.mixture.draw(labels, rng, weights, self.allowed), {}, rng)
 
     def draw_given(self, fixed: dict[str, Codes], chance: Floats, weights: Floats, rng: Stream) -> Codes:
-        """Rows with given codes of some columns, (rows,) each; `chance`: (classes,), `weights`: (points, classes)."""
+        """Draw rows with `fixed` codes of some columns, (rows,) each. `chance`: (classes,); `weights` as for `draw`."""
         target = self.schema.target
         known = {name: self.bins[name].cell_of(codes) for name, codes in fixed.items() if name != target}
         own = self.condition.cell_of(fixed[target]).astype(np.int64) if target in fixed else None
@@ -313,7 +313,7 @@ class Sampler:
     def _draw_inside(
         self, pair: PairFactor, codes: Codes, labels: Whole, drawn: BinsByColumn, free: list[str], rng: Stream
     ) -> None:
-        """Draw values of the `free` columns of a pair again inside their bins, by its factors, in place."""
+        """Draw values of the `free` columns of a pair again inside their bins, by the pair's factors, in place."""
         at, definition = [self.schema.names.index(n) for n in (pair.one, pair.other)], self.schema.definitions
         left = np.arange(len(codes) if free else 0)
         for _ in range(INSIDE_ROUNDS):
@@ -334,11 +334,11 @@ class MixtureMethod(Method):
         self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None,
         where: Ranges | None = None, balance: bool = False, fixed: dict[str, Codes] | None = None,
     ) -> Codes:  # fmt: skip
-        """`count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins.
+        """Draw `count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins.
 
-        `where` conditions exactly, without rejection: given class and latent point columns are independent, so each
-        latent point is weighed by the probability of the given values. `balance` draws classes evenly. `fixed` gives
-        each row its own values of some columns, (count,) codes a column, and the rest is drawn given these. Raises
+        `where` conditions exactly, without rejection. Columns are independent given class and latent point, so each
+        latent point is weighted by the probability of the given values. `balance` draws classes evenly. `fixed` gives
+        each row its values of some columns, (count,) codes per column. The rest is drawn given these. Raises
         UsageError for conditions that no row meets.
         """
         sampler = Sampler(tensors, schema, rows, dict(where or {}))

@@ -1,10 +1,10 @@
 """The thyroid study's DP-CGAN: its networks and hyper-parameters, with the corrections that its claim needs.
 
-Carvalho et al. (the thyroid study), after Torkzadehmahani, Kairouz, Paten 2019, algorithm 1. Kept: generator
-103-128-21 with tanh outputs, critic 24-128-1 with ReLU, B = 32, C = 1.1, critic SGD 0.15 falling to 0.052,
-generator Adam 1e-3, 5894 steps, real and fake gradients clipped apart and added. Corrected: Poisson lots; labels of
-generated rows and of the sample from noised class counts, never from the real batch; scaling by public bounds and
-the schema's scale, not by the column's maximum; division by the expected lot; the noise multiplier calibrated to the
+Source: Carvalho et al. (the thyroid study), after Torkzadehmahani, Kairouz, Paten 2019, algorithm 1. Kept: a generator
+103-128-21 with tanh outputs, a critic 24-128-1 with ReLU, B = 32, C = 1.1, critic SGD from 0.15 to 0.052, generator
+Adam 1e-3, and 5894 steps. Real and fake gradients are clipped separately and added. Corrected: lots are Poisson. Labels
+of generated rows come from noised class counts, never from the real batch. Columns are scaled by public bounds and the
+schema's scale, not by their maximum. Sums are divided by the expected lot. The noise multiplier is calibrated to the
 whole budget.
 """
 
@@ -33,7 +33,7 @@ from .dp_cgan import restore
 from .marginals import CLASSES, cleaned
 from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
 
-CLASS_WEIGHT = 5.0  # noise of the class marginal: about a hundredth of the privacy loss
+CLASS_WEIGHT = 5.0  # relative noise of the class marginal: about a hundredth of the privacy loss
 
 
 class ThyroidConfig(MethodConfig):
@@ -49,17 +49,17 @@ class ThyroidConfig(MethodConfig):
     generator_rate: Rate = Field(default=1e-3, description="generator's learning rate")
 
     def sampling_rate(self, rows: int) -> float:
-        """The Poisson rate at a declared number of rows."""
+        """Return the Poisson sampling rate for a declared number of rows."""
         return min(1.0, self.lot / rows)
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """(rows, columns) codes to (rows, features + classes): a number a column, and the class as one-hot.
+    """A map from codes, (rows, columns), to one number per column and the class as one-hot, (rows, features + classes).
 
-    indices: the columns; numbers: that of each code of a column, computed once for all rows, so that no row's depends
-    on other rows; target: the target's column, of this number of `classes`. A code beyond them is the last. Raises
-    QueryError unless each column has a table of finite numbers.
+    indices: the columns. numbers: the number of each code of a column, computed once, so that a row never depends on
+    other rows. target: the target's column, with this number of `classes`. A larger code counts as the last class.
+    Raises QueryError unless each column has a table of finite numbers.
     """
 
     indices: tuple[int, ...]
@@ -70,24 +70,24 @@ class ScaledRows:
 
     def __post_init__(self) -> None:
         known = len(self.indices) == len(self.numbers) > 0 and min(*self.indices, self.target, 0) == 0
-        require(known, "Each column that is scaled needs its place and a table of its numbers.")
+        require(known, "Each scaled column needs a place and a table of numbers.")
         check_size(self.classes, MOST_WIDTH, what="The classes of the target")
         for own in self.numbers:
             check_size(own.size, MOST_CODES, what="The numbers of a column")
             check_numbers(own, (own.size,), np.float64, what="The numbers of a column")
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, features + classes)."""
+        """Return encoded rows, (rows, features + classes)."""
         x = np.stack([own.take(codes[:, k], mode="clip") for k, own in zip(self.indices, self.numbers, strict=True)], 1)
         hot = np.minimum(codes[:, self.target, None], self.classes - 1) == np.arange(self.classes)
         return torch.tensor(np.concatenate([x, hot], 1), dtype=torch.float32).to(self.device)
 
 
 class _Scaled:
-    """Rows as the study encodes them: one number a column and the class as one-hot.
+    """Rows as the study encodes them: one number per column, and the class as one-hot.
 
-    Columns fill tanh's range, [-1, 1], by their public bounds and on their schema's scale: on a linear one most
-    of `tsh` lies within a hundredth of the range, and the generator learns a point.
+    Public bounds and the schema's scale map columns to tanh's range, [-1, 1]. On a linear scale, most values of `tsh`
+    would lie within a hundredth of the range, and the generator would learn a single point.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -95,16 +95,16 @@ class _Scaled:
         self.columns = [schema.columns[schema.names[k]] for k in self.indices]
         target = schema.columns[schema.target] if schema.target else None
         if target is None or not target.categorical or target.missing:
-            raise SchemaError("The preset thyroid-study needs a target of named levels without missing values.")
+            raise SchemaError("The preset thyroid-study needs a categorical target without missing values.")
         if any(column.missing or (column.categorical and column.size != 2) for column in self.columns):
-            raise SchemaError("The preset thyroid-study takes binary and numeric columns without missing values only.")
+            raise SchemaError("The preset thyroid-study needs binary and numeric columns without missing values.")
         self.index, self.classes = schema.names.index(schema.target or ""), len(target.levels)
         self.top = np.array([column.size - 1 for column in self.columns], np.float64)
         self.log = np.array([column.scale == "log" for column in self.columns])
         self.map = grid(target, self.classes)
 
     def encoding(self, device: str) -> ScaledRows:
-        """The map from codes to rows."""
+        """Return the map from codes to rows."""
         numbers = tuple(self._numbers(column) for column in self.columns)
         return ScaledRows(self.indices, numbers, self.index, self.classes, device)
 
@@ -115,7 +115,7 @@ class _Scaled:
         return np.round((2 * part - 1) * STEPS) / STEPS
 
     def decode(self, x: Tensor, labels: np.ndarray, columns: int) -> Codes:
-        """(rows, features), in [-1, 1], and labels to codes."""
+        """Return the codes of rows, (rows, features) in [-1, 1], and their labels."""
         codes = np.zeros((len(labels), columns), np.int32)
         part = (x.double().numpy() + 1) / 2
         units = np.rint(np.where(self.log, np.expm1(part * np.log1p(self.top)), part * self.top)).astype(np.int32)
@@ -130,7 +130,7 @@ class ThyroidStudy(Method):
     Config = ThyroidConfig
 
     def queries(self, config: ThyroidConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """The class marginal once, then one noised gradient sum of the critic a step."""
+        """Return the class marginal, and one noised gradient sum of the critic per step."""
         return [
             Query(label=CLASSES, weight=CLASS_WEIGHT),
             Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
@@ -140,7 +140,7 @@ class ThyroidStudy(Method):
         self, config: ThyroidConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
         progress: Progress,
     ) -> Arrays:  # fmt: skip
-        """Fit the generator. Returns its tensors and the noised class shares."""
+        """Fit the generator. Return its tensors and the noised class shares."""
         rows, target = _Scaled(schema), schema.target or ""
         prior = cleaned(vault.measure_histograms(CLASSES, {target: rows.map})[target], plan.rows)
         stream = torch_stream(seed, "init")
@@ -149,13 +149,13 @@ class ThyroidStudy(Method):
         adam = torch.optim.Adam(net.parameters(), config.generator_rate)
         latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
         lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
-        # Microbatches are means: a lot's sum has m terms and not one a row.
+        # Microbatches are means: a lot's sum has m terms, not one per row.
         divisor = lot if config.microbatches is None else float(config.microbatches)
         (first, last), encode = config.critic_rate, rows.encoding(device)
         for step in range(config.steps):
             labels = torch.multinomial(shares, config.lot, replacement=True, generator=latent)
             fake = _forward(net, labels, config, rows.classes, latent)
-            # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
+            # Lines 5-9: clip and noise real gradients, clip generated ones separately, and add both.
             real_sum = vault.measure_gradient_sum(
                 CRITIC_GRADIENTS, critic, real_loss, encode, config.clip, config.microbatches
             )
@@ -176,7 +176,7 @@ class ThyroidStudy(Method):
     def generate(
         self, tensors: Arrays, config: ThyroidConfig, schema: Schema, rows: int, count: int, seed: int | None
     ) -> Codes:
-        """`count` synthetic rows as codes, (count, columns)."""
+        """Draw `count` synthetic rows as codes, (count, columns)."""
         scaled = _Scaled(schema)
         net = _generator(config, scaled, torch_stream(0, "init"))
         restore(net, tensors)
@@ -192,7 +192,7 @@ def _generator(config: ThyroidConfig, rows: _Scaled, stream: torch.Generator) ->
 
 
 def _forward(net: Mlp, labels: Tensor, config: ThyroidConfig, classes: int, stream: torch.Generator) -> Tensor:
-    """Generated rows beside their labels, (rows, features + classes)."""
+    """Generate rows followed by their one-hot labels, (rows, features + classes)."""
     latent = torch.randn(len(labels), config.latent, generator=stream, device=labels.device)
     hot = torch.nn.functional.one_hot(labels, classes).to(latent)
     return torch.cat([torch.tanh(net(torch.cat([latent, hot], 1))), hot], 1)

@@ -1,4 +1,4 @@
-"""Settings of the default method and of its baseline, with their defaults."""
+"""Define the settings of the default method and of its baseline, with their defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Settings(DeclaringConfig):
 
     @property
     def one_way_shares(self) -> dict[str, float]:
-        """The shares of what is measured of single columns, by label."""
+        """The shares of measurements of single columns, by label."""
         return {COARSE: self.coarse_share, VALUES: self.values_share, ONE_WAY: self.one_way_share}
 
 

@@ -1,10 +1,10 @@
-"""Moments of declared regressions: what the coefficients of a linear model follow from, measured by themselves.
+"""Measure moments of declared regressions, from which the coefficients of a linear model follow.
 
-A linear regression's coefficients are functions of the means, squares and products of its terms; a logistic one's
-score reads the products of outcome and predictors. They are read from every value's fine cell, so that no bin blurs
-them; the expectation of a product of columns follows from the means of their bins. Over rows of independent
-columns all products have about the same size, but for those that count more or less than others. A row's products are
-clipped at a norm that few rows reach, and the sums corrected for what that takes from them.
+A linear regression's coefficients are functions of the means, squares and products of its terms. The score of a
+logistic regression contains the products of outcome and predictors. Each value is read from its fine cell, so that bins
+do not blur it. The model computes the expected product of columns from the means of their bins. All products have
+about the same size in rows of independent columns, except those with another weight. A row's products are clipped at a
+norm that few rows reach, and the sums are corrected for the clipping.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .measurement import MomentMeasurement
 from .products import Products, ProductsByClass
 
 Floats = NDArray[np.float64]
-CLIPPING_NORM = 1.0  # of a row's features, which are divided by the bound
+CLIPPING_NORM = 1.0  # of a row's features, after division by the bound
 Product = tuple[int, ...]  # the places of the items that are multiplied
 
 
 def fine_values(bins: Bins) -> Floats:
-    """The value of each fine cell of values, from -1 to 1, (cells of values,): less the mean, clipped.
+    """Return the value of each fine cell of values, from -1 to 1, (cells of values,), minus the mean and clipped.
 
-    By the released shares of the fine cells: no row is read.
+    It is computed from the released shares of the fine cells: no row is read.
     """
     at = scale_middles(bins.column, bins.grid)
     share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
@@ -59,10 +59,10 @@ def fine_values(bins: Bins) -> Floats:
 
 
 def column_items(bins: Bins) -> Floats:
-    """What a column contributes to products, by fine cell, (cells, items), each divided by its root mean square.
+    """Return a column's items for products, by fine cell, (cells, items), each divided by its root mean square.
 
-    Of a number its standardised value and that value's square; of levels, the most frequent but the first, each less
-    its share, in that order. Then the constants.
+    A number has its standardised value and that value's square. A categorical column has the indicators of its most
+    frequent levels except the first, each minus its share. Then come the constants.
     """
     cells, values = bins.grid.cells, fine_values(bins) if bins.column.ordered else np.empty(0)
     if len(values):
@@ -78,8 +78,8 @@ def column_items(bins: Bins) -> Floats:
 
 @dataclass(frozen=True)
 class _Items:
-    """The places of the items of all columns side by side: `values`, a column's, a number's own or the levels';
-    `square`, by the place of a number's own; `column`, the name by place. The last are the constants.
+    """The places of the items of all columns. `values`: of each column, a number's value or the levels. `square`: of a
+    number's square, by the place of its value. `column`: the column of each place. The constants come last.
     """
 
     values: Mapping[str, list[int]]
@@ -88,7 +88,7 @@ class _Items:
 
     @classmethod
     def of(cls, fine: Mapping[str, Floats], bins: Mapping[str, Bins]) -> _Items:
-        """Of tables of items, (cells, items) a column."""
+        """Return the places for tables of items, (cells, items) per column."""
         column = [name for name, table in fine.items() for _ in range(table.shape[1])]
         values = {name: [place for place, other in enumerate(column) if other == name][:-3] for name in fine}
         square = {own[0]: own[1] for name, own in values.items() if bins[name].column.ordered}
@@ -96,7 +96,7 @@ class _Items:
         return cls(values, square, column)
 
     def product(self, *terms: Product) -> Product:
-        """Of terms: a number twice is its square; two levels of a column, whose product is linear in both, are one."""
+        """Return the product of terms. A number twice becomes its square. Of two levels of a column, one is kept."""
         found = dict[str, int]()
         for place in itertools.chain(*terms):
             twice = self.column[place] in found and place in self.square
@@ -104,7 +104,7 @@ class _Items:
         return tuple(sorted(found.values()))
 
     def of_regression(self, regression: Regression, target: str) -> tuple[list[Product], list[Product]]:
-        """The terms of a regression, and products of any two of them, the target left out."""
+        """Return the terms of a regression and the products of any two of them, without the target."""
         kept = [[self.values[name]] for name in regression.columns if name != target]
         for pair in regression.interactions:
             kept.append([self.values[name][: k.MOST_CROSSED] for name in pair if name != target])
@@ -113,7 +113,7 @@ class _Items:
         return terms, [self.product(one, other) for one, other in both]
 
     def factors(self, regressions: Sequence[Regression], target: str) -> Tensor:
-        """(factors, products): each product of the regressions once, times its constant, then times ones."""
+        """Return each product of the regressions once, times its constant and then ones: (factors, products)."""
         alone, of_target, one = range(len(self.column) - 3, len(self.column))
         constants = dict[Product, int]()
         for regression in regressions:
@@ -121,13 +121,13 @@ class _Items:
             constants |= dict.fromkeys(terms, of_target) if target in regression.columns else {}
             for own in (*terms, *products):
                 constants.setdefault(own, alone if len(own) == 1 else one)
-        constants = constants or {(): one}  # columns of one level: how many rows there are
+        constants = constants or {(): one}  # all columns have one level: count rows
         most = 1 + max(map(len, constants))
         return torch.tensor([(*own, constant, *[one] * (most - len(own) - 1)) for own, constant in constants.items()]).T
 
 
 def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], factors: Tensor) -> Floats:
-    """Products of rows whose columns are independent, by the released shares of cells: (rows, products)."""
+    """Return products of rows drawn with independent columns, by the released shares of cells: (rows, products)."""
     rng, items = numpy_stream(0, "declared moments"), list[Floats]()
     for name, table in fine.items():
         share = shares[name] + 1e-12
@@ -137,11 +137,11 @@ def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], fa
 
 
 def _kept(products: Floats, factors: Floats) -> Floats:
-    """What clipping rows by `factors`, (rows,), leaves of each mean, (products,).
+    """Return the part of each mean, (products,), that remains when rows are clipped by `factors`, (rows,).
 
-    Of one that is not negative, a square, as it is. Of others as much as of their squares: they have a mean where
-    columns are related, and the density of weakly related columns is that of independent ones times one plus a multiple
-    of the product.
+    For squares it is computed directly. For other products it is the part that remains of their squares: their mean
+    comes from related columns, and the density of weakly related columns is that of independent columns times one plus
+    a multiple of the product.
     """
     weights = np.where((products >= 0).all(0), products, products**2) + 1e-12
     return np.asarray((factors @ weights) / weights.sum(0))
@@ -150,10 +150,10 @@ def _kept(products: Floats, factors: Floats) -> Floats:
 class DeclaredMoments:
     """Means and squares of the terms of `regressions`, and products of any two terms of one of them.
 
-    `bins`: of every column but the target; `given`: the target's name and the map from its codes to classes. Where a
-    regression names the target, each class has sums of its own. `order`: the names of the codes' columns.
-    `noise`: the standard deviation of a sum's noise at norm one; `rows`: of the table. The fewest rows are clipped with
-    which a product's noise is within its sampling error. `kept`: what clipping leaves of each sum, (width,).
+    `bins`: of every column except the target. `given`: the target's name and the map from its codes to classes. If a
+    regression names the target, each class has its own sums. `order`: the names of the codes' columns. `noise`: the
+    standard deviation of a sum's noise at norm one. `rows`: of the table. As few rows as possible are clipped, as long
+    as a product's noise stays within its sampling error. `kept`: the part of each sum that clipping leaves, (width,).
     """
 
     def __init__(
@@ -177,12 +177,12 @@ class DeclaredMoments:
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
     def measure(self, vault: Measurements, label: str, noise: float, bins: Mapping[str, Bins]) -> MomentMeasurement:
-        """Measure the sums over rows, and put back what clipping took from them.
+        """Measure the sums over rows, and correct them for clipping.
 
         A sum of vectors, each clipped at one, is minus the gradient sum of a linear function of them.
 
-        Args: `noise`: the standard deviation of the noise of a sum at norm one; `bins`: those of the model. It expects
-        of a product of columns what the means of their bins give.
+        Args: `noise`: the standard deviation of a sum's noise at norm one; `bins`: bins of the model. The model
+        computes a product of columns from the means of their bins.
         """
         classes, width = self.given[1].cells, self.products.width
         linear = Mlp([classes * width, 1], bias=False)
@@ -198,5 +198,5 @@ class DeclaredMoments:
 
     @property
     def features(self) -> Features:
-        """The map from codes to (rows, classes * width)."""
+        """The map from codes to products, (rows, classes * width)."""
         return ProductsByClass(self.products, self.given) if self.given[0] else self.products

@@ -1,4 +1,4 @@
-"""The fit: one loss for all measurements, and one normal prior."""
+"""Fit the mixture: one loss for all measurements, and one normal prior."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from . import constants as k
 from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
 
-# Nothing is sampled, and gradients shrink by orders of magnitude: Adam forgets squares as fast as means.
+# Gradients have no sampling noise and shrink by orders of magnitude, so Adam forgets squares as fast as means.
 FORGETTING, SMALL = 0.95, 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """A table of each of some columns. `values`, `weights`: one over the noise, (bins, classes) or (bins, 1).
+    """A table of each of some columns. `values`, and `weights` (one over the noise): (bins, classes) or (bins, 1).
 
-    `centred`: of the bins of columns whose mean count is not known, (bins, 1). `sums`: over columns, (columns, bins).
+    `centred`: one for bins of columns whose mean count is unknown, (bins, 1). `sums`: over columns, (columns, bins).
     """
 
     values: Tensor
@@ -41,7 +41,7 @@ class _Columns:
         return cls(model.tensor(values), model.tensor(weights), model.tensor(centred), model.sums)
 
     def error(self, rows: Tensor) -> Tensor:
-        """Return half the squared error. `rows`: of each bin, (bins, classes)."""
+        """Return half the squared error. `rows`: in each bin, (bins, classes)."""
         gap = self.values - (rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True))
         means = (self.sums @ gap) / (self.sums @ torch.ones_like(gap[:, :1]))
         return ((gap - self.centred * (self.sums.T @ means)) * self.weights).square().sum() / 2
@@ -49,8 +49,8 @@ class _Columns:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Tables of two columns each. `maps`: of all their columns, stacked, (height, bins); `places`: where the cells of
-    the tables lie in the product of all rows of `maps` with all; `values`, `std`: (classes, cells) or (1, cells).
+    """Tables of two columns each. `maps`: of all their columns, stacked, (height, bins). `places`: of the tables' cells
+    in the product of all pairs of rows of `maps`. `values`, `std`: (classes, cells) or (1, cells).
     """
 
     maps: Tensor
@@ -142,9 +142,9 @@ class _Moments:
 
 
 class _Prior:
-    """Normal deviations of base logits, of a class's from its neighbours', and of latent coefficients.
+    """Normal priors of base logits, of differences between neighbouring class logits, and of latent coefficients.
 
-    With a stream, of a draw: every deviation but a latent one is measured from a normal draw of its own.
+    With a stream, every deviation except a latent one is measured from its own normal draw.
     """
 
     def __init__(self, model: MixtureModel, stream: torch.Generator | None = None) -> None:
@@ -155,7 +155,7 @@ class _Prior:
             ordered = layout.ordered[name]
             if ordered > 1:
                 steps.append(span.start + np.arange(ordered - 1))
-                own[span.start : span.start + ordered] = 0  # a class's level of a number says nothing
+                own[span.start : span.start + ordered] = 0  # the level of a number's class logits is free
         self._steps = torch.from_numpy(np.concatenate(steps)).to(model.device)
         self._base, self._own = (model.tensor(np.sqrt(precision[:, None])) for precision in (base, own))
         sizes = (len(self._steps), model.classes), model.base.shape, model.by_class.shape
@@ -165,10 +165,10 @@ class _Prior:
         self._precisions = [start, start]  # of the common and own latent coefficients, (features, features)
 
     def learn(self, model: MixtureModel) -> None:
-        """Learn the covariance of the latent coefficients: it is their second moment over points.
+        """Learn the covariance of the latent coefficients: their second moment over points.
 
-        So the penalty is that of the logarithm of each direction's variance, which takes noise out and leaves strong
-        relations as they are (Fazel, Hindi and Boyd 2003).
+        This penalises the logarithm of the variance in each direction. It removes noise and keeps strong relations
+        (Fazel, Hindi and Boyd 2003).
         """
         for place, part in enumerate((model.common, model.own)):
             flat = part.detach().flatten(1)
@@ -177,7 +177,7 @@ class _Prior:
             self._precisions[place] = k.LATENT_WEIGHT * torch.cholesky_inverse(torch.linalg.cholesky(second))
 
     def error(self, model: MixtureModel) -> Tensor:
-        """Return half the sum of squared deviations, in variances."""
+        """Return half the sum of squared deviations, each divided by its variance."""
         base, own = model.base, model.by_class
         step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
         found = base.new_zeros(())
@@ -196,7 +196,7 @@ def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
 
 
 class Loss:
-    """Half the squared errors of what a mixture expects, in variances of the noise, and the prior's."""
+    """Half the squared errors of a mixture's expected measurements, over noise variances, plus the prior's term."""
 
     def __init__(
         self, model: MixtureModel, measured: Sequence[Measured], stream: torch.Generator | None = None
@@ -212,7 +212,7 @@ class Loss:
         self._moments = [_Moments.of(one, model) for one in measured if isinstance(one, MomentMeasurement)]
 
     def value(self) -> Tensor:
-        """Return the loss of the model as it is now."""
+        """Return the loss of the model's current parameters."""
         model = self._model
         shares = model.shares()
         rows, loss = shares.mean(-1) * model.sizes, self.prior.error(model)
@@ -230,7 +230,7 @@ class Loss:
 class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1), without decay.
 
-    PyTorch's own imports its compiler when it is first made: 820 modules, 1.8 s of a fit that takes seconds.
+    PyTorch's Adam imports the compiler when first used: 820 modules, 1.8 s of a fit that takes seconds.
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
@@ -256,7 +256,7 @@ def estimate(
     progress: Callable[[int, int], None],
     stream: torch.Generator | None = None,
 ) -> None:
-    """Fit a mixture to all measurements, in place. With a stream its prior is perturbed by draws."""
+    """Fit a mixture to all measurements, in place. With a stream, draws perturb its prior."""
     loss, parameters = Loss(model, measured, stream), model.parameters()
     adam = Adam([parameter.requires_grad_() for parameter in parameters])
     for step in range(steps):

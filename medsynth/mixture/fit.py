@@ -1,4 +1,4 @@
-"""A fit: measure a stage, estimate, and go on to the next."""
+"""Run a fit: measure all stages, then estimate the mixture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .released import Recorded
 from .stages import Stages
 
 SEED_BITS = 53  # of a fresh public seed
-SMALLEST = 1e-12  # share of a bin
+SMALLEST = 1e-12  # least share of a bin
 Places = NDArray[np.int64]
 
 
@@ -35,8 +35,8 @@ def fitted(
 ) -> Arrays:
     """Measure in stages and fit the mixture. Return the tensors that rows are drawn from, and all that was released.
 
-    A table of hundreds of columns has matrices of second moments in place of pairs. Its columns follow a latent
-    variable of few dimensions, and only what each column is by itself and by class is fitted.
+    A table of hundreds of columns uses matrices of second moments in place of pairs. Its columns depend on a latent
+    variable of few dimensions, and the mixture fits only the distribution of each column by class.
     """
     seed, recorded = secrets.randbits(SEED_BITS) if seed is None else seed, Recorded(vault, plan)
     wide = MATRIX in plan.events
@@ -50,7 +50,7 @@ def fitted(
 
 
 def points_of(stages: Stages) -> int:
-    """Return how many latent points the mixture has: fewer where classes and bins are many, one without pairs."""
+    """Return the number of latent points: fewer if classes and bins are many, one without pairs."""
     if not {PAIRS, DECLARED} & stages.plan.events.keys():
         return 1
     bins = sum(stages.bins[name].cells for name in stages.columns)
@@ -58,9 +58,9 @@ def points_of(stages: Stages) -> int:
 
 
 def _of_low_rank(stages: Stages) -> Arrays:
-    """Measure matrices of second moments by class. Return the tensors of the latent variable that columns follow.
+    """Measure matrices of second moments by class. Return the tensors of the latent variable.
 
-    Scores follow from the rough shares of bins: a query depends on no last bit of an optimiser.
+    Scores are computed from the rough shares of bins, so that queries do not depend on an optimiser's last bits.
     """
     stream, points = torch_stream(stages.seed, "matrix"), numpy_stream(stages.seed, "latent")
     matrix = MomentMatrix(stages.bins, stages.shares, stages.columns, stages.given, stages.schema.names, stream)
@@ -70,7 +70,7 @@ def _of_low_rank(stages: Stages) -> Arrays:
 
 
 def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
-    """Return the mixture before its fit: columns by their rough shares, alike in all classes.
+    """Return the mixture before its fit: columns have their rough shares, equal in all classes.
 
     With one point there are no latent coefficients.
     """
@@ -89,9 +89,9 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
 
 
 def tensors(stages: Stages, model: MixtureModel) -> Arrays:
-    """Return what rows are drawn from: shares of bins by class and latent point, and the decoder of bins."""
+    """Return the tensors that rows are drawn from: shares of bins by class and point, and the decoder of bins."""
     base, residual = dict[str, Floats](), dict[str, NDArray[np.float32]]()
-    shares = np.ascontiguousarray(model.shares().double().cpu().numpy().transpose(2, 1, 0))  # as they are read
+    shares = np.ascontiguousarray(model.shares().double().cpu().numpy().transpose(2, 1, 0))  # in the order of reading
     for name, span in model.layout.spans.items():
         table = shares[:, :, span]
         base[name] = np.log(np.maximum(table.mean(0), SMALLEST))

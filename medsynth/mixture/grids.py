@@ -1,5 +1,5 @@
-"""One-way marginals on fine grids that follow the rows: many cells where a coarse noisy histogram sees rows, a cell of
-its own for a value that many rows share. On even grids most cells lie where no rows are, and their noise makes tails.
+"""Measure one-way marginals on fine grids that follow the rows. A coarse noisy histogram shows where cells are needed,
+and a frequent value gets its own cell. On an even grid, most cells would be empty, and their noise would make tails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TINY = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What the coarse measurements say of a column: noisy `counts` of `coarse` cells, and the `frequent` values."""
+    """The coarse measurements of a column: noisy `counts` of `coarse` cells, and the `frequent` values."""
 
     coarse: Grid
     counts: Floats
@@ -40,11 +40,11 @@ class Survey:
 
     @property
     def values(self) -> int:
-        """Coarse cells of values; those of missing ones come after."""
+        """The number of coarse cells of values. Cells of missing values come after them."""
         return self.coarse.cells - self.coarse.gaps
 
     def fine_grid(self) -> Grid:
-        """Coarse cells cut into cells of even whole widths, in proportion to their rows; frequent values alone."""
+        """Return a grid of coarse cells cut in proportion to their rows, with a cell for each frequent value."""
         mass = np.maximum(self.counts[: self.values] - self.std, 0)
         share = mass / max(mass.sum(), 1e-12)
         edges = [np.concatenate([self.frequent, self.frequent + 1, self.coarse.edges])]
@@ -54,17 +54,17 @@ class Survey:
         return Grid(np.unique(np.concatenate(edges)), self.coarse.gaps)
 
     def parents(self, fine: Grid) -> Whole:
-        """The coarse cell of each cell of `fine`: (cells,)."""
+        """Return the coarse cell of each cell of `fine`: (cells,)."""
         return np.asarray(np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1)
 
     def measured(self, fine: Grid, counts: Floats, std: float) -> list[Counts]:
-        """Both measurements as counts of groups of the cells of `fine`."""
+        """Return both measurements as counts of groups of the cells of `fine`."""
         return [Counts.of_cells(counts, std), Counts(self.parents(fine), self.counts, self.std)]
 
     def rough(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:
-        """Rough shares of the cells of `fine`, (cells,), by which bins are cut: sums of noisy counts, and no fit.
+        """Return rough shares of the cells of `fine`, (cells,), from sums of noisy counts, to cut bins.
 
-        A query that follows from them is the same on every machine.
+        They involve no fit, so that queries derived from them are the same on every machine.
         """
         parent = self.parents(fine)
         pieces = np.bincount(parent)
@@ -73,21 +73,20 @@ class Survey:
         return cleaned(both, rows)
 
     def inside(self, fine: Grid, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
-        """Which cells of `fine` lie in no tail of noise, (cells,)."""
+        """Return which cells of `fine` are not in a tail of noise, (cells,)."""
         parent = self.parents(fine)
         pieces, sums = np.bincount(parent), np.bincount(parent, counts)
-        precision = (
-            pieces * std**2 / np.maximum(pieces * std**2 + self.std**2, TINY)
-        )  # of the coarse count, as its pieces' sum
-        # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
+        # The weight of the coarse count compared with the sum of its pieces.
+        precision = pieces * std**2 / np.maximum(pieces * std**2 + self.std**2, TINY)
+        # The noise, by both measurements, of a coarse cell with one fine cell, as in tails.
         alone = std * self.std / max(math.hypot(std, self.std), TINY)
         return self._kept(sums + precision * (self.counts - sums), alone, rows)[parent]
 
     def shares(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:
-        """Shares of the cells of `fine`, (cells,), by their noisy counts and the coarse ones.
+        """Return the shares of the cells of `fine`, (cells,), by their noisy counts and the coarse counts.
 
-        The likeliest log densities that curve little, frequent values apart; tails that do not rise above the noise of
-        the coarse cells are cut off: what is left of it at the far end of the bounds would be outliers.
+        These are the most likely smooth log densities; frequent values are separate. Tails that do not rise above the
+        noise of the coarse cells are cut off, because noise at the far end of the bounds would become outliers.
         """
         measured = self.measured(fine, counts, std)
         shares = np.exp(posterior_mode(measured, rows, np.log(self.widths(fine)), self._prior(fine)))
@@ -100,12 +99,12 @@ class Survey:
         return found
 
     def widths(self, fine: Grid) -> Floats:
-        """Shares of the cells of `fine`, (cells,), were the density even."""
+        """Return the shares of the cells of `fine`, (cells,), if the density were even."""
         widths = np.diff(fine.ends).astype(np.float64)
         return np.asarray(widths / widths.sum())
 
     def along(self, fine: Grid) -> NDArray[np.bool_]:
-        """Which cells of `fine` have a density like their neighbours': those of values that are not frequent."""
+        """Return which cells of `fine` should be smooth: those of values that are not frequent."""
         return ~np.isin(fine.ends[:-1], self.frequent) & (np.arange(fine.cells) < fine.cells - fine.gaps)
 
     def _prior(self, fine: Grid) -> Floats:
@@ -115,10 +114,10 @@ class Survey:
         return np.asarray(k.FLAT * np.eye(fine.cells) + curvature.T @ curvature / max(k.CURVATURES) ** 2)
 
     def _kept(self, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
-        """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
+        """Return which coarse cells are not in a tail of noise, by their noisy `counts`: (cells,).
 
-        The outermost cells that are clear at either end, and beyond them as many as may hold more than TAIL_SHARE of
-        the rows, or TAIL_STDS of the noise where these are fewer: what is cut off holds no more, as far as it shows.
+        At each end, keep the outermost clear cell and all cells inside it. Cut off cells beyond it only if their
+        expected rows are at most TAIL_SHARE of the rows, or TAIL_STDS of the noise if that is less.
         """
         kept, limit = np.ones(len(counts), np.bool_), k.TAIL_STDS * std
         most = min(k.TAIL_SHARE * rows, k.TAIL_STDS * std)
@@ -128,21 +127,21 @@ class Survey:
             first = int(rises.argmax())
             beyond = expected_beyond(counts[order[:first]][::-1], float(counts[order[first : first + 2]].mean()), std)
             kept[order[: first - int((beyond > most).sum())]] = False
-        return kept if kept[: self.values].any() else np.ones_like(kept)  # where nothing stands out there is no tail
+        return kept if kept[: self.values].any() else np.ones_like(kept)  # if no cell is clear, there is no tail
 
 
 def shares_of_cells(
     measured: Sequence[Counts], rows: float, widths: Floats, expected: Floats, along: NDArray[np.bool_]
 ) -> Floats:
-    """Return the shares of a number's cells, (cells,), as smooth along it as their counts say they are.
+    """Return the shares of a number's cells, (cells,), as smooth as their counts suggest.
 
-    Ages are smooth, and a cell's neighbours tell nearly as much of it as its own count. Of other columns each cell
-    differs from the next. So shares are means over priors of the log density: how much it curves, and how much cells
-    differ from the curve, each as likely as it makes the counts. No prior is firmer than chance: the rows in a cell
-    differ from any density as a Poisson number does.
+    Ages are smooth: a cell's neighbours are nearly as informative as its own count. In other columns, each cell differs
+    from the next. So shares are means over priors of the log density, weighted by the likelihood of the counts. Priors
+    differ in curvature and in deviations of cells from the curve. They always allow the Poisson variation of the rows
+    in a cell.
 
-    Args: `widths`: shares if the density were even; `expected`: rows of each cell by a first look; `along`: cells that
-    follow the curve. The others are frequent values and missing ones.
+    Args: `widths`: shares if the density were even; `expected`: a first estimate of the rows of each cell; `along`:
+    cells that follow the curve. The other cells are frequent and missing values.
     """
     order, cells = np.flatnonzero(along), len(widths)
     steps = np.diff(np.eye(len(order)), 2, axis=0)
@@ -159,26 +158,26 @@ def shares_of_cells(
 
 
 def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
-    """Rows that are expected in each cell of a tail and all cells beyond it, by noisy `counts` outwards: (cells,).
+    """Return the rows expected in each cell of a tail and all cells beyond it, by noisy `counts` outwards: (cells,).
 
-    `level`: of the cells before the tail. A tail that falls evenly from a part of it to none, over a number of cells
-    that is as likely as any other before the noisy counts are seen; the mean over what they leave likely.
+    `level`: the count of the cells before the tail. A tail falls linearly from a part of `level` to zero. All lengths
+    are equally likely a priori. The result is the posterior mean given the noisy counts.
     """
     if not len(counts):
         return np.zeros(0)
     places, lengths = np.arange(1, len(counts) + 1), np.arange(len(counts) + 1)
     shapes = np.maximum(1 - places / (lengths[:, None] + 1), 0) * max(level, 0.0)
     tails = np.concatenate([part * shapes for part in k.TAIL_PARTS])
-    odds = (tails @ counts - (tails**2).sum(1) / 2) / std**2  # their logarithms
+    odds = (tails @ counts - (tails**2).sum(1) / 2) / std**2  # log odds
     likely = np.exp(odds - odds.max())
     return np.asarray(np.cumsum((likely / likely.sum() @ tails)[::-1])[::-1])
 
 
 def coarse_grid(column: Column) -> Grid:
-    """The grid of a column's coarse measurement: even cells; with cut points, cells that end at these.
+    """Return the grid of a column's coarse measurement: even cells, or cells that end at the column's cut points.
 
-    Then even cells are fewer, so that the parts between cut points are counted in few cells, and those that end
-    within half a cell of a cut point are left out.
+    With cut points there are fewer even cells, so that the parts between cut points have few cells. Even edges within
+    half a cell of a cut point are left out.
     """
     if not isinstance(column, Quantity) or not column.cut_codes:
         return grid(column, k.COARSE_CELLS)
@@ -190,7 +189,7 @@ def coarse_grid(column: Column) -> Grid:
 
 
 def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
-    """What the coarse measurements say of number `columns`."""
+    """Make the coarse measurements of number `columns`."""
     coarse = {name: coarse_grid(column) for name, column in columns.items()}
     counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
     every = _every_value(columns)
@@ -208,7 +207,7 @@ def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict
 
 
 def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:
-    """Every value of the columns with the fewest, as many as fit into memory."""
+    """Return axes over every value of the columns with the fewest values, as many as fit into memory."""
     by_size = sorted(columns, key=lambda name: columns[name].size)
     total = np.cumsum([columns[name].size for name in by_size])
     some = by_size[: int((total <= k.MOST_VALUES).sum())]
@@ -216,14 +215,14 @@ def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:
 
 
 def _measured(vault: Measurements, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:
-    """Noisy tables and the standard deviation of their noise. Rows are counted where there is no table: the plan,
-    which knows no schema, holds the measurement.
+    """Return noisy tables and the standard deviation of their noise. Count rows if there is no table, because the
+    plan is made without a schema and contains the measurement.
     """
     tables = axes or {"rows": [("", Condition(None, None, np.empty(0), 1))]}
     return vault.measure_marginals(label, tables), plan.noise(label) * math.sqrt(len(tables))
 
 
 def _frequent(counts: Floats, std: float) -> Whole:
-    """The values whose noisy counts noise alone would hardly reach in any of them, the most frequent ones."""
+    """Return the most frequent of the values whose noisy counts are too high for noise alone."""
     clear = np.flatnonzero(counts > std * clear_stds(len(counts), k.FREQUENT_CHANCE))
     return np.sort(clear[np.argsort(-counts[clear], kind="stable")][: k.MOST_FREQUENT])

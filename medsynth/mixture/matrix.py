@@ -1,11 +1,11 @@
-"""A noisy matrix of second moments a class, for tables of hundreds of columns: one sum over all pairs of columns.
+"""Measure a noisy matrix of second moments per class, for tables of hundreds of columns: one sum for all pairs.
 
-A column's value is its normal score within the row's class: the mean of the part of a standard normal variable that the
-bin stands for, by the released shares of bins. A row's vector is divided by the norm that is expected of it, by these
-shares too, and clipped. (Private covariance: Dwork, Talwar, Thakurta and Zhang 2014.)
+A column's value is its normal score within the row's class: the mean of a standard normal variable over the part that
+belongs to the bin, by the released shares of bins. A row's vector is divided by its expected norm, also by these
+shares, and clipped. (Private covariance: Dwork, Talwar, Thakurta and Zhang 2014.)
 
-From the noisy covariances follow a normal latent variable of few dimensions, and each column's loadings. Given the
-latent variable columns are independent: Gaussian copulas on the noisy class-by-bin marginals.
+The noisy covariances give a normal latent variable of few dimensions, and each column's loadings. Columns are
+independent given the latent variable: Gaussian copulas on the noisy class-by-bin marginals.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Floats = NDArray[np.float64]
 
 
 def ordered_bins(bins: Bins) -> int:
-    """How many first bins are neighbours in value: those of a number, or the two levels of a binary column."""
+    """Return the number of leading bins that are neighbours in value: of a number, or of a binary column."""
     values = bins.cells - bins.column.gaps
     return values if bins.ordered or values == 2 else 0
 
 
 def normal_scores(shares: Floats, ordered: int) -> Floats:
-    """Of each bin, (classes, bins), by its class's `shares`, (classes, bins): mean zero; zero beyond the first
-    `ordered`.
+    """Return the normal score of each bin by its class's `shares`, both (classes, bins). Scores have mean zero, and
+    are zero after the first `ordered` bins.
     """
     parts = shares[:, :ordered] / shares[:, :ordered].sum(1, keepdims=True)
     cuts = normal_cuts(parts)
@@ -49,9 +49,9 @@ def normal_scores(shares: Floats, ordered: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A number for each column of a row, by `tables`, (classes, bins) a column, of its class and bin.
+    """A map from a row's codes to one number per column, by `tables`, (classes, bins) per column.
 
-    `given`: the target and its classes; `order`: the names of the codes' columns. Raises QueryError unless each column
+    `given`: the target and its classes. `order`: the names of the codes' columns. Raises QueryError unless each column
     has a number for each class and bin.
     """
 
@@ -67,7 +67,7 @@ class Scores:
             check_numbers(table, (self.given[1].cells, self.cells[name].cells), np.float64, what="Scores of a column")
 
     def __call__(self, codes: Codes) -> Floats:
-        """(rows, columns): by tables; no row's depend on other rows."""
+        """Return scores by table look-up, (rows, columns). A row's scores never depend on other rows."""
         target, classes = self.given
         labels = cells_of(classes, column_of(codes, self.order, target))
         found = np.empty((len(codes), len(self.tables)))
@@ -79,9 +79,9 @@ class Scores:
 class MomentMatrix:
     """Second moments of the normal scores of columns, within the row's class.
 
-    `bins`: every column's; `shares`: p(bin | class), (classes, bins) a column; `names`: the columns to read, of
-    which a random part is left out where matrices would be too large, and those of more than two levels; `given`: the
-    target's name and the map from its codes to classes; `order`: the names of the codes' columns.
+    `bins`: of every column. `shares`: p(bin | class), (classes, bins) per column. `names`: the columns to read.
+    Categorical columns of more than two levels are left out, and a random part if matrices are too large. `given`: the
+    target's name and the map from its codes to classes. `order`: the names of the codes' columns.
     """
 
     def __init__(
@@ -96,15 +96,15 @@ class MomentMatrix:
         self.bins, self.given, self.order = bins, given, tuple(order)
         self.ordered = {name: ordered[name] for name in self.names}
         scores = {name: normal_scores(shares[name], self.ordered[name]) for name in self.names}
-        # (columns, classes): what is expected of a squared score; less than one, by what bins hide
+        # (columns, classes): the expected squared score; less than one, because bins hide variance
         self.squares = np.stack([(shares[n] * np.square(scores[n])).sum(1) for n in self.names])
-        # (classes,), at which rows are clipped
+        # (classes,): the norms at which rows are clipped
         self.norms = np.sqrt(k.NORM_ROOM * np.maximum(self.squares.sum(0), 1e-12))
         tables = {name: np.round(scores[name] / self.norms[:, None] * STEPS) / STEPS for name in self.names}
         self.features = Scores({name: bins[name] for name in self.names}, self.order, given, tables)
 
     def measure(self, vault: Measurements, label: str, noise: float, rows: Floats) -> Covariances:
-        """Of all rows. `rows`: of each class, (classes,), noisy; `noise`: the plan's multiplier."""
+        """Measure the matrices over all rows. `rows`: noisy, by class, (classes,). `noise`: the plan's multiplier."""
         sums = vault.measure_second_moments(label, self.features, self.given, len(self.names))
         scale = np.square(self.norms) / np.maximum(rows, 1.0)
         return Covariances(self.squares.T, sums * scale[:, None, None], noise * scale / np.sqrt(2), rows)
@@ -112,9 +112,9 @@ class MomentMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Covariances:
-    """Noisy covariances of scores, (classes, columns, columns), and the noise of one off the diagonal, (classes,).
+    """Noisy covariances of scores, (classes, columns, columns). `std`: of the noise off the diagonal, (classes,).
 
-    `squares`: the scores' own variances by the marginals, (classes, columns); `rows`: (classes,).
+    `squares`: the scores' variances by the marginals, (classes, columns). `rows`: (classes,).
     """
 
     squares: Floats
@@ -124,9 +124,9 @@ class Covariances:
 
 
 def latent_points(count: int, rank: int, rng: Stream) -> Floats:
-    """(count, rank) normal draws whose mean is zero and whose second moments are those of a standard normal variable.
+    """Draw normal points, (count, rank), with mean zero and exactly the second moments of a standard normal variable.
 
-    Each comes with its opposite, so that columns keep their shares nearly.
+    Each point comes with its negative, so that columns nearly keep their shares.
     """
     half = rng.standard_normal((count // 2, rank))
     half = np.linalg.qr(half)[0] * np.sqrt(len(half)) if len(half) >= rank else half
@@ -134,7 +134,7 @@ def latent_points(count: int, rank: int, rng: Stream) -> Floats:
 
 
 def loadings(found: Covariances) -> Floats:
-    """(classes, columns, rank). A class whose matrix shows nothing above its noise has those of all together."""
+    """Return loadings, (classes, columns, rank). A class with a matrix of pure noise gets those of all classes."""
     weights = found.rows / found.rows.sum()
     together = np.einsum("k,kij->ij", weights, found.matrices)
     common = _factors(together, weights @ found.squares, float(np.sqrt(np.square(weights * found.std).sum())))
@@ -143,16 +143,16 @@ def loadings(found: Covariances) -> Floats:
 
 
 def _factors(matrix: Floats, squares: Floats, std: float) -> Floats:
-    """(columns, rank): loadings of the latent variables of normal scores with covariances `matrix`, noise `std`.
+    """Return loadings of latent variables, (columns, rank), for scores with covariances `matrix` and noise `std`.
 
-    `squares`: the scores' variances, below one by what bins hide; the covariance of two scores is about the product
-    of both variances and the correlation of what is in the bins. The noise lifts an eigenvalue y to about y = x +
-    (columns std^2) / x and turns its vector: sqrt(y^2 - 4 columns std^2) is nearest to what was there (Gavish and
-    Donoho 2017), and nothing of what lies below.
+    `squares`: the scores' variances, below one because bins hide variance. The covariance of two scores is about the
+    product of both variances and the correlation inside the bins. Noise lifts an eigenvalue x to about y = x +
+    (columns std^2) / x and rotates its vector. sqrt(y^2 - 4 columns std^2) is the best estimate of x, and zero if y is
+    smaller than the noise (Gavish and Donoho 2017).
     """
     columns, edge = len(squares), 2 * std * np.sqrt(len(squares))
     rank = min(k.RANK, columns)
-    clipped = np.clip(np.trace(matrix) / max(squares.sum(), 1e-12), 0.25, 1.0)  # what clipping left of all variance
+    clipped = np.clip(np.trace(matrix) / max(squares.sum(), 1e-12), 0.25, 1.0)  # variance left by clipping
     work, level = matrix / clipped, edge / clipped
     shared = np.zeros(columns)
     factors = np.zeros((columns, k.RANK))
@@ -163,7 +163,7 @@ def _factors(matrix: Floats, squares: Floats, std: float) -> Floats:
         factors[:, :rank] = vectors * np.sqrt(kept)
         shared = np.minimum(np.square(factors).sum(1), k.MOST_SHARED * squares)
     strength = np.maximum(np.square(factors).sum(0), 1e-12)
-    size = strength / max(np.square(squares).sum(), 1e-12)  # of a squared loading of the factor, over columns
+    size = strength / max(np.square(squares).sum(), 1e-12)  # mean squared loading of the factor over columns
     noise = (level / 2) ** 2 / columns / strength
     found = factors * squares[:, None] * size / (np.square(squares)[:, None] * size + noise + 1e-12)
     length = np.sqrt(np.square(found).sum(1, keepdims=True))

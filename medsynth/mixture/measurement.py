@@ -1,4 +1,4 @@
-"""A measurement: noisy counts that are linear in the model."""
+"""Define the measurements of a fit: noisy counts that the model can predict."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Floats = NDArray[np.float64]
 class Measurement:
     """Noisy counts of a column or of a pair of columns, linear in their bins.
 
-    `columns`: their names. `maps`: of each column of a pair, (cells, bins): what a row in a bin adds to each cell. A
-    column by itself is counted in its bins, without a map. `values`: (classes, cells, ...), or (1, cells, ...) if
-    classes are not separated. `std`: of the noise of each cell, which broadcasts to `values`. `centred`: whether the
-    mean of a column's counts is not known.
+    `columns`: their names. `maps`: for each column of a pair, what a row in a bin adds to each cell, (cells, bins). A
+    single column is counted in its bins, without a map. `values`: (classes, cells, ...), or (1, cells, ...) if classes
+    are not separated. `std`: of the noise of each cell; it broadcasts to `values`. `centred`: whether the mean of a
+    column's counts is unknown.
     """
 
     columns: tuple[str, ...]
@@ -28,7 +28,7 @@ class Measurement:
     centred: bool = False
 
     def if_independent(self, shares: Mapping[str, Floats], sizes: Floats) -> Floats:
-        """Return what a table of two columns would be if they were independent in each class.
+        """Return the expected table of two columns if they were independent in each class.
 
         Args: `shares`: p(bin | class) of each column, (classes, bins); `sizes`: rows of each class, (classes,).
         """
@@ -38,10 +38,10 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RuleMeasurement:
-    """Counts by class of what a rule of the schema says of several columns together.
+    """Counts by class for a rule of the schema on several columns.
 
-    `columns`: their names. `map`: (bins of the first, of the second, ..., cells), the share of each cell among the rows
-    of these bins. `values`: (classes, cells). `std`: of the noise. What a rule forbids is a cell known to be empty.
+    `columns`: their names. `map`: the share of each cell among rows of these bins, (bins of the first column, of the
+    second, ..., cells). `values`: (classes, cells). `std`: of the noise. Forbidden rows form a cell with count zero.
     """
 
     columns: tuple[str, ...]
@@ -54,9 +54,9 @@ class RuleMeasurement:
 class MomentMeasurement:
     """Sums over rows of products of features, each feature of one column.
 
-    `maps`: of each column, (features, bins). `factors`: (factors, products), the places of the features that are
-    multiplied, counted through all columns. `values`: (classes, products), or (1, products) if classes are not
-    separated. `std`: of the noise of each, (products,).
+    `maps`: of each column, (features, bins). `factors`: the places of the multiplied features, numbered through all
+    columns, (factors, products). `values`: (classes, products), or (1, products) if classes are not separated. `std`:
+    of the noise of each, (products,).
     """
 
     maps: Mapping[str, Floats]
@@ -71,7 +71,7 @@ Measured = Measurement | RuleMeasurement | MomentMeasurement
 def contrasts(cells: int) -> Floats:
     """Return orthonormal rows that sum to zero, (cells - 1, cells).
 
-    A centred table has no component along the constant vector, where its noise would be fitted for nothing.
+    A centred table has no component along the constant vector. Fitting the noise there would be useless.
     """
     basis, _ = np.linalg.qr(np.concatenate([np.ones((cells, 1)), np.eye(cells)[:, :-1]], 1))
     return np.asarray(basis.T[1:])

@@ -1,4 +1,4 @@
-"""The default method, and its baseline without pairs, as the registry knows them."""
+"""Define the default method, and its baseline without pairs, for the registry."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class LatentMixture(MixtureMethod):
     Config: type[MethodConfig] = MixtureConfig
 
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """Return what a fit measures, each with its noise relative to the others'.
+        """Return what a fit measures, each query with its relative noise.
 
-        A table of fewer than two columns next to the target has no pairs. Their share goes to the others. A table of
-        hundreds of columns gets matrices of second moments in place of pairs. Raises UsageError for regressions that
-        are declared of such a table.
+        A table with fewer than two columns next to the target has no pairs; the other queries get their share. A table
+        of hundreds of columns uses matrices of second moments in place of pairs. Raises UsageError if regressions are
+        declared for such a table.
         """
         wide = columns > k.WIDE_COLUMNS
         if config.inference and wide:
-            raise UsageError("`inference` is not taken for a table of more than 100 columns. Leave columns out.")
+            raise UsageError("`inference` does not work for a table of more than 100 columns. Leave columns out.")
         shares = config.one_way_shares | {BY_CLASS: config.by_class_share}
         if wide:
             shares[MATRIX] = 1 - sum(shares.values())
@@ -48,15 +48,15 @@ class LatentMixture(MixtureMethod):
         progress: Progress,
     ) -> Arrays:  # fmt: skip
         """Fit the mixture. Return its tensors, the marginals that decode its rows, and all that was released."""
-        from .fit import fitted  # with PyTorch, which plans and samples do without
+        from .fit import fitted  # imports PyTorch, which plans and samples do not need
 
         return fitted(config, schema, vault, plan, seed, device, progress)
 
     def replicated(
         self, config: Settings, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
     ) -> Iterator[Arrays]:
-        """Yield the tensors of `count` plausible mixtures, by released measurements alone."""
-        from .replicates import replicated  # with PyTorch
+        """Yield the tensors of `count` plausible mixtures, from released measurements alone."""
+        from .replicates import replicated  # imports PyTorch
 
         yield from replicated(config, schema, plan, tensors, count, seed)
 
@@ -67,7 +67,7 @@ class Independent(LatentMixture):
     Config = IndependentConfig
 
     def queries(self, config: IndependentConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
-        """Return what a fit measures, each with its noise relative to the others'."""
+        """Return what a fit measures, each query with its relative noise."""
         shares = config.one_way_shares
         shares[BY_CLASS] = 1 - sum(shares.values())
         shares = config.with_declared(shares, DECLARED)

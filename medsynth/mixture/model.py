@@ -1,9 +1,9 @@
-"""The model: given the class and a latent point, the columns are independent.
+"""Define the model. Given the class and a latent point, the columns are independent:
 
     p(row | class c) = mean over z of  product over columns j of  softmax(base_j + class_jc + features_j @ latent_jcz)
 
-`features` of a number are cosines of where a bin lies; each level has a feature of its own. The latent coefficients are
-the sum of a part that all classes share and a part of the class. Expected tables are exact means of outer products.
+The `features` of a number are cosines of a bin's position. Each level has its own feature. The latent coefficients are
+the sum of a part common to all classes and a part for the class. Expected tables are exact means of outer products.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from torch import Tensor
 from . import constants as k
 
 Floats = NDArray[np.float64]
-TINY = 1e-30  # sum of a column's weights: no division by zero
+TINY = 1e-30  # least sum of a column's weights, against division by zero
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The bins of all columns in one line.
+    """The bins of all columns, one column after another.
 
-    `sizes`: bins by column; `ordered`: how many first bins of a column are neighbours in value; `parts`: the part of
-    each bin of a column, (bins,), since rare levels share features; `features`: of each part of a column, (parts,
-    features).
+    `sizes`: the number of bins by column. `ordered`: the number of leading bins that are neighbours in value. `parts`:
+    the part of each bin, (bins,); rare levels share a part. `features`: of each part of a column, (parts, features).
     """
 
     sizes: Mapping[str, int]
@@ -66,8 +65,8 @@ class Layout:
 def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
     """Return the features of a column's bins or parts, (bins, features).
 
-    Args: `middles`: where each ordered bin lies, from 0 to 1; `waves`: the number of cosines. The n-th is divided by
-    n ** DECAY, so that fine waves are less likely under the same prior.
+    Args: `middles`: the position of each ordered bin, from 0 to 1; `waves`: the number of cosines. The n-th cosine is
+    divided by n ** DECAY, so that fine waves are less likely under the same prior.
     """
     ordered = len(middles) if len(middles) > 2 else 0
     frequencies = np.arange(1, min(waves, max(ordered - 1, 0)) + 1)
@@ -79,11 +78,11 @@ def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
 
 
 class MixtureModel:
-    """A fitted mixture, or one under way. All tensors are float32.
+    """A mixture, before or after its fit. All tensors are float32.
 
-    `base`: (bins, 1) and `by_class`: (bins, classes) logits; `common`: (features, 1, points) and `own`: (features,
-    classes, points) latent coefficients; `sizes`: rows of each class, (classes,); `sums`: one where a bin is of a
-    column, (columns, bins), sparse in wide tables.
+    Logits: `base`, (bins, 1), and `by_class`, (bins, classes). Latent coefficients: `common`, (features, 1, points),
+    and `own`, (features, classes, points). `sizes`: rows of each class, (classes,). `sums`: one if a bin belongs to a
+    column, (columns, bins); sparse in wide tables.
     """
 
     def __init__(self, layout: Layout, sizes: Floats, points: int, stream: torch.Generator, device: str) -> None:
@@ -96,7 +95,7 @@ class MixtureModel:
         places = torch.stack([self._column, torch.arange(layout.bins, device=device)])
         ones = torch.ones(layout.bins, device=device)
         self.sums = torch.sparse_coo_tensor(places, ones, check_invariants=True).coalesce()
-        if len(layout.sizes) <= k.WIDE_COLUMNS:  # of thousands of columns nearly all entries are zero
+        if len(layout.sizes) <= k.WIDE_COLUMNS:  # with thousands of columns, nearly all entries are zero
             self.sums = self.sums.to_dense()
         self.base = torch.zeros(layout.bins, 1, device=device)
         self.by_class = torch.zeros(layout.bins, self.classes, device=device)
@@ -116,12 +115,12 @@ class MixtureModel:
         return weights / sums.index_select(0, self._column).reshape(weights.shape)
 
     def copy(self, sizes: Floats) -> MixtureModel:
-        """Return a mixture of the same parameters, which no fit of the other changes, for other `sizes` of classes."""
+        """Return a mixture with copies of the parameters, for other `sizes` of classes."""
         found = copy.copy(self)
         found.sizes = self.tensor(sizes)
         found.base, found.by_class, found.common, found.own = (parameter.clone() for parameter in self.parameters())
         return found
 
     def parameters(self) -> list[Tensor]:
-        """Return what a fit changes."""
+        """Return the tensors that a fit changes."""
         return [self.base, self.by_class, self.common, self.own]

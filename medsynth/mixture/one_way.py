@@ -1,4 +1,4 @@
-"""One-way marginals: of numbers on fine grids that follow the rows, of other columns level by level."""
+"""Measure one-way marginals: numbers on fine grids that follow the rows, other columns level by level."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .grids import Survey, surveys
 from .weights import centred, noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
-LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
+LEVELS_OF = "\0levels of "  # prefix of the marginal of a column with few values; no column has this name
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneWayMarginals:
     """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits.
 
-    `rough`: shares of the same cells by sums of counts alone, by which bins are cut. `surveys` are what the coarse
-    measurements say of these columns; `counts` and `std` are the noisy tables, by name, and the standard deviations of
-    their noise. `rows`: of the table, by the declared number and the `totals` of these.
+    `rough`: shares of the same cells from sums of counts alone, to cut bins. `surveys`: the coarse measurements of
+    these columns. `counts`: the noisy tables by name. `std`: the standard deviations of their noise. `rows`: the
+    estimated row count of the table, from the declared number and the `totals` of these tables.
     """
 
     grids: dict[str, Grid]
@@ -46,12 +46,12 @@ class OneWayMarginals:
     def measure(
         cls, vault: Measurements, schema: Schema, plan: Plan, bins: int, like: OneWayMarginals | None = None
     ) -> OneWayMarginals:
-        """Of number columns with more than `bins` values: coarsely, their frequent values, then finely; of the others
-        level by level.
+        """Measure number columns with more than `bins` values coarsely, their frequent values, and then finely. Measure
+        other columns level by level.
 
-        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights. Tables of
-        levels are centred, since all rows are in them and their number is known. `like`: marginals on whose fine grids
-        these are.
+        A row adds its weight to one cell of each table, so the sensitivity is the root of the sum of squared weights.
+        Tables of levels are centred, since they contain all rows and the row count is known. `like`: marginals whose
+        fine grids are used again.
         """
         numbers = grids(schema, bins)
         found = surveys(vault, plan, {name: schema.columns[name] for name in numbers})
@@ -79,13 +79,13 @@ class OneWayMarginals:
         )
 
     def of_rows(self, rows: float) -> OneWayMarginals:
-        """Return these for another number of rows. Of levels only the deviation from their mean is known."""
+        """Return these for another number of rows. For levels, only deviations from their mean were measured."""
         told = {name: counts for name, counts in self.counts.items() if name.startswith(LEVELS_OF) and len(counts) > 1}
         more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
         return replace(self, counts=self.counts | more, rows=rows)
 
     def of_levels(self, name: str) -> tuple[Floats, float] | None:
-        """A column's rows by level and their noise; nothing of a column on a grid."""
+        """Return a column's rows by level and their noise, or None for a column on a grid."""
         level = LEVELS_OF + name
         return (self.counts[level], self.std[level]) if level in self.counts else None
 
@@ -93,9 +93,9 @@ class OneWayMarginals:
 def _tables(
     vault: Measurements, label: str, multiplier: float, axes: dict[str, Axes], fine: Collection[str]
 ) -> tuple[dict[str, Floats], dict[str, float], dict[str, int]]:
-    """Noisy one-way tables of one measurement, the noise of a cell of each, and the cells of those that are centred.
+    """Return noisy one-way tables of one measurement, the noise of each, and the cell counts of centred tables.
 
-    By planned sizes: those of `fine` grids follow from noisy counts, and sensitivities are to be public beforehand.
+    Weights use planned sizes: the sizes of `fine` grids depend on noisy counts, but sensitivities must be public.
     """
     cells = {name: axis[0][1].cells for name, axis in axes.items()}
     told = centred({name: count for name, count in cells.items() if name.startswith(LEVELS_OF)})

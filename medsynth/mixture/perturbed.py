@@ -1,8 +1,8 @@
-"""Measurements as they might have come out: of other rows of the same population, with other noise of the same size.
+"""Simulate the measurements of other rows from the same population, with new noise of the same size.
 
-Rows are drawn from the fitted mixture, each by itself, as many as the table has: what their exact answers differ from
-their expectation by is the sampling error of all measurements together, with all that is common to them (the parametric
-bootstrap; Efron and Tibshirani 1993, chapter 6).
+As many independent rows as the table has are drawn from the fitted mixture. The difference between their exact answers
+and the expected answers is the joint sampling error of all measurements (the parametric bootstrap; Efron and Tibshirani
+1993, chapter 6).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .released import Kept
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
-MOST_ROWS = 20_000  # drawn for one replicate: the deviations of more are scaled from these
+MOST_ROWS = 20_000  # drawn for one replicate; deviations of larger tables are scaled
 CHUNK = 2_000  # rows whose features are in memory at once
-UNCHANGED = {VALUES}  # which tells no more than which values stand out
+UNCHANGED = {VALUES}  # it only determines which values are frequent
 
 
 def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng: Stream) -> Codes:
-    """`count` rows of a model of `rows` rows as codes, (count, columns), each drawn by itself.
+    """Draw `count` independent rows from a model of `rows` rows, as codes, (count, columns).
 
-    Rows of a sample share strata, and deviate less than patients do.
+    (Rows of an ordinary sample are stratified, and vary less than patients do.)
     """
     sampler = Sampler(tensors, schema, rows, {})
     prior = sampler.prior / sampler.prior.sum()
@@ -65,7 +65,7 @@ def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng
 
 
 def _chosen(weights: Floats, groups: NDArray[np.int64], rng: Stream) -> NDArray[np.int64]:
-    """A cell for each row by the `weights` of its group, (groups, cells), each row by itself."""
+    """Draw a cell for each row by the `weights` of its group, (groups, cells), independently."""
     below = np.cumsum(weights, 1)
     below /= below[:, -1:]
     line = (below + np.arange(len(weights))[:, None]).ravel()
@@ -75,9 +75,9 @@ def _chosen(weights: Floats, groups: NDArray[np.int64], rng: Stream) -> NDArray[
 
 @dataclass(eq=False)
 class Population:
-    """Rows of a fitted mixture for each of several replicates, (rows, columns) each, and the size of a real table.
+    """Rows of a fitted mixture for several replicates, (rows, columns) each, and the `size` of the real table.
 
-    `answers`: exact answers already known, by label and the place of the query among its label's.
+    `answers`: exact answers computed so far, by label and the query's place among those with this label.
     """
 
     rows: list[Codes]
@@ -87,36 +87,36 @@ class Population:
 
     @classmethod
     def of(cls, tensors: Arrays, schema: Schema, rows: int, replicates: int, rng: Stream) -> Population:
-        """Of the mixture in `tensors`, fitted to `rows` rows."""
+        """Return rows of the mixture in `tensors`, fitted to `rows` rows."""
         count = min(rows, MOST_ROWS)
         drawn = [independent_rows(tensors, schema, rows, count, rng) for _ in range(max(2, replicates))]
         return cls(drawn, schema.names, float(rows))
 
     @property
     def scale(self) -> float:
-        """Of a deviation from the mean of all replicates.
+        """The factor for deviations from the mean of all replicates.
 
-        An answer takes part in the mean that it is compared with; sums over fewer rows than the table has deviate less.
+        It corrects two effects: the mean contains the answer itself, and sums over fewer rows deviate less.
         """
         count = len(self.rows)
         return math.sqrt(count / (count - 1)) * math.sqrt(self.size / len(self.rows[0]))
 
     def answered(self, key: tuple[str, int], answer: Callable[[], Result]) -> Result:
-        """An answer, worked out once."""
+        """Return an answer. Compute it only once."""
         if key not in self.answers:
             self.answers[key] = answer()
         found: Result = self.answers[key]
         return found
 
     def deviations(self, label: str, k: int, query: RowQuery[Any], replicate: int) -> list[Floats]:
-        """How far a query's exact answer over the rows of a replicate is from that over all, scaled to a table."""
+        """Return the deviation of a replicate's exact answer from the mean over all, scaled to the table's size."""
         every = self.answered((label, k), lambda: [exact(query, rows, self.names) for rows in self.rows])
         means = [sum(parts) / len(every) for parts in zip(*every, strict=True)]
         return [np.asarray(self.scale * (own - mean)) for own, mean in zip(every[replicate], means, strict=True)]
 
 
 def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:
-    """The exact answer to a query of synthetic rows, array by array."""
+    """Return the exact answer of a query on synthetic rows, array by array."""
     if isinstance(query, GradientSum):  # minus the sum of features, each row clipped
         total = np.zeros(0)
         for k in range(0, len(rows), CHUNK):
@@ -130,7 +130,7 @@ def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Flo
 
 
 class Perturbed(Measurements):
-    """The measurements of one replicate: those released, noise of the same size, and another table's sampling error."""
+    """The measurements of one replicate: released values plus new noise plus a simulated sampling error."""
 
     __slots__ = ("_asked", "_kept", "_population", "_replicate", "_rng")
 
@@ -140,11 +140,11 @@ class Perturbed(Measurements):
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a patient: none is bounded."""
+        """None: rows per patient are not bounded."""
         return None
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """The perturbed answer."""
+        """Return the perturbed answer."""
         k = self._asked.get(label, 0)
         self._asked[label] = k + 1
         arrays, stds = self._kept.arrays(label, query)

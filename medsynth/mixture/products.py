@@ -1,4 +1,4 @@
-"""Products of features of a row, by tables of its bins: what moments of declared regressions are sums of."""
+"""Compute products of features of a row by table look-up. Moments of declared regressions are sums of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of features of a row, times their `scales`, (products,), or one for all.
+    """Products of features of a row, times their `scales`, (products,), or one scale for all.
 
-    `tables`: each column's features by bin, (bins, features), one column after another; `factors`, (factors,
-    products): the places of those that are multiplied, two or more. `bins` and `order`: of the columns, and the names
-    of the codes' columns. Raises QueryError unless each bin has features, and each factor and product its place.
+    `tables`: each column's features by bin, (bins, features), column after column. `factors`: the places of the two or
+    more features in each product, (factors, products). `bins`: of the columns. `order`: the names of the codes'
+    columns. Raises QueryError unless each bin has features, and each factor a valid place.
     """
 
     bins: Mapping[str, CellMap]
@@ -37,7 +37,7 @@ class Products:
             check_numbers(table, (self.bins[name].cells, table.shape[1]), np.float32, what="Features of a column")
             features += table.shape[1]
         require(self.factors.dim() == 2 and len(self.factors) > 0, "Products need factors.")
-        # One column has no products: nothing is asked of them then.
+        # A table of one column has no products, so width zero is allowed.
         require(self.width <= MOST_WIDTH, f"The products of a row: expected at most {MOST_WIDTH:,}.")
         check_places(self.factors, (len(self.factors), self.width), features, what="The factors of products")
         scales = (self.width,) if self.scales.numel() != 1 else tuple(self.scales.shape)
@@ -45,28 +45,28 @@ class Products:
 
     @property
     def width(self) -> int:
-        """How many products a row has."""
+        """The number of products of a row."""
         return self.factors.shape[1]
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, products): by tables and multiplications; no row's depend on other rows."""
+        """Return products, (rows, products). A row's products never depend on other rows."""
         places = {name: cells_of(self.bins[name], codes[:, self.order.index(name)]) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
         return _multiplied(each, self.factors) * self.scales
 
     def inside(self, bins: Mapping[str, Bins]) -> Products:
-        """These products of fine cells by the bins that hold them: each feature's mean in a bin, by the cells' shares.
+        """Return these products by bins instead of fine cells, with each feature's mean in a bin by the cells' shares.
 
-        They are what a mixture expects, whose columns are independent within bins.
+        These are a mixture's expected products, because its columns are independent within bins.
         """
         return replace(self, bins=bins, tables={name: _means(bins[name], own) for name, own in self.tables.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class ProductsByClass:
-    """Products of features of a row in the place of the row's class. `given`: the target and its classes.
+    """Products of features of a row in the block of its class. `given`: the target and its classes.
 
-    Raises QueryError for more products than a row may have.
+    Raises QueryError if a row would have too many products.
     """
 
     products: Products
@@ -76,7 +76,7 @@ class ProductsByClass:
         check_size(self.given[1].cells * self.products.width, MOST_WIDTH, what="The products of a row, by class")
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, classes * products): those of the row's own class, zero elsewhere."""
+        """Return products in the block of the row's class, zero elsewhere: (rows, classes * products)."""
         target, cells = self.given
         labels = torch.from_numpy(cells_of(cells, column_of(codes, self.products.order, target)))
         found = torch.zeros(len(codes), cells.cells, self.products.width)
@@ -85,7 +85,7 @@ class ProductsByClass:
 
 
 def _means(bins: Bins, table: Tensor) -> Tensor:
-    """The mean of each feature in each bin, (bins, features), of features by fine cell."""
+    """Return the mean of each feature in each bin, (bins, features), of features by fine cell."""
     share = bins.shares + 1e-12
     whole = np.bincount(bins.place, share, bins.cells)
     sums = np.stack([np.bincount(bins.place, share * one, bins.cells) for one in table.double().numpy().T], 1)
@@ -93,7 +93,7 @@ def _means(bins: Bins, table: Tensor) -> Tensor:
 
 
 def _multiplied(features: Tensor, factors: Tensor) -> Tensor:
-    """(rows, products, ...) of (rows, features, ...)."""
+    """Return products, (rows, products, ...), of features, (rows, features, ...)."""
     found = features[:, factors[0]]
     for others in factors[1:]:
         found = found * features[:, others]

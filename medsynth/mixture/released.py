@@ -1,4 +1,4 @@
-"""The noisy measurements of a fit, kept with its model: values that were released, with the noise they bear."""
+"""Keep the noisy measurements of a fit with its model: the released values and their noise."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .constants import VALUES
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
-# One more whenever a measurement's numbers mean something else, or are fitted otherwise: files of before are not read.
+# Increased when a measurement's numbers change their meaning or their fit. Files with another number are not read.
 MEANING = 10
-WORD = 1 << 16  # whole numbers are kept as parts of so many values, which float32 holds exactly
-CLEAR_STDS = 3.5  # of the noise: counts below it of single values are kept as none, for no frequent value is one
+WORD = 1 << 16  # whole numbers are stored in parts below this, which float32 represents exactly
+CLEAR_STDS = 3.5  # of the noise: smaller counts of single values are stored as zero, since no frequent value has one
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """One release: its numbers, array by array, the standard deviation of the noise of each array, and the tables'
-    names.
+    """One release: its arrays of numbers, the standard deviation of each array's noise, and the names of the
+    tables.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Release:
 
 
 def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
-    """The shapes of a query's arrays. Raises TypeError for a query that is not kept."""
+    """Return the shapes of a query's arrays. Raise TypeError for a kind of query that is not kept."""
     if isinstance(query, Marginals):
         return [tuple(cells.cells for _, cells in axes) for axes in query.tables.values()]
     if isinstance(query, GradientSum):
@@ -52,12 +52,12 @@ def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
 
 
 def names(query: RowQuery[Any]) -> list[str]:
-    """The names of a query's tables, of which it may have none."""
+    """Return the names of a query's tables, if it has any."""
     return list(query.tables) if isinstance(query, Marginals) else []
 
 
 def _arrays(found: object) -> list[Floats]:
-    """The arrays that a query's result was made of."""
+    """Return the arrays of a query's result."""
     if isinstance(found, dict):
         several = list(found.values())
         return several if isinstance(several[0], np.ndarray) else [np.array(several)]
@@ -66,7 +66,7 @@ def _arrays(found: object) -> list[Floats]:
 
 
 class Recorded(Measurements):
-    """Measurements that are handed on rounded to what a model file holds, and put on record."""
+    """Measurements that are rounded to the precision of a model file, recorded, and passed on."""
 
     __slots__ = ("_of", "_plan", "releases")
 
@@ -75,11 +75,11 @@ class Recorded(Measurements):
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a patient."""
+        """The largest number of rows per patient."""
         return self._of.max_rows
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """The noised answer, each number rounded to 24 bits."""
+        """Return the noised answer, with each number rounded to 24 bits."""
         rounded = [a.astype(np.float32).astype(np.float64) for a in _arrays(self._of.measure(label, query))]
         event, _ = self._plan.events[label]
         noise = query.scales(event.multiplier * query.sensitivity(self.max_rows))
@@ -87,13 +87,13 @@ class Recorded(Measurements):
         return query.result(rounded)
 
     def tensors(self, seed: int) -> Arrays:
-        """All of it for a model file, and the public numbers by which its structure follows again."""
+        """Return all releases as tensors, and the public numbers that determine the structure again."""
         own = self._plan
         off = 0 if own.rows_std is None else 1 + round(own.rows_std * PARTS_OF_A_ROW)
         found: Arrays = {PUBLIC: _words([MEANING, seed, own.planned_rows or own.rows, off])}
         for k, release in enumerate(self.releases):
             flat = np.concatenate([array.ravel() for array in release.arrays])
-            if release.label == VALUES:  # a count for every value there is, of which a few stand out
+            if release.label == VALUES:  # a count for each possible value; only a few are clear
                 noise = np.repeat(release.stds, [array.size for array in release.arrays])
                 kept = np.flatnonzero(flat > CLEAR_STDS * noise)
                 found[f"{PREFIX}{k:02}.places"] = _words(kept.tolist())
@@ -106,7 +106,7 @@ class Recorded(Measurements):
 
 
 def _words(numbers: Sequence[int]) -> NDArray[np.float32]:
-    """Whole numbers below 2^64 in four parts each, (numbers, 4)."""
+    """Return whole numbers below 2^64 in four parts each, (numbers, 4)."""
     return np.array([[n // WORD**k % WORD for k in range(4)] for n in numbers], np.float32).reshape(-1, 4)
 
 
@@ -115,9 +115,9 @@ def _numbers(words: NDArray[np.float32]) -> list[int]:
 
 
 def public_numbers(tensors: Arrays) -> tuple[int, int, float | None]:
-    """The public seed of a fit, the row count that it was planned for, and by how much it is off, if that is known.
+    """Return the public seed of a fit, its planned row count, and the standard deviation of that count, if known.
 
-    Raises ArtifactError for a file that does not hold them.
+    Raises ArtifactError for a file without them.
     """
     numbers = _numbers(tensors[PUBLIC])
     if len(numbers) != 4 or numbers[0] != MEANING:
@@ -128,9 +128,9 @@ def public_numbers(tensors: Arrays) -> tuple[int, int, float | None]:
 
 @dataclass
 class Kept(Measurements):
-    """The measurements of a model file, which are given out again to the queries that first asked for them.
+    """The measurements of a model file, returned again to the same queries.
 
-    `noisy`, `stds`, `names`: of each label, in the order of the releases; `asked`: how many of them were given out.
+    `noisy`, `stds`, `names`: of each label, in the order of the releases. `asked`: the number returned so far.
     """
 
     noisy: dict[str, list[tuple[Floats, NDArray[np.int64] | None]]] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class Kept(Measurements):
 
     @classmethod
     def of(cls, tensors: Arrays) -> Kept:
-        """Those that `Recorded.tensors` were made of."""
+        """Return the measurements in tensors that `Recorded.tensors` made."""
         found = cls()
         for key in sorted(key for key in tensors if key.startswith(PREFIX) and key.endswith(".head")):
             stem = key.removesuffix("head")
@@ -154,17 +154,17 @@ class Kept(Measurements):
 
     @property
     def max_rows(self) -> int | None:
-        """Of no patient: a refit is of tables whose rows are of one patient each."""
+        """None: models with replicates have one row per patient."""
         return None
 
     def again(self) -> Kept:
-        """The same, none of them given out."""
+        """Return the same measurements, from the start."""
         return Kept(self.noisy, self.stds, self.names)
 
     def arrays(self, label: str, query: RowQuery[Any]) -> tuple[list[Floats], list[float]]:
-        """The next release of a label, array by array, and their noise's standard deviations.
+        """Return the next release of a label, array by array, and the standard deviations of the noise.
 
-        Raises ArtifactError where the query is not the one that was answered.
+        Raises ArtifactError if the query is not the one that was answered.
         """
         k = self.asked.get(label, 0)
         self.asked[label] = k + 1
@@ -182,11 +182,11 @@ class Kept(Measurements):
         return [part.reshape(shape) for part, shape in zip(parts, own, strict=True)], self.stds[label][k]
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """The noised answer that was released."""
+        """Return the noised answer that was released."""
         return query.result(self.arrays(label, query)[0])
 
 
 WRONG = (
-    "This model's measurements are not those that this version of medsynth would make of its schema and settings. "
-    "Install the version that wrote it, or fit again."
+    "This version of medsynth would make other measurements for the model's schema and settings. Install the version "
+    "that wrote the model, or fit again."
 )

@@ -1,9 +1,8 @@
-"""Replicates: plausible mixtures, each fitted to the released measurements as they might have come out.
+"""Fit replicates: plausible mixtures, each fitted to perturbed measurements.
 
-Every measurement gets noise of its own size once more, and the deviation that another table of the same population
-would have. The prior is perturbed by draws, too. Perturbing and then optimising is an exact draw from the posterior of
-a linear model with normal errors (Papandreou and Yuille 2010). Bins, grids and which pairs were measured stay as they
-are.
+Every measurement gets new noise of the same size, and the sampling error of another table from the same population.
+Draws perturb the prior, too. For a linear model with normal errors, perturbing and then optimising gives an exact draw
+from the posterior (Papandreou and Yuille 2010). Bins, grids and the choice of pairs do not change.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from .stages import Stages
 def replicated(
     config: Settings, schema: Schema, plan: Plan, held: Arrays, count: int, seed: int | None
 ) -> Iterator[Arrays]:
-    """Yield the tensors of `count` plausible mixtures, one after another. Of a seed they are the same.
+    """Yield the tensors of `count` plausible mixtures, one after another. A seed repeats them.
 
-    Args: `held`: the tensors of the model. Raises ArtifactError where they are not what its settings ask for.
+    Args: `held`: the tensors of the model. Raises ArtifactError if they do not match the model's settings.
     """
     kept, (public_seed, rows, rows_std) = Kept.of(held), public_numbers(held)
     plan = replace(plan, rows_std=rows_std, planned_rows=plan.planned_rows if rows == plan.rows else rows)
-    with one_thread():  # on which sums are the same each time
+    with one_thread():  # so that sums are the same each time
         own = Stages(schema=schema, vault=kept, plan=plan, seed=public_seed, regressions=config.regressions)
         measured = own.measured()
         if not np.allclose(held["prior"], own.sizes / own.sizes.sum(), atol=1e-5):

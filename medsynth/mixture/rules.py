@@ -1,8 +1,8 @@
-"""Rules of the schema in the fit: columns that are computed from two others, and cells that no row may be in.
+"""Use rules of the schema in the fit: columns that are computed from two others, and forbidden cells.
 
-A computed column, such as a quotient, is measured by class and tells of both inputs at once. Rows that break a rule are
-drawn again when a table is sampled. Where a model makes many of them, what is left has other shares than were measured.
-So it is fitted to make few.
+A computed column, such as a quotient, is measured by class and informs about both inputs at once. Sampling draws rows
+that break a rule again. If a model made many such rows, the remaining rows would have other shares than measured. So
+the model is fitted to make few.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ class DerivedColumn:
 
     @property
     def cells(self) -> int:
-        """Number of bins."""
+        """The number of bins."""
         return self.bins.cells
 
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
-        """The bin of each row, by the codes of the inputs: (rows, inputs) to (rows,)."""
+        """Return the bin of each row, (rows,), by the codes of the inputs, (rows, inputs)."""
         return self.bins.cell_of(self.definition.codes(codes))
 
     def plain(self) -> Computed:
-        """The same map without what else is known of the column."""
+        """Return the same map without other facts about the column."""
         return Computed(self.definition, self.bins.plain())
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns that it follows from."""
+        """The columns that it is computed from."""
         return tuple(self.definition.inputs)
 
     def axes(self, given: tuple[str, CellMap]) -> Axes:
-        """The axes of its table: class and bin."""
+        """Return the axes of its table: class and bin."""
         return [given, (self.inputs, self)]
 
     def of_inputs(self, bins: Mapping[str, Bins], rng: Stream) -> Floats:
-        """The share of each of its bins in each cell of its inputs' table: (bins of the one, of the other, its own)."""
+        """Return the share of each bin in each cell of its inputs' table: (bins of one, of the other, own bins)."""
         sizes, cell, codes = drawn_in_cells(bins, self.inputs, k.DRAWN_PER_CELL, rng)
         found = np.bincount(cell * self.cells + self.cell_of(codes), minlength=math.prod(sizes) * self.cells)
         return np.asarray(found.reshape(*sizes, self.cells) / k.DRAWN_PER_CELL)
 
 
 def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: Stream) -> dict[str, DerivedColumn]:
-    """Those of a core schema, with at most `most` bins, of about even mass were their inputs independent.
+    """Return the computed columns of a core schema, with at most `most` bins of about equal mass.
 
-    A column that is computed from the target is left out: the model has the columns given it.
+    Columns that are computed from the target are left out, because the model conditions on the target.
     """
     found = {}
     for name, definition in schema.definitions.items():
@@ -83,9 +83,9 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
 def drawn_in_cells(
     bins: Mapping[str, Bins], names: Sequence[str], each: int, rng: Stream
 ) -> tuple[list[int], NDArray[np.int64], Codes]:
-    """Draw rows, `each` in a cell of the table of some columns, values in bins as one-way marginals say.
+    """Draw `each` rows in every cell of the table of some columns, with values in bins by one-way marginals.
 
-    Returns the columns' bins, the cell of each row, (rows,), and the rows, (rows, columns).
+    Returns the columns' numbers of bins, the cell of each row, (rows,), and the rows, (rows, columns).
     """
     sizes = [bins[name].cells for name in names]
     cell = np.repeat(np.arange(math.prod(sizes)), each)
@@ -94,7 +94,7 @@ def drawn_in_cells(
 
 
 def _drawn(bins: Bins, rng: Stream) -> Codes:
-    """Codes by a column's one-way marginal."""
+    """Draw codes by a column's one-way marginal."""
     fine = rng.choice(len(bins.shares), k.DRAWN_ROWS, p=bins.shares / bins.shares.sum())
     return _even(bins, fine, rng)
 
@@ -108,9 +108,9 @@ def _even(bins: Bins, fine: NDArray[np.int64], rng: Stream) -> Codes:
 def chances_of_breaking(
     schema: Schema, bins: Mapping[str, Bins], rng: Stream
 ) -> Iterator[tuple[tuple[str, ...], Floats]]:
-    """Yield the columns of each rule that some cells of their table break and others do not, and `chance_of_breaking`.
+    """Yield the columns and `chance_of_breaking` of each rule that some rows can break and others cannot.
 
-    Leaves out rules that read the target, and those whose table would be too large.
+    Leave out rules that read the target, and rules whose table would be too large.
     """
     for constraint in schema.constraints:
         names = tuple(constraint.inputs)
@@ -122,7 +122,7 @@ def chances_of_breaking(
 
 
 def chance_of_breaking(constraint: Constraint, bins: Mapping[str, Bins], rng: Stream) -> Floats:
-    """The share of rows that break it in each cell of its inputs' table, values in bins as one-way marginals say."""
+    """Return the share of rows that break a rule in each cell of its inputs' table, by one-way marginals."""
     names = tuple(constraint.inputs)
     count = max(1, min(k.DRAWN_PER_CELL, k.MOST_DRAWN // math.prod(bins[name].cells for name in names)))
     sizes, cell, codes = drawn_in_cells(bins, names, count, rng)

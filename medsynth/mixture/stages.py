@@ -1,8 +1,7 @@
-"""What a fit measures: columns, columns by class, all pairs by class, the strongest pairs again, declared regressions.
+"""Measure in stages: columns, columns by class, all pairs by class, the strongest pairs again, declared regressions.
 
-Each of the first four stages asks one query of contingency tables, the fifth one of sums of products. Which cells a
-query counts follows from the numbers released before, by sums and sorting alone: whoever has these numbers asks the
-same query, on any machine.
+The first four stages measure contingency tables; the fifth measures sums of products. The cells of a query are computed
+from the numbers released before, by sums and sorting alone. So the same numbers give the same query on any machine.
 """
 
 from __future__ import annotations
@@ -34,28 +33,28 @@ from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, chances_of_breaking, derived_columns
 from .weights import weights_by_size
 
-CLASSES = "\0classes"  # the name of the table of classes alone; no column has it
-TINY = 1e-9  # noise of a fit without any
+CLASSES = "\0classes"  # the name of the table of classes; no column has this name
+TINY = 1e-9  # noise assumed in a fit without noise
 
 
 @dataclass(frozen=True)
 class MergedBins:
-    """Bins of a column merged by a public map: `part` (bins,) is the coarse bin of each."""
+    """Bins of a column, merged by a public map. `part`: the coarse bin of each bin, (bins,)."""
 
     bins: Bins
     part: Whole
 
     @property
     def cells(self) -> int:
-        """Number of coarse bins."""
+        """The number of coarse bins."""
         return int(self.part.max()) + 1
 
     def cell_of(self, codes: Codes) -> Whole:
-        """The coarse bin of each code."""
+        """Return the coarse bin of each code."""
         return self.part[self.bins.cell_of(codes)]
 
     def plain(self) -> Regrouped:
-        """The same map without what else is known of the column."""
+        """Return the same map without other facts about the column."""
         return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
 
 
@@ -63,11 +62,11 @@ class MergedBins:
 class Stages:
     """The measurements of one fit, in order.
 
-    `regressions`: those that are declared. `like`: the measurements of a fit whose bins and choices these keep.
-    After `one_way`: `bins` of each column, `cut`, the same with the rough shares by which queries are made, and
-    `condition`, the map from the target's codes to classes.
-    After `by_class`: `rows` of the table and `sizes`, those of each class, (classes,). Of each column `mass`, the rows
-    of each bin, (bins,), and `shares`, p(bin | class), (classes, bins): rough ones, by which cells are chosen.
+    `regressions`: the declared ones. `like`: the measurements of another fit, whose bins and choices are used again.
+    `one_way` sets `bins` of each column, `cut` (the same bins with rough shares, from which queries are made) and
+    `condition` (the map from the target's codes to classes).
+    `by_class` sets the table's `rows` and `sizes`, the rows of each class, (classes,). It also sets rough estimates to
+    choose cells: `mass`, the rows of each bin of a column, (bins,), and `shares`, p(bin | class), (classes, bins).
     """
 
     schema: Schema
@@ -95,16 +94,16 @@ class Stages:
 
     @property
     def columns(self) -> list[str]:
-        """The columns but the target."""
+        """All columns except the target."""
         return [name for name in self.schema.names if name != self.schema.target]
 
     @property
     def given(self) -> tuple[str, CellMap]:
-        """The target's name and its map to classes; any column and one class without a target."""
+        """The target's name and the map to classes. Without a target there is one class."""
         return self.schema.target or "", self.condition
 
     def one_way(self) -> list[Measurement]:
-        """Stage 1: count every column, numbers on grids that follow the rows, and cut numbers into bins."""
+        """Run stage 1: count every column, numbers on grids that follow the rows, and cut numbers into bins."""
         like = self.like.numbers if self.like else None
         own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.BINS, like)
         if self.like:
@@ -123,7 +122,7 @@ class Stages:
         return tables
 
     def _own_counts(self, name: str) -> tuple[Floats, Floats]:
-        """The noisy one-way counts of a column's bins, and the standard deviation of the noise of each: (bins,)."""
+        """Return noisy one-way counts of a column's bins, and the standard deviation of the noise of each, (bins,)."""
         bins, own = self.bins[name], self.numbers
         if name in own.grids:
             counts = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
@@ -131,7 +130,7 @@ class Stages:
         return own.counts[LEVELS_OF + name], np.full(bins.cells, own.std[LEVELS_OF + name])
 
     def by_class(self) -> list[Measurement | RuleMeasurement]:
-        """Stage 2: count every column, and every column that a rule computes, by class; and the classes themselves."""
+        """Run stage 2: count the classes, and by class every column and every column that a rule computes."""
         if self.like:
             self.derived = self.like.derived
         else:
@@ -143,7 +142,7 @@ class Stages:
         axes |= {name: column.axes(self.given) for name, column in derived.items()}
         levels = [n for n in self.columns if n not in self.numbers.grids and self.bins[n].cells > 1]
         free = {name: math.prod(cells.cells for _, cells in own) for name, own in axes.items()}
-        # By planned sizes: how many bins a number has follows from noisy counts.
+        # Planned sizes, because the number of bins of a number depends on noisy counts.
         free |= {n: self.condition.cells * k.BINS for n in [*self.numbers.grids, *derived] if n in axes}
         noisy, std = self._measured(BY_CLASS, axes, free, levels)
         whole = {name: noisy[name].reshape(self.condition.cells, -1) for name in axes if name not in levels}
@@ -160,7 +159,7 @@ class Stages:
         return tables + self._forbidden(min(std.values()))
 
     def _look_at(self, name: str, table: Floats, std: float) -> None:
-        """Set a column's mass and shares by its noisy table by class, (classes, bins), and its one-way marginal."""
+        """Set a column's mass and shares from its noisy table by class, (classes, bins), and its one-way marginal."""
         whole, noise = self._own_counts(name)
         one, other = (np.maximum(error, TINY) ** -2 for error in (noise, std * math.sqrt(len(table))))
         both = (one * whole + other * table.sum(0)) / (one + other)
@@ -168,15 +167,15 @@ class Stages:
         self.shares[name] = np.stack([cleaned(row, size) for row, size in zip(table, self.sizes, strict=True)])
 
     def _count_rows(self, whole: Mapping[str, Floats], std: Mapping[str, float]) -> None:
-        """Set the number of rows, and of each class, by all tables that every row is in, (classes, cells) each.
+        """Estimate the rows of the table and of each class from all tables of all rows, (classes, cells) each.
 
-        The sum of a table of n cells has n times the variance of one, so tables of few cells count most.
+        The sum of a table of n cells has n times the variance of one cell, so tables of few cells count most.
         """
         known = [NoisyTotal.of(table, std[name]) for name, table in whole.items()]
         self.rows = likely_rows(self.plan.rows, [*self.numbers.totals, *known], self.plan.rows_std)
         self.numbers = self.numbers.of_rows(self.rows)
         target = self.schema.columns.get(self.schema.target or "")
-        categorical = target is not None and target.categorical  # else its classes are bins of its values
+        categorical = target is not None and target.categorical  # otherwise its classes are bins of its values
         levels = self.numbers.of_levels((self.schema.target or "") if categorical else "")
         counted = [(table, std[name]) for name, table in whole.items()]
         counted += [(levels[0][:, None], levels[1])] if levels else []
@@ -186,7 +185,7 @@ class Stages:
         self.sizes = scaled(without_spurious_missing(scaled(found, self.rows), target, noise), self.rows)
 
     def _forbidden(self, std: float) -> list[RuleMeasurement]:
-        """Rows that a rule of the schema forbids, as cells known to be empty: by the least noise of any count."""
+        """Return rows that a rule forbids as cells with count zero, with the least noise of any count."""
         empty, rng = np.zeros((self.condition.cells, 1)), numpy_stream(self.seed, "known rules")
         return [
             RuleMeasurement(columns=names, map=chance[..., None], values=empty, std=std)
@@ -194,7 +193,7 @@ class Stages:
         ]
 
     def pairs(self) -> list[Measurement]:
-        """Stage 3: count all pairs of columns by class."""
+        """Run stage 3: count all pairs of columns by class."""
         names = [name for name in self.columns if self.bins[name].cells > 1]
         pairs = list(itertools.combinations(names, 2))
         if PAIRS not in self.plan.events or not pairs:
@@ -202,9 +201,9 @@ class Stages:
         return self._of_pairs(PAIRS, pairs, self.given)
 
     def strongest(self, pairs: Sequence[Measurement]) -> list[Measurement]:
-        """Stage 4: count the pairs that are farthest from independence again, for all classes together.
+        """Run stage 4: count the pairs that are farthest from independence again, for all classes together.
 
-        The noise of the first count adds its variance in each cell to the squared distance: that is subtracted.
+        The noise of the first count adds its variance to the squared distance in each cell, so it is subtracted.
         """
         if STRONGEST not in self.plan.events or not pairs:
             return []
@@ -217,11 +216,11 @@ class Stages:
         return self._of_pairs(STRONGEST, self.chosen, ("", Condition(None, None, np.empty(0), 1)))
 
     def declared(self) -> list[MomentMeasurement]:
-        """Stage 5: means, squares and products of the columns of declared regressions."""
+        """Run stage 5: measure means, squares and products of the columns of declared regressions."""
         if DECLARED not in self.plan.events:
             return []
         noise, order = self.plan.noise(DECLARED), self.schema.names
-        bins = (self.like or self).bins  # the values that are multiplied are those of the fit
+        bins = (self.like or self).bins  # the multiplied values are those of the fit
         moments = DeclaredMoments(self.regressions, bins, self.given, order, noise, self.plan.rows)
         found = moments.measure(self.vault, DECLARED, noise, self.bins)
         return [replace(found, std=found.std / math.sqrt(k.DECLARED_FIRMNESS))]
@@ -251,23 +250,23 @@ class Stages:
     def _measured(
         self, label: str, axes: Mapping[str, Axes], free: Mapping[str, int], centred: Sequence[str]
     ) -> tuple[dict[str, Floats], dict[str, float]]:
-        """Noisy tables, and the standard deviation of the noise of a cell of each."""
+        """Return noisy tables, and the standard deviation of the noise of a cell in each."""
         query = Marginals(axes, weights_by_size(free), centred=tuple(centred))
         scales = query.scales(self.plan.noise(label) * query.sensitivity(None))
         return self.vault.measure(label, query), dict(zip(axes, (scale.std for scale in scales), strict=True))
 
 
 def scaled(counts: Floats, total: float) -> Floats:
-    """Return counts that add up to `total`, in proportion to those given, or even ones if these are all zero."""
+    """Return counts scaled to the sum `total`, or even counts if all are zero."""
     whole = counts.sum()
     return np.asarray(counts * total / whole if whole > 0 else np.full(len(counts), total / len(counts)))
 
 
 def bins_by_noise(rows: float, std: float, classes: int) -> int:
-    """Return how many bins a number has in a pair: as many as keep the L1 noise of a pair's table below PAIR_NOISE.
+    """Return the number of bins of a number in a pair. It keeps the L1 noise of a pair's table below PAIR_NOISE.
 
-    Args: `std`: of the noise of a cell, if all pairs have as many cells. Classes have much in common, so the noise of
-    their tables counts by its mean.
+    Args: `std`: the noise of a cell, if all pairs have equally many cells. Classes are similar, so the mean of their
+    tables' noise counts.
     """
     cells = k.PAIR_NOISE * rows / max(MEAN_SIZE * std * math.sqrt(classes), TINY)
     return min(max(1 + math.floor(math.sqrt(cells)), k.FEWEST_BINS), k.BINS)

@@ -1,8 +1,8 @@
-"""How one measurement is shared among tables of different sizes, of which some are centred.
+"""Share one measurement among tables of different sizes, some of which are centred.
 
-The error of a table is about its cells times their noise. Noise in inverse proportion to the third root of the cells
-makes the sum of the errors least at a given sensitivity (a Lagrange multiplier; compare Li et al. 2010). A row adds a
-shorter vector to a centred table: the third root of its squared norm counts against that of the cells.
+The error of a table is about the number of its cells times their noise. At a given sensitivity, the sum of errors is
+smallest if the noise is inversely proportional to the cube root of the number of cells (by a Lagrange multiplier;
+compare Li et al. 2010). A row adds a shorter vector to a centred table, so its cells are divided by the squared norm.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def centred(cells: Mapping[str, int]) -> dict[str, int]:
-    """Of tables whose sums along the last axis are known, by its cells, those to centre: all that have two or more."""
+    """Return the tables to centre, by their cells along the last axis: all tables with two or more cells."""
     return {name: count for name, count in cells.items() if count > 1}
 
 
 def weights_by_size(cells: Mapping[Name, int], last: Mapping[Name, int] | None = None) -> dict[Name, float]:
-    """The weight of each table by its number of cells; `last`: those along the last axis of tables that are centred.
+    """Return the weight of each table by its number of cells. `last`: cells along the last axis of centred tables.
 
     >>> weights_by_size({"sex": 1, "age": 8, "ward": 4}, {"ward": 2})
     {'sex': 1.0, 'age': 2.0, 'ward': 2.0}
@@ -34,8 +34,8 @@ def weights_by_size(cells: Mapping[Name, int], last: Mapping[Name, int] | None =
 def noise_of_cells(
     weights: Mapping[Name, float], multiplier: float, last: Mapping[Name, int] | None = None
 ) -> dict[Name, float]:
-    """The standard deviation of the noise of a cell of each table, of a measurement with these weights; `last`: as
-    those have it.
+    """Return the standard deviation of the noise of a cell of each table, for a measurement with these weights. `last`:
+    as for `weights_by_size`.
     """
     norms = {name: centred_norm(count) for name, count in (last or {}).items()}
     sensitivity = math.hypot(*(weight * norms.get(name, 1.0) for name, weight in weights.items()))

@@ -105,7 +105,7 @@ def test_an_interrupt_leaves_nothing_and_is_reported(patients: Path, monkeypatch
 
     monkeypatch.setattr(LatentMixture, "fit", stop)
     result = run(*FIT)
-    assert result.exit_code == 130 and "No file was written" in result.stderr
+    assert result.exit_code == 130 and "No output was written" in result.stderr
     assert not (patients.parent / "patients.medsynth").exists()
 
 
@@ -167,10 +167,10 @@ def test_a_real_interrupt_leaves_what_was_there(
         until_the_checkpoint_grows(process, patients.with_suffix(".medsynth-checkpoint"))
         process.send_signal(signal.SIGINT)
     _, messages = process.communicate()
-    assert process.returncode == 130 and "No file was written" in messages and "Traceback" not in messages
+    assert process.returncode == 130 and "No output was written" in messages and "Traceback" not in messages
     kept = {f"patients.medsynth-{end}" for end in ("checkpoint", "ledger", "ledger.lock")}  # what was measured counts
     assert set(os.listdir()) == before | (kept if moment == "training" else set())
-    assert ("--resume goes on" in messages) is (moment == "training")
+    assert ("add --resume to the same command" in messages) is (moment == "training")
     assert (patients.parent / "patients.medsynth").read_bytes() == b"before"
 
 
@@ -239,7 +239,7 @@ def test_verify_refuses_a_claim_that_is_too_small(fitted_patients: Path, monkeyp
 
     monkeypatch.setattr(accountant, "cross_check", lambda events, delta: 3.9)
     result = run("ledger", "--verify")
-    assert result.exit_code == 1 and "does not hold" in result.stderr
+    assert result.exit_code == 1 and "The claim is wrong" in result.stderr
 
 
 def test_verify_refuses_a_model_without_a_claim(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:

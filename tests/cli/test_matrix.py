@@ -243,7 +243,7 @@ OPTIONS = {
     "a schema of a table": (f"{FIT} --schema t.csv", 4, "top level"),
     "a draft of a folder": ("schema draft folder", 1, "folder"),
     "a draft of a long name": (f"schema draft {'x' * 300}", 1, "longer"),
-    "a schema shown of a long name": (f"schema show {'x' * 5000}", 2, "no schema"),
+    "a schema shown of a long name": (f"schema show {'x' * 5000}", 2, "no bundled schema"),
     "an audit without confidence": ("audit --quick --confidence nan", 2, "--confidence"),
     "an audit into a folder": ("audit --quick -o folder", 1, "a folder"),
     "an audit into nowhere": ("audit --quick -o nowhere/a.html", 1, "no folder"),
@@ -343,7 +343,7 @@ for name, junk in {"junk": b"junk" * 99, "an array": b"\0" * 40 + b"[]"}.items()
     CASES[f"checkpoint: {name}, resumed"] = Case(f"{FIT} --resume", 1, "not a checkpoint", files=files)
     CASES[f"checkpoint: {name}, not resumed"] = Case(FIT.removesuffix(" --force") + " -o u.medsynth", 0)
 CASES["checkpoint: left by an interrupted fit"] = Case(
-    "fit t.csv --epsilon 3.7 -o u.medsynth", 1, "--resume goes on & --force", files={"u.medsynth-checkpoint": b"x"}
+    "fit t.csv --epsilon 3.7 -o u.medsynth", 1, "--resume to continue & --force", files={"u.medsynth-checkpoint": b"x"}
 )
 
 # Parquet.

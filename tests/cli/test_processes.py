@@ -68,12 +68,12 @@ def test_an_interrupted_fit_goes_on_with_its_own_rows(
     patients: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     ended = stopped(monkeypatch, KeyboardInterrupt(), 1, *words)
-    assert ended.exit_code == 130 and "--resume goes on" in ended.stderr
+    assert ended.exit_code == 130 and "add --resume to the same command" in ended.stderr
     assert not Path("patients.medsynth").exists() and not Path(SPLIT[0]).exists()
     waiting = [path for end in ENDS if (path := Path(f"patients.medsynth-checkpoint{end}")).exists()]
     rows = [path.read_bytes() for path in waiting]
     refused = run(*words)
-    assert refused.exit_code == 1 and "--resume goes on" in refused.stderr and "--force" in refused.stderr
+    assert refused.exit_code == 1 and "Add --resume to continue" in refused.stderr and "--force" in refused.stderr
     done = run(*words, "--resume")
     assert done.exit_code == 0 and "Resuming" in done.stderr
     assert not list(Path().glob("*checkpoint*"))
@@ -188,7 +188,7 @@ UMLAUT = "import sys; from medsynth_cli.console import open_streams, notify, res
 
 
 @pytest.mark.parametrize(("redirection", "code", "said"), [
-    (">/dev/full", 1, "Standard output could not be written (No space left on device)"),
+    (">/dev/full", 1, "Cannot write to standard output (No space left on device)"),
     ("2>/dev/full", 0, ""),
     ("2>&-", 0, ""),
     (">&-", 0, ""),

@@ -92,34 +92,34 @@ def test_a_second_answer_of_one_measurement_is_refused(federation: Make) -> None
     """Under the same number another query, and under the next number the same label again."""
     server = Adversary(federation().start())
     server.ask()
-    assert "to another request" in server.refused(seed=SEED + 1)
+    assert "for another request" in server.refused(seed=SEED + 1)
     assert "no further one" in server.refused(number=1)
     assert "no further one" in server.refused(number=1, label="two-way marginals")
     planned = sum(times for _, times in server.made.study.plan().events.values())
     assert "fewer" in server.refused(1, number=planned)
-    assert "no measurement" in server.refused(1, number=-1)
+    assert "not a valid request" in server.refused(1, number=-1)
     assert server.ask(1, number=planned - 1)[0]["status"] == "answered"
-    assert "past" in server.refused(2, number=1)
+    assert "must increase" in server.refused(2, number=1)
 
 
 def test_a_query_is_the_one_that_the_site_derives(federation: Make) -> None:
     """From the study, the seed and the releases. A request holds numbers alone, of the shapes that these have."""
     server = Adversary(federation().start())
     others = [label for label, *_ in server.script[1:]]
-    assert len(others) == 2 and all("something else" in server.refused(label=label) for label in others)
+    assert len(others) == 2 and all("another measurement next" in server.refused(label=label) for label in others)
     assert "another query" in server.refused(query="0" * 64)
-    assert "no measurement" in server.refused(query="0" * 63)
-    assert "no measurement" in server.refused(releases=3) and "no measurement" in server.refused(seed=-1)
+    assert "not a valid request" in server.refused(query="0" * 63)
+    assert "not a valid request" in server.refused(releases=3) and "not a valid request" in server.refused(seed=-1)
     server.ask()
     good = [array for own in server.script[1][2] for array in own]
     for arrays, says in (
-        ([array[:-1] for array in good], "shapes"), ([*good, np.ones(3)], "shapes"), (good[:-1], "more arrays"),
+        ([array[:-1] for array in good], "shapes"), ([*good, np.ones(3)], "shapes"), (good[:-1], "fewer arrays"),
         ([array * np.nan for array in good], "not finite"), ([array * 2.0**70 for array in good], "too large"),
         ([array[None] for array in good], "shapes"),
     ):  # fmt: skip
         assert says in server.refused(1, body_of(arrays))
     assert "no arrays" in server.refused(1, b"\x00" * 64)
-    assert "something else" in server.refused(1, releases=[])
+    assert "another measurement next" in server.refused(1, releases=[])
     assert server.ask(1)[0]["status"] == "answered"
     good = [array for own in server.script[2][2] for array in own]
     uneven = [array * np.arange(array.size).reshape(array.shape) for array in good]
@@ -131,7 +131,7 @@ def test_no_message_can_lower_the_noise(federation: Make) -> None:
     """The noise is no part of a message: one that names any is refused. What comes has the site's own plan's noise."""
     server = Adversary(federation().start())
     for more in ({"multiplier": 0.01}, {"epsilon": 100.0}, {"honest": 50}, {"trust": "server"}):
-        assert "more than" in server.refused(**more)
+        assert "its keys are not" in server.refused(**more)
     server.ask()
     (entry,) = server.site.ledger.entries
     assert entry.event == server.made.study.plan().events[server.label][0]
@@ -146,8 +146,8 @@ def test_another_study_run_or_version_is_refused(federation: Make) -> None:
     assert "another study" in server.refused(format=1)
     server.ask()
     assert "another run" in server.refused(run="2", number=1)
-    assert "no known kind" in server.refused(kind="rows")
-    assert "no message" in str(unpacked(server.site.answer(b"hello"))[0]["why"])
+    assert "is unknown" in server.refused(kind="rows")
+    assert "not a message" in str(unpacked(server.site.answer(b"hello"))[0]["why"])
     for wrong in ({"number": "0"}, {"number": True}, {"label": None}, {"among": "north"}, {"among": {"north": "0"}}):
         server.refused(**wrong)
 
@@ -173,10 +173,10 @@ def test_a_secure_sum_is_of_one_set_of_sites(federation: Make) -> None:
     """Two sums over sets that differ in one site would give that site's share away."""
     server = Adversary(federation(trust="secure-sum", minimum=2).start())
     server.ask(among=server.named("east", "north", "west"))
-    assert "to another request" in server.refused(among=server.named("east", "north"))
+    assert "for another request" in server.refused(among=server.named("east", "north"))
     fresh = Adversary(server.made, "east")
     for among in (["east"], [], ["north", "west"], ["east", "nobody"]):
-        assert "not enough" in fresh.refused(among=fresh.named(*among))
+        assert "too few sites" in fresh.refused(among=fresh.named(*among))
 
 
 @pytest.mark.parametrize("differ", ["sets", "runs", "not at all"])
@@ -209,7 +209,7 @@ def test_a_refusal_ends_the_fit_in_one_message(federation: Make) -> None:
     made = federation()
     made.start("east", "west")
     made.start("north", study=study_of({**made.content, "rows": 301}))
-    with pytest.raises(MedsynthError, match="north refused: The message is of another study"):
+    with pytest.raises(MedsynthError, match="north refused: The message belongs to another study"):
         made.fit()
 
 
@@ -265,7 +265,7 @@ def test_a_site_that_starts_again_answers_nothing_that_was_asked_before(federati
     before = Adversary(made)
     assert before.ask()[0]["status"] == "answered"
     told = [text for text in restarted(made) if "again" in text]
-    assert len(told) == 1 and "1 earlier start" in told[0] and "stays" in told[0]
+    assert len(told) == 1 and "1 earlier start" in told[0] and "stay in" in told[0]
     before.site = made.sites["north"]
     old, _ = unpacked(before.site.answer(packed(before.head(), before.body)))
     assert old["status"] == "refused" and "current nonce" in old["why"]
@@ -276,7 +276,7 @@ def test_a_site_that_starts_again_answers_nothing_that_was_asked_before(federati
     planned = tuple(made.study.plan().events.values())
     assert [fit.events for fit in fits] == [planned, planned] and [fit.answers for fit in fits] == [1, 1]
     log = (made.folder / "elsewhere" / "trial-north.medsynth-log").read_text()
-    assert "again: 1 earlier start" in log
+    assert "again after 1 earlier start" in log
 
 
 def test_two_starts_of_a_site_have_no_pad_in_common(federation: Make) -> None:
@@ -321,12 +321,12 @@ def test_a_run_has_one_nonce_of_each_site(federation: Make) -> None:
     server.ask(among=server.named("east", "north"))
     for changed in ("east", "north"):
         why = server.refused(1, among={**server.nonces, changed: "5" * 32})
-        assert ("current nonce" if changed == "north" else "mid-run") in why
-    assert "not enough" in server.refused(1, among=server.named("east", "west"))
+        assert ("current nonce" if changed == "north" else "during the run") in why
+    assert "too few sites" in server.refused(1, among=server.named("east", "west"))
     made.start("north", resume=True)  # which has its nonce, and those of the run, on file
     again = Adversary(made)
     assert again.nonces == server.nonces
-    assert "mid-run" in again.refused(1, among={**again.nonces, "east": "5" * 32})
+    assert "during the run" in again.refused(1, among={**again.nonces, "east": "5" * 32})
     assert again.ask(1)[0]["status"] == "answered"  # west is named for the first time
 
 
@@ -345,10 +345,10 @@ def test_a_run_ends_where_a_site_has_started_again(federation: Make, trust: str)
         return found
 
     made.transport.sites["north"] = once
-    with pytest.raises(MedsynthError, match="started again") as caught:
+    with pytest.raises(MedsynthError, match="was restarted since") as caught:
         made.fit()
     assert "`resume`" in str(caught.value) and "`force`" in str(caught.value)
-    with pytest.raises(MedsynthError, match="The site north has started again since this run began"):
+    with pytest.raises(MedsynthError, match="The site north was restarted since this run began"):
         made.fit(resume=True)
     made.start().fit()
     fits = Budget.of(made.folder / "north" / "t.csv").spent().of_study(made.study.digest)

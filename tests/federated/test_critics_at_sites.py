@@ -40,9 +40,9 @@ def test_a_fit_ends_and_its_rows_obey_the_schema(federation: Make, trust: str) -
     (entry,) = [entry for entry in made.sites["north"].ledger.entries if entry.label == GRADIENTS]
     assert isinstance(entry.event, Gaussian) and entry.count == 3 and entry.sensitivity == pytest.approx(2 * 24**0.5)
     notes = " ".join(model.ledger.notes)
-    assert ("Nothing is claimed towards whoever holds the server" in notes) == (trust == "server")
+    assert ("Nothing is claimed against whoever runs the server" in notes) == (trust == "server")
     assert ("it is the same" in notes) == (trust != "server") and "1 shards at each" in notes
-    assert "Nothing is amplified" in notes
+    assert "amplifies nothing" in notes
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
@@ -93,22 +93,22 @@ def test_steps_of_another_form_order_or_number_are_refused(federation: Make) -> 
     def wrong(*arrays: Any, **changed: Any) -> str:
         return server.refused(body=body_of(arrays), **{**_of(first), **changed})
 
-    assert "not of the form" in server.refused(body=later, **_of(second))  # the first step holds the warm start
+    assert "do not have the shape" in server.refused(body=later, **_of(second))  # the first step holds the warm start
     for other in (
         (pools[:1], fakes), (pools, fakes[:-1]), (pools, fakes[:, :-1]), (pools, -1 - fakes), (pools + 1000, fakes),
         (pools[:, :-1], fakes), (pools.astype(float), fakes), (pools, fakes.astype(float)), (pools, fakes[None]),
         (pools, np.repeat(fakes, 2, 0)), (pools[:0], fakes), (pools, fakes[:0]),
     ):  # fmt: skip
-        assert "not of the form" in wrong(*releases, *other)
+        assert "do not have the shape" in wrong(*releases, *other)
     assert "two arrays" in wrong(*releases, pools, fakes, fakes)
-    assert "something else" in wrong(pools, fakes, releases=[])
+    assert "another measurement next" in wrong(pools, fakes, releases=[])
     assert "no arrays" in server.refused(body=b"0", **_of(first))
     assert "means another query" in wrong(*releases, pools, fakes, query="0" * 64)
     answer = server.ask(body=body, **_of(first))
     assert answer[0]["status"] == "answered" and server.ask(body=body, **_of(first)) == answer  # and drawn once
     assert server.site.ledger.times_measured(GRADIENTS) == 1
-    assert "to another request" in wrong(*releases, pools, fakes[::-1])
-    assert "not of the form" in wrong(*releases, pools, fakes, number=first["number"] + 1)
+    assert "for another request" in wrong(*releases, pools, fakes[::-1])
+    assert "do not have the shape" in wrong(*releases, pools, fakes, number=first["number"] + 1)
     for head, content in ((second, later), (third, last)):
         assert server.ask(body=content, **_of(head))[0]["status"] == "answered"
     assert "fewer measurements" in server.refused(body=last, **{**_of(third), "number": third["number"] + 1})

@@ -105,7 +105,7 @@ def test_numbers_of_a_step_have_the_shapes_of_the_studys_network(method: str) ->
         with pytest.raises(QueryError, match="do not have the shapes"):
             with_numbers(own, own.label, few)
     for label in ("class marginal", "", QUANTILES if method == "dp-cgan" else "one-way marginals"):
-        with pytest.raises(QueryError, match="something else"):
+        with pytest.raises(QueryError, match="another measurement next"):
             with_numbers(own, label, numbers)
     if method == "dp-gan":
         for k, wrong in ((-1, 0 * numbers[-1]), (-2, numbers[-2] + 99)):
@@ -126,7 +126,7 @@ def test_releases_are_of_the_studys_measurements() -> None:
     ):  # fmt: skip
         with np.errstate(all="ignore"), pytest.raises(QueryError, match=says):
             derived(made, made.plan(), 5, [wrong])
-    with pytest.raises(QueryError, match="More releases"):
+    with pytest.raises(QueryError, match="more earlier releases"):
         derived(made, made.plan(), 5, [good] * 65)
 
 

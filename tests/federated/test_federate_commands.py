@@ -82,7 +82,7 @@ def test_a_site_answers_until_the_study_ends(study: Federation) -> None:
 
 def test_a_site_agrees_by_the_digest(study: Federation) -> None:
     words = site("north", "0" * 64)
-    assert "not the one you agreed to" in run(*words, code=2).output
+    assert "not the study that you agreed to" in run(*words, code=2).output
     shown = run(*words[:-2], code=2).output
     assert "not agreed" in shown and study.study.digest in shown and "Trust: secure-sum" in shown
     words[4] = "nord"
@@ -99,7 +99,7 @@ def test_a_key_is_written_once(study: Federation) -> None:
     Path("own").write_text("none")
     words = site("north", study.study.digest)
     words[words.index("--key") + 1] = "own"
-    assert "no secret key" in run(*words, code=2).output
+    assert "not contain a site's secret key" in run(*words, code=2).output
 
 
 def test_a_kit_is_restricted_by_command(tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ WRONG: dict[str, dict[str, Any]] = {
     "no method": {"method": "none"},
     "setting": {"settings": {"lots": 3}},
     "minimum": {"minimum": 4},
-    "relied on": {"honest": 3, "minimum": 2},
+    "honest must not be larger": {"honest": 3, "minimum": 2},
     "public key": {"sites": ["a", "b"]},
     "same public key": {"sites": {"a": "0" * 64, "b": "0" * 64}},
-    "names of sites": {"sites": {"a b": "0" * 64, "b": "1" * 64}},
+    "a site's name": {"sites": {"a b": "0" * 64, "b": "1" * 64}},
     "an unknown key": {"budget": 3},
     "too little noise": {"epsilon": 40},
 }

@@ -28,7 +28,7 @@ def test_a_kit_runs_no_foreign_code(tmp_path: Path) -> None:
 
 
 def test_what_is_no_kit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no startup kit"):
+    with pytest.raises(UsageError, match="not the startup kit"):
         restrict(tmp_path)
     restrict(kit(tmp_path))
     with pytest.raises(OutputExists):

@@ -152,7 +152,7 @@ def test_a_fit_goes_on_without_a_site_where_the_study_says_so(federation: Make) 
 
 def test_too_few_answers_end_the_fit_and_it_can_be_resumed(federation: Make) -> None:
     made = federation().start()
-    with pytest.raises(MedsynthError, match="No answer from west; at least 3 sites"):
+    with pytest.raises(MedsynthError, match="No answer from west. At least 3 sites"):
         fit(made, lambda call, name: "lost" if name == "west" and call > 2 else None)
     ledgers_are_the_plan(made, fit(made, lambda call, name: None, resume=True))
 
@@ -170,7 +170,7 @@ def test_one_that_leaves_within_a_secure_sum_leaves_it_closed(federation: Make) 
     def fault(call: int, name: str) -> str | None:
         return "lost" if name == "west" and call >= 3 else None  # there at the second joining, gone for the sum
 
-    with pytest.raises(MedsynthError, match="No answer from west; at least 3 sites"):
+    with pytest.raises(MedsynthError, match="No answer from west. At least 3 sites"):
         fit(made, fault)
     with pytest.raises(MedsynthError, match="No answer from west"):  # no smaller set opens it either
         fit(made, lambda call, name: "lost" if name == "west" else None, resume=True)

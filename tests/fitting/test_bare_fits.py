@@ -220,7 +220,7 @@ def test_the_terminal_ends_with_the_summary(tmp_path: Path, monkeypatch: pytest.
     words = ["fit", "t.csv", "--epsilon", "20", "--method", "independent", "--na-values", "n.d.,-5", "--force"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.stderr
-    assert "What was learned, from noisy counts alone:" in done.stdout
+    assert "Learned from noisy counts:" in done.stdout
     assert re.search(r"x \(n\.d\. 3\d%\)", done.stdout)  # a third, by a noisy count
 
 

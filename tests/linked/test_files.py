@@ -155,7 +155,7 @@ def test_what_waits_is_gone_after_an_error_and_kept_for_a_fit_that_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(training, "train_later", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         found = run.invoke(app, [*words, "--force"])
-    assert found.exit_code == 130 and "--resume goes on" in found.stderr
+    assert found.exit_code == 130 and "add --resume to the same command" in found.stderr
     waiting = tmp_path / "ward.medsynth-checkpoint.train" / "stays.csv"
     before = waiting.read_bytes()
     invoked(*words, "--force", "--resume")
