@@ -214,7 +214,7 @@ GRID, SPAN, LINE = Grid(np.array([0, 2, 3, 7]), 1), fuzzed.ENCODING.spans[0], fu
 NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (GRID, {"edges": np.array([0, 2, 2, 7])}, "ascend strictly"),
     (GRID, {"edges": np.array([0, 3, 2, 7])}, "ascend strictly"),
-    (GRID, {"edges": np.array([1, 2, 3, 7])}, "first is zero"),
+    (GRID, {"edges": np.array([1, 2, 3, 7])}, "first of them zero"),
     (GRID, {"edges": np.array([0, 2**63 - 1, -2, 7])}, "ascend strictly"),
     (GRID, {"edges": np.array([0, 2**40])}, "range of codes"),
     (GRID, {"edges": np.array([0])}, "two edges"),
@@ -231,7 +231,7 @@ NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (fuzzed.PAIR, {"equal": np.array([4, 0, -1])}, "place is outside"),
     (fuzzed.PAIR, {"map": fuzzed.PAIR}, "one column"),
     (fuzzed.SUMS, {"map": fuzzed.SUMS}, "one column"),
-    (SPAN, {"edges": LINE[::-1].copy()}, "first is zero"),
+    (SPAN, {"edges": LINE[::-1].copy()}, "first of them zero"),
     (SPAN, {"edges": np.array([0, 10, 3, 11, 25, 40])}, "ascend strictly"),
     (SPAN, {"size": 41}, "end where its codes end"),
     (SPAN, {"cdf": np.array([0, 0.4, 0.1, 0.5, 0.9, 1.0])}, "rise from zero to one"),
