@@ -217,7 +217,7 @@ NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (GRID, {"edges": np.array([1, 2, 3, 7])}, "first of them zero"),
     (GRID, {"edges": np.array([0, 2**63 - 1, -2, 7])}, "ascend strictly"),
     (GRID, {"edges": np.array([0, 2**40])}, "range of codes"),
-    (GRID, {"edges": np.array([0])}, "two edges"),
+    (GRID, {"edges": np.array([0])}, "two or more edges"),
     (GRID, {"edges": np.array([0, 2], np.int32)}, "64 bits"),
     (GRID, {"gaps": -1}, "range of codes"),
     (GRID, {"gaps": 2**40}, "range of codes"),
