@@ -54,8 +54,8 @@ class ShardConfig(MethodConfig):
     """Settings of a method whose critics, or teachers, each train on a shard of the rows."""
 
     shards: int | None = Field(default=None, ge=1, description="number of shards; by default from the number of rows")
-    rows_a_shard: Count = Field(default=25, description="rows per shard, if `shards` is not set")
-    most_shards: Count = Field(default=300, description="most shards, if `shards` is not set")
+    rows_a_shard: Count = Field(default=25, description="rows per shard, if their number is not set")
+    most_shards: Count = Field(default=300, description="most shards, if their number is not set")
     histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
     class_share: Share = Field(default=0.02, description="share of the class marginal")
 

@@ -31,7 +31,7 @@ class GPateConfig(ShardConfig):
     steps: Count = Field(default=60, description="generator steps; all teachers train before each")
     batch: Count = Field(default=4, description="generated rows per step")
     directions: Count = Field(default=4, description="random directions for projecting a gradient")
-    bins: int = Field(default=3, ge=2, description="values that a vote can have, from -`bound` to `bound`")
+    bins: int = Field(default=3, ge=2, description="values that a vote can have, from minus the bound to the bound")
     bound: Positive = Field(default=0.5, description="largest slope along a direction")
     threshold: Rate = Field(default=0.4, description="part of the teachers that the winning bin needs")
 

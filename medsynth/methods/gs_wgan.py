@@ -35,7 +35,7 @@ PAPER_SETTINGS = {"shards": 1000, "noise": 1.07, "rows": 32, "steps": 20_000, "d
 class SharedConfig(ShardConfig):
     """Privacy parameters of both forms: gradients of one sampled critic, and sums over all critics."""
 
-    most_shards: Count = Field(default=150, description="most shards, if `shards` is not set")
+    most_shards: Count = Field(default=150, description="most shards, if their number is not set")
     steps: Count = Field(default=150, description="generator steps; all critics train at each")
     clip: Positive = Field(default=1.0, description="clipping norm of a gradient; slopes of critics are near one")
     joint: bool = Field(default=False, description="clip the gradients of a batch together, not row by row")

@@ -127,9 +127,9 @@ def test_a_fault_of_a_resumed_fit_is_the_records_only_where_they_are_used(
 def test_two_runs_on_one_output_are_one_error(patients: Path) -> None:
     with sole_writer(Path("patients.medsynth")):
         second = run(*FIT)
-        assert second.exit_code == 1 and "another run" in second.stderr
+        assert second.exit_code == 1 and "Another run" in second.stderr
     with sole_writer(Path(SPLIT[1])):
-        assert "another run" in run(*HELD).stderr
+        assert "Another run" in run(*HELD).stderr
     assert set(os.listdir()) == {"patients.csv", "patients.schema.yaml"}
     assert run(*FIT).exit_code == 0
 
@@ -149,7 +149,7 @@ def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
     with sole_writer(target):
         atomic_write(target, lambda file: file.write(b"whole"))
     assert os.listdir(tmp_path) == ["model"] and target.read_bytes() == b"whole"
-    with pytest.raises(MedsynthError, match="another run"):
+    with pytest.raises(MedsynthError, match="Another run"):
         atomic_write(target, lambda _: atomic_write(target, lambda file: None, force=True), force=True)
     assert os.listdir(tmp_path) == ["model"] and target.read_bytes() == b"whole"
 
@@ -171,7 +171,7 @@ def test_outputs_are_checked_against_one_another(tmp_path: Path) -> None:
     one, other = tmp_path / "a", tmp_path / "b"
     one.write_bytes(b"1")
     os.link(one, other)
-    with pytest.raises(MedsynthError, match="written over"):
+    with pytest.raises(MedsynthError, match="would overwrite it"):
         check_outputs(other, inputs=(one,), force=True)
     with pytest.raises(MedsynthError, match="twice"):
         check_outputs(tmp_path / "c", tmp_path / "." / "c", force=False)

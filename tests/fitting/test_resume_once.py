@@ -434,7 +434,7 @@ def test_a_target_that_is_lost_stops_the_fit_before_the_rest_is_measured(world: 
     drawn = [selection.KINDS] if kind == "text" else [selection.KINDS, selection.TARGET]
     costs = list[float | None]()
     for resume in (False, True, True):
-        with pytest.raises(TargetError, match=r"one class.*another column as `target`"):
+        with pytest.raises(TargetError, match=r"one class.*set `target` to another column"):
             world.fit(resume=resume, **options)
         assert world.labels == drawn
         costs.append(Budget.of(world.table).spent().row().epsilon)

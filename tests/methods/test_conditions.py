@@ -79,7 +79,7 @@ def test_rows_can_be_drawn_given_a_numeric_target(quick: None, seeded_entropy: N
 @pytest.mark.parametrize(
     "word, message",
     [
-        ("nothing=1", "no column"),
+        ("nothing=1", "is not a column"),
         ("age_years", "COLUMN=VALUE"),
         ("sex_at_birth=X", "levels are"),
         ("age_years=old", "not a number"),

@@ -113,7 +113,7 @@ def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accountant, "epsilon", lambda events, delta, by: 1e9)
-        printed.append(Spent(fits=(fit,)).sentence().split("released: ")[1])
+        printed.append("(" + Spent(fits=(fit,)).sentence().split("cost epsilon ")[1].split()[0])
     for text in printed:
         shown = float(text[1:].split(",")[0].split("<")[0])
         assert epsilon <= shown <= 1.001 * epsilon + 0.01, text

@@ -122,9 +122,9 @@ def test_numbers_with_codes_of_missing_values_stay_numbers_for_classifiers() -> 
         ("age", "", "a missing value"),
         ("crp", "inf", "not a number"),
         ("visits", "-7", "outside"),
-        ("grade", "severe", "a level"),
-        ("sick", "2", "a level"),
-        ("icu", "maybe", "a level"),
+        ("grade", "severe", "a declared level"),
+        ("sick", "2", "a declared level"),
+        ("icu", "maybe", "a declared level"),
     ],
 )
 def test_a_broken_cell_of_a_foreign_table_is_missing_with_a_note(name: str, cell: str, what: str) -> None:
