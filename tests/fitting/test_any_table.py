@@ -6,6 +6,7 @@ schema and decoded again: what comes back is what a perfect generator would draw
 
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +74,14 @@ def moments(draw: np.random.Generator, form: str) -> list[str]:
     return [moment.strftime(form) for moment in pd.Timestamp("2019-03-01") + minutes]
 
 
+def iso_days(draw: np.random.Generator) -> list[str]:
+    return days(draw, "%Y-%m-%d")
+
+
+def with_code(values: Callable[[np.random.Generator], Any], code: str, share: float) -> Callable[..., Any]:
+    return lambda draw: some(values(draw), code, share, draw)
+
+
 FAR_DECIMALS = ["-9999.9", "999999", "888.8", "9998.5", "-999.9", "99999.99"]
 FAR_WHOLES = ["999999", "-32768", "65535", "9998", "-9997", "2147483647"]
 FAR_DAYS = ["9999-12-31", "1900-01-01", "1899-12-30", "2999-12-31", "1753-01-01", "0001-01-01", "2099-12-31"]
@@ -81,22 +90,22 @@ FORMS = ["%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%b-%Y", "
 TIMED = ["%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M:%SZ"]
 
 CASES: dict[str, Case] = {
-    **{f"decimals with {code}": Case(lambda d, c=code: some(one_decimal(d), c, 0.08, d), gaps=(code,), most=400)
+    **{f"decimals with {code}": Case(with_code(one_decimal, code, 0.08), gaps=(code,), most=400)
        for code in FAR_DECIMALS},
-    **{f"whole numbers with {code}": Case(lambda d, c=code: some(whole(d), c, 0.08, d), "count", (code,), most=400)
+    **{f"whole numbers with {code}": Case(with_code(whole, code, 0.08), "count", (code,), most=400)
        for code in FAR_WHOLES},
-    **{f"fine numbers with {code}": Case(lambda d, c=code: some(fine(d), c, 0.08, d), gaps=(code,), most=60, same=0.98)
+    **{f"fine numbers with {code}": Case(with_code(fine, code, 0.08), gaps=(code,), most=60, same=0.98)
        for code in ("9999", "-555", "888888")},
-    **{f"days with {code}": Case(lambda d, c=code: some(days(d, "%Y-%m-%d"), c, 0.08, d), "date", (code,))
+    **{f"days with {code}": Case(with_code(iso_days, code, 0.08), "date", (code,))
        for code in FAR_DAYS},
-    **{f"decimals with {word}": Case(lambda d, w=word: some(one_decimal(d), w, 0.07, d), gaps=(word,), most=400)
+    **{f"decimals with {word}": Case(with_code(one_decimal, word, 0.07), gaps=(word,), most=400)
        for word in WORDS},
-    **{f"whole numbers with {word}": Case(lambda d, w=word: some(whole(d), w, 0.07, d), "count", (word,))
+    **{f"whole numbers with {word}": Case(with_code(whole, word, 0.07), "count", (word,))
        for word in WORDS[:4]},
-    **{f"days with {word}": Case(lambda d, w=word: some(days(d, "%Y-%m-%d"), w, 0.07, d), "date", (word,))
+    **{f"days with {word}": Case(with_code(iso_days, word, 0.07), "date", (word,))
        for word in ("open", "TBD")},
-    **{f"days as {form}": Case(lambda d, f=form: days(d, f), "date") for form in FORMS},
-    **{f"moments as {form}": Case(lambda d, f=form: moments(d, f), "date") for form in TIMED},
+    **{f"days as {form}": Case(partial(days, form=form), "date") for form in FORMS},
+    **{f"moments as {form}": Case(partial(moments, form=form), "date") for form in TIMED},
     "two far codes": Case(lambda d: some(some(one_decimal(d), "888.8", 0.08, d), "999.9", 0.08, d),
                           gaps=("888.8", "999.9"), most=400),
     "rare words of many kinds": Case(lambda d: np.where(d.random(N) < 0.08, [f"note {k}" for k in range(N)],
