@@ -179,6 +179,11 @@ def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[
         if "\0" in "".join(record):
             raise TableError(f"{where}, line {reader.line_num}: binary content. Export the table as CSV.")
         if row == 1 and fields and len(record) == fields + 1:
+            if delimiter == ",":
+                raise TableError(
+                    f"{where}, row 1: this row has more fields than the header's {fields}. If R wrote row numbers, put "
+                    "a comma before the first name. If numbers have decimal commas, export with semicolons."
+                )
             fields += 1  # R writes no name above its row numbers.
         fields = fields or len(record)
         if len(record) != fields:

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from .cells import (
 from .columns.categorical import Binary, Categorical
 from .columns.column import Column, Floats, Level
 from .columns.date import Date, ordinal
-from .columns.number import Continuous, Count, Policy, Zeros
+from .columns.number import Continuous, Count, Policy
 from .learned import ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, MAGNITUDES, PROBABLE_STDS, REQUIRED_SHARE, clear_stds
 
@@ -302,39 +303,73 @@ def number(
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     # A word that is too rare to be named is missing, and never a value.
-    if (kind.words or apart or counts[MAGNITUDES - 1] > PROBABLE_STDS * std) and not gaps:
-        gaps[""] = 0.0
+    if apart or ((kind.words or counts[MAGNITUDES - 1] > PROBABLE_STDS * std) and not gaps):
+        gaps.setdefault("", 0.0)
     found = magnitudes.scale(counts, std)
-    beyond: Policy = "missing" if apart else "clip"
     wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
-    form: Literal["linear", "log"] = found if low >= 0 else "linear"
-    dtype = "float64" if kind.pointed else None
-    if decimals is None:
-        whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
-        usual = min(max(round(magnitudes.typical(counts, low, high)), whole[0]), whole[1])
-        cuts, missing = _cut_points(counts, std, levels, whole, 0), _outside(gaps, whole)
-        column: Column = Count(
-            bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual,
-            out_of_range=beyond, cut_points=cuts,
-        )  # fmt: skip
-        return column, Far(tuple(named), tuple(apart))
-    low, high = (low, high) if high > low else (low, low + 1.0)
+    span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
+    make = _count if decimals is None else partial(_continuous, decimals=decimals)
+    return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(apart))
+
+
+class _Range(NamedTuple):
+    """The bounds of a column of numbers, its scale, and what becomes of values beyond the bounds."""
+
+    low: float
+    high: float
+    scale: Literal["linear", "log"]
+    beyond: Policy
+
+
+def _count(
+    counts: Floats, std: float, kind: ColumnKind, gaps: Mapping[str, float], levels: Mapping[str, float], ends: _Range
+) -> Column:
+    """Return a column of whole numbers within these bounds."""
+    whole = (math.floor(ends.low), max(math.floor(ends.low) + 1, math.ceil(ends.high)))
+    usual = min(max(round(magnitudes.typical(counts, ends.low, ends.high)), whole[0]), whole[1])
+    missing = _outside(gaps, whole)
+    return Count(
+        bounds=whole,
+        scale=ends.scale,
+        missing=missing,
+        dtype="float64" if kind.pointed else None,
+        unknown="missing" if missing else usual,
+        out_of_range=ends.beyond,
+        cut_points=_cut_points(counts, std, levels, whole, 0),
+    )
+
+
+def _continuous(
+    counts: Floats,
+    std: float,
+    kind: ColumnKind,
+    gaps: Mapping[str, float],
+    levels: Mapping[str, float],
+    ends: _Range,
+    *,
+    decimals: Floats,
+) -> Column:
+    """Return a column of numbers with decimals within these bounds."""
+    low, high = (ends.low, ends.high) if ends.high > ends.low else (ends.low, ends.low + 1.0)
     missing = _outside(gaps, (low, high))
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and at most as many as fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     places = min(max(places, fewest), most, 12)
-    unknown: float | Literal["missing"] = "missing"
-    if not missing:
-        unknown = float(min(max(round(magnitudes.typical(counts, low, high), places), low), high))
-    written: Zeros = "all" if kind.zeros else "one" if kind.pointed else "none"
-    column = Continuous(
-        bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from,
-        zeros=written, out_of_range=beyond, cut_points=_cut_points(counts, std, levels, (low, high), places),
-    )  # fmt: skip
-    return column, Far(tuple(named), tuple(apart))
+    usual = float(min(max(round(magnitudes.typical(counts, low, high), places), low), high))
+    return Continuous(
+        bounds=(low, high),
+        scale=ends.scale,
+        decimals=places,
+        missing=missing,
+        unknown="missing" if missing else usual,
+        whole_from=whole_from,
+        zeros="all" if kind.zeros else "one" if kind.pointed else "none",
+        out_of_range=ends.beyond,
+        cut_points=_cut_points(counts, std, levels, (low, high), places),
+    )
 
 
 def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: float) -> dict[str, float]:
@@ -451,8 +486,8 @@ def day(
     first, last = max(first, 0), min(last, len(years) - 1)
     named = [text for text, cell in cells.items() if not first <= cell <= last]
     gaps = [*(code for code in codes if not is_code_of_a_number(code)), *named]
-    if (kind.words or apart or counts[-1] > PROBABLE_STDS * std) and not gaps:
-        gaps = [""]
+    if apart or ((kind.words or counts[-1] > PROBABLE_STDS * std) and not gaps):
+        gaps.append("")
     missing = missing_of(gaps)
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
     usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)

@@ -75,7 +75,9 @@ def test_an_encoding_in_which_a_cell_changes_others_is_refused() -> None:
 
 HEADERS = {
     "row numbers of pandas": (",age,sex\n0,54,F\n1,60,M\n", "without the first column, which has no name"),
-    "row numbers of R": ('"age","sex"\n"1",54,"F"\n"2",60,"M"\n', "without the first column, which has no name"),
+    "row numbers of R": (
+        '"age"\t"sex"\n"1"\t54\t"F"\n"2"\t60\t"M"\n',
+        "separated by tabs, 1,5 read as 1.5; without the first column, which has no name"),
     "a delimiter at the end": ("age,sex,\n54,F,\n60,M,\n", "without the last column, which has no name"),
     "row numbers and a delimiter at the end": (
         ",age,sex,\n0,54,F,\n1,60,M,\n", "without the first column and the last column, which has no name"),
@@ -109,7 +111,7 @@ def test_a_header_that_starts_with_a_hash_is_a_header(tmp_path: Path) -> None:
         ('[{"age": 54}, {"age": 60}]', "is JSON. Save the table as CSV"),
         ("age sex ward day\n54 F A 1\n60 M B 2\n", "Save the table with commas"),
         ("2019,2020\n54,60\n61,62\n", "If a number is a name there, put a letter before it"),
-        ("age,sex\n54,F,1\n60,M\n", "fewer fields"),
+        ("age,sex\n54,F,1\n60,M,1\n", "If R wrote row numbers"),
     ],
 )
 def test_what_is_not_such_a_table_is_refused_with_the_cure(text: str, cure: str, tmp_path: Path) -> None:

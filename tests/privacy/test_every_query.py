@@ -218,7 +218,7 @@ NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (GRID, {"edges": np.array([0, 2**63 - 1, -2, 7])}, "ascend strictly"),
     (GRID, {"edges": np.array([0, 2**40])}, "range of codes"),
     (GRID, {"edges": np.array([0])}, "two or more edges"),
-    (GRID, {"edges": np.array([0, 2], np.int32)}, "64 bits"),
+    (GRID, {"edges": np.array([0, 2], np.int32)}, "64-bit"),
     (GRID, {"gaps": -1}, "range of codes"),
     (GRID, {"gaps": 2**40}, "range of codes"),
     (fuzzed.HALVES, {"place": np.array([0, 1, 1, 0, 2, 4])}, "place is outside"),
