@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TextIO
 
 import typer
 
-from medsynth.errors import ArtifactError, MedsynthError
+from medsynth.errors import ArtifactError, MedsynthError, UsageError
 
 from .flags import hints, translated
 
@@ -137,6 +137,13 @@ def find_model(model: Path | None) -> Path:
     if found is None:
         raise ArtifactError("There is no .medsynth file in this folder. Run `medsynth fit TABLE --epsilon E` first.")
     return found
+
+
+def one_of(argument: Path | None, option: Path | None) -> Path | None:
+    """Return the model that was named as an argument or by --model. Raise UsageError if both name one."""
+    if argument and option:
+        raise UsageError("Name the model once: as an argument or by --model.")
+    return argument or option
 
 
 def newest_model(*, quiet: bool = False) -> Path | None:

@@ -15,7 +15,7 @@ from medsynth.fitting.settings import FitSettings
 
 from .console import guarded, notify, result, starting
 from .flags import translated
-from .options import Force, Json, Output, Quiet, Scheduler, with_settings
+from .options import DECIMAL, Force, Json, Output, Quiet, Scheduler, with_settings
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -29,7 +29,9 @@ def fit(
     table: Annotated[Path, typer.Argument(help="CSV (also packed) or Parquet file, or a folder of several tables.")],
     settings: FitSettings,
     scheduler: Scheduler = None,
-    holdout: Annotated[float | None, typer.Option(help="Probability of holding out a row (or patient).")] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Probability of holding out a row (or patient).", **DECIMAL)
+    ] = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from functools import wraps
 from pathlib import Path
@@ -30,6 +31,19 @@ def whole_number(text: str) -> int:
     return int(number)
 
 
+def number(text: str) -> float:
+    """Return a number. Raise BadParameter for other text, with the cure for decimal commas and percent signs."""
+    with suppress(ValueError):
+        return float(text)
+    plain = text.strip().replace(",", ".")
+    if re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+", plain):
+        raise typer.BadParameter(f"{text!r} has a decimal comma. Write {plain}.")
+    if re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?\s*%", plain):
+        share = Decimal(plain.rstrip("% ")).scaleb(-2)
+        raise typer.BadParameter(f"{text!r} is a percentage. Write it as a number: {share.normalize():f}.")
+    raise typer.BadParameter(f"{text[:40]!r} is not a number. Write it as 0.5, 3.7 or 1e-6.")
+
+
 Shape = dict[str, Any]
 # How a field of FitSettings is typed on the command line, if its Python type does not determine that.
 SHAPES: dict[str, tuple[Any, Shape]] = {
@@ -42,6 +56,7 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
     "unit": (str | None, {"metavar": "COLUMN"}),
 }
+DECIMAL: Shape = {"parser": number, "metavar": "NUMBER"}
 TYPES = {"float | None": float | None, "int | None": int | None, "str | None": str | None, "bool": bool, "str": str}
 
 
@@ -109,7 +124,7 @@ def with_settings(
 def _option(name: str, required: bool) -> inspect.Parameter:
     """Return the option for a field of FitSettings, as a parameter of a command."""
     field = FitSettings.__dataclass_fields__[name]
-    kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], {})
+    kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], DECIMAL if "float" in str(field.type) else {})
     shape = {"names": [flag_of(name)], **shape}
     option = typer.Option(*shape.pop("names"), help=_doc(name), **shape)
     default = inspect.Parameter.empty if required else None if field.default == () else field.default

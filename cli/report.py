@@ -13,8 +13,8 @@ import typer
 from medsynth.errors import MedsynthError, TableError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import check_page, guarded, newest_model, notify, report_progress, result
-from .options import Encoding, Force, Json, ModelOption, Quiet
+from .console import check_page, guarded, newest_model, notify, one_of, report_progress, result
+from .options import Encoding, Force, Json, ModelArgument, ModelOption, Quiet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,7 @@ class Inputs(NamedTuple):
 
 @guarded
 def report(
+    model_file: ModelArgument = None,
     real: Real = None,
     train: Annotated[Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].")] = None,
     model: ModelOption = None,
@@ -87,7 +88,7 @@ def report(
         medsynth report --fail-on beyond,attack_advantage
     """
     quiet, wanted = quiet or as_json, _wanted(fail_on)
-    inputs = _inputs(model, synthetic, quiet)
+    inputs = _inputs(one_of(model_file, model), synthetic, quiet)
     fitted = _model(inputs)
     several = (tables := fitted.tables if fitted else None) is not None
     if several and (target or subgroup):

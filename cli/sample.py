@@ -11,8 +11,8 @@ import typer
 
 from medsynth.errors import UsageError
 
-from .console import find_model, guarded, notify, result, writing_to_standard_output
-from .options import Force, Json, ModelOption, whole_number
+from .console import find_model, guarded, notify, one_of, result, writing_to_standard_output
+from .options import Force, Json, ModelArgument, ModelOption, whole_number
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -51,6 +51,7 @@ Replicates = Annotated[
 
 @guarded
 def sample(
+    model_file: ModelArgument = None,
     n: Number = None,
     patients: Patients = None,
     model: ModelOption = None,
@@ -102,7 +103,7 @@ def sample(
                 replicates=replicates)  # fmt: skip
     from medsynth.artifact import load
 
-    fitted = load(path := find_model(model))
+    fitted = load(path := find_model(one_of(model_file, model)))
     if fitted.tables is not None:
         return _to_folder(fitted, path, output, draw, parquet=parquet, force=force, as_json=as_json)
     if parquet:

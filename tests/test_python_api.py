@@ -136,3 +136,11 @@ def test_a_report_from_a_model(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "real.csv", index=False)
     made = small.report(tmp_path / "real.csv", tmp_path / "a.html")
     assert made.verdicts and (tmp_path / "a.html").exists() and (tmp_path / "a.json").exists()
+
+
+def test_a_strange_parameter_is_answered_with_the_nearest(cohort: pd.DataFrame) -> None:
+    call: Any = medsynth.fit
+    with pytest.raises(UsageError, match=r"`metod` is not a parameter of fit. Did you mean 'method'"):
+        call(cohort, epsilon=3.7, metod="mixture")
+    with pytest.raises(UsageError, match=r"fit\(table, epsilon=3.7\)"):
+        call(cohort, 3.7)

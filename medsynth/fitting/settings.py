@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import URGENT, MedsynthWarning, UsageError
+from ..errors import URGENT, MedsynthWarning, UsageError, did_you_mean
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..row_count import MAX_ROWS_PER_PATIENT
@@ -197,13 +197,19 @@ def keywords_of(settings: Callable[P, Any]) -> Callable[[Callable[[T, Any], R]],
     """Turn `verb(table, settings)` into `verb(table, *, epsilon=..., ...)`: its keywords are the settings' fields."""
 
     def decorate(verb: Callable[[T, Any], R]) -> Callable[Concatenate[T, P], R]:
+        first, _ = inspect.signature(verb).parameters.values()
+        known = inspect.signature(settings).parameters
+
         @wraps(verb)
         def run(table: T, /, *none: P.args, **keywords: P.kwargs) -> R:
+            if none:
+                raise UsageError(f"Name the parameters: {verb.__name__}(table, epsilon=3.7).")
+            for name in keywords.keys() - known.keys():
+                raise UsageError(f"`{name}` is not a parameter of {verb.__name__}.{did_you_mean(name, known)}")
             return verb(table, settings(*none, **keywords))
 
-        first, _ = inspect.signature(verb).parameters.values()
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [first, *inspect.signature(settings).parameters.values()], return_annotation="Model"
+            [first, *known.values()], return_annotation="Model"
         )
         return run
 

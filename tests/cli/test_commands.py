@@ -83,6 +83,28 @@ def test_sample_to_standard_output_repeats_with_a_seed(fitted_patients: Path) ->
 
 
 @pytest.mark.statistical
+def test_a_model_may_be_an_argument_as_in_ledger(fitted_patients: Path) -> None:
+    name = next(Path().glob("*.medsynth")).name
+    by_option = good("sample", "-n", "20", "--seed", "3", "--model", name, "--output", "-").stdout
+    assert good("sample", name, "-n", "20", "--seed", "3", "--output", "-").stdout == by_option
+    assert "Name the model once" in run("sample", name, "--model", name).stderr
+    assert "Name the model once" in run("report", name, "--model", name).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("--epsilon", "3,7"), "Write 3.7"),
+        (("--epsilon", "1", "--holdout", "25%"), "0.25"),
+        (("--epsilon", "1", "--delta", "1e-6x"), "1e-6"),
+        (("--epsilon", "25 %"), "0.25"),
+    ],
+)
+def test_a_number_that_is_written_otherwise_is_refused_with_the_cure(patients: Path, words: Any, cure: str) -> None:
+    result = run("fit", "patients.csv", *words)
+    assert result.exit_code == 2 and cure in result.stderr
+
+
 def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.DataFrame) -> None:
     """Held out are 75 of 300 rows, give or take 7.5: bounds of 4.6 and 5.3 deviations, false-alarm rate 3e-6."""
     result = good(*FIT, "--holdout", "0.25")
