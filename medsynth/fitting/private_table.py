@@ -208,12 +208,9 @@ class PrivateTable:
         """Yield what becomes public without a declaration, and warnings about the table's header."""
         if self.declared is None:
             yield Remark(
-                f"Target: {self.target!r}. Set `target` to predict another column.",
-                "Kinds of columns, levels and bounds were learned from noisy counts.",
-            )
-            yield Remark(
                 "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. A declared "
-                "schema gives better results."
+                "schema gives better results.",
+                "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
@@ -345,6 +342,8 @@ def open_table(
     names = [name for name in data.header if name not in learning.keys]
     if len(names) < 2:
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
+    if target is None:
+        notice(_default_target(names[-1]))
     return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
 
 
@@ -400,11 +399,18 @@ def choose_schema(
     return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
 
 
+def _default_target(name: str) -> str:
+    return (
+        f"TARGET: {name!r}, because it is the last column. The fit keeps its classes best, and the report predicts "
+        "them. To choose another column, set `target`."
+    )
+
+
 def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
     """Return the schema with the given target, else its own, else the last column. Raise SchemaError for none."""
     if target is None and schema.target is None:
         target = schema.names[-1]
-        notice(f"Target: the last column, {target!r}. Set `target` to predict another column.")
+        notice(_default_target(target))
     return schema.with_target(target) if target else schema
 
 
