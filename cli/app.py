@@ -30,7 +30,8 @@ app = typer.Typer(
 
         medsynth ledger --verify
     """,
-    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 table and schema differ, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 table and schema differ, "
+    "5 a verdict named by `report --fail-on`, 130 interrupted.",
 )
 
 
