@@ -29,7 +29,7 @@ def audit(
         str | None, typer.Option(help="Method whose fits are attacked [default: mixture, and canaries in the others].")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run fewer trials, and fit the baseline method: two minutes.")
+        bool, typer.Option("--quick", help="Run fewer trials, and fit the baseline method: five minutes.")
     ] = False,
     confidence: Annotated[float, typer.Option(help="Confidence of each lower bound.")] = 0.999,
     output: Annotated[

@@ -28,7 +28,7 @@ def draft(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write TABLE's .schema.yaml from its header and column types. It has TODOs to fill in, and no data value.
+    """Write TABLE's .schema.yaml from its header and the kinds of its cells. It has TODOs, and no value.
 
     For a folder, write a .tables.yaml file that names all tables in it.
 
