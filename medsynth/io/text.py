@@ -28,6 +28,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how an undecodable byte is kept
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
 _SEPARATOR = re.compile(r"\ufeff?sep=([,;\t|])[\r\n]*$", re.IGNORECASE)
+_JSON = re.compile(r"\s*(\{|\[\s*[\[{]|\[\s*$)")  # [id] is a name
 MOST_WORDS = 3  # of a header with one column
 BLOCK_ROWS = 256  # rows whose fields are numbered at once
 
@@ -115,7 +116,7 @@ def _begun(file: TextIO, where: str) -> tuple[str, Iterator[str]]:
     start, named = next(filled, ""), None
     if found := _SEPARATOR.match(start):
         named, start = found[1], next(filled, "")
-    if start.lstrip()[:1] in ("{", "["):
+    if _JSON.match(start):
         raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
     comments = list[str]()
     while start.startswith("#"):

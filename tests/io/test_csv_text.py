@@ -100,6 +100,11 @@ def test_what_stands_around_the_columns_is_left_out(name: str, tmp_path: Path) -
     assert large.header == table.header and [*large.chunks()][0].cells.equals(table.cells)
 
 
+def test_names_in_brackets_are_names(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("[id],[age]\n7,54\n8,60\n")
+    assert read(tmp_path / "t.csv").header == ("[id]", "[age]")
+
+
 def test_a_header_that_starts_with_a_hash_is_a_header(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("#id,age\n7,54\n8,60\n")
     assert read(tmp_path / "t.csv").header == ("#id", "age")
@@ -109,6 +114,8 @@ def test_a_header_that_starts_with_a_hash_is_a_header(tmp_path: Path) -> None:
     ("text", "cure"),
     [
         ('[{"age": 54}, {"age": 60}]', "is JSON. Save the table as CSV"),
+        ('[\n{"age": 54},\n{"age": 60}]', "is JSON. Save the table as CSV"),
+        ('{"age": [54, 60]}', "is JSON. Save the table as CSV"),
         ("age sex ward day\n54 F A 1\n60 M B 2\n", "Save the table with commas"),
         ("2019,2020\n54,60\n61,62\n", "If a number is a name there, put a letter before it"),
         ("age,sex\n54,F,1\n60,M,1\n", "If R wrote row numbers"),
