@@ -252,12 +252,12 @@ def _raw_table(last: list[tuple[str, ...]], releases: Recorder) -> partition_sel
 def _learning(present: bool, releases: Recorder) -> Trial:
     """Attack schema learning: the target has a common level in every column and adds one to each of its counts."""
     raw = _raw_table([(COMMON[0], USUAL[0])] * present, releases)
-    usual = CellKinds().usual.index(USUAL[0])
+    usual, word = CellKinds().usual.index(USUAL[0]), CellKinds().names.index("word")
 
     def trial() -> float:
         raw.measure_schema("audit", WORDS[-1])
         kinds, target, levels, formats = (releases.last[label].arrays for label in LEARNING)
-        words = [counts[-1] for counts in kinds[: len(WORDS)]]
+        words = [counts[word] for counts in kinds[: len(WORDS)]]
         named = [levels[2 * k + k % 2][usual if k % 2 else 0] for k in range(len(WORDS) - 1)]
         no_numbers = [counts[MAGNITUDES - 1] for counts in formats[: len(WORDS)]]
         means = [sum(map(float, some)) / len(some) for some in (words, target[0][:1], named, no_numbers)]

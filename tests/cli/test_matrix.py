@@ -223,7 +223,7 @@ OPTIONS = {
     "an empty encoding": (f"{FIT} --encoding ''", 2, "--encoding"),
     "an encoding that is none": (f"{FIT} --encoding base64", 2, "--encoding"),
     "a long encoding": (f"{FIT} --encoding {'x' * 500}", 2, "--encoding"),
-    "a setting of 5,000 digits": (f"{FIT} --set candidates={'9' * 5000}", 2, "--set"),
+    "a setting of 5,000 digits": (f"{FIT} --set steps={'9' * 5000}", 2, "--set"),
     "a setting without end": (f"{FIT} --set coarse_share=1e999", 2, "coarse_share"),
     "an empty target": (f"{FIT} --target ''", 2, "--target"),
     "a plan of ²": ("plan ² --epsilon 1", 1, "no file"),

@@ -219,8 +219,9 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     refused = ("--balance", "--replicates 3", "-o ward.heldout", "--where-any x=1", "-n 5 --patients 5")
     for words in (["sample", *options.split()] for options in refused):
         assert "Error" not in str(invoked(*words, code=2).get("claims"))
+    again = ("fit", "ward", "--epsilon", "1", "-o", "other.medsynth")
     for option in ("--unit", "--target", "--schema"):
-        assert "is for one table" in str(invoked("fit", "ward", "--epsilon", "1", option, "x", code=2)["error"])
+        assert "is for one table" in str(invoked(*again, option, "x", code=2)["error"])
     shared = invoked("report", "--output", "open.html")
     assert [page["report"] for page in shared["pages"]] == [
         "open.html", "open.stays.report.html", "open.tests.report.html"]  # fmt: skip
