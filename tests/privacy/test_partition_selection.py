@@ -14,15 +14,17 @@ import medsynth
 from medsynth.errors import BudgetError, TargetError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
-from medsynth.io.table import from_frame
+from medsynth.io.table import Table, from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.raw_rows import RawRows
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Binary, Categorical, Continuous, Count, magnitudes
+from medsynth.schema.cells import CellKinds
 from medsynth.schema.codec import encode
 from medsynth.schema.learned import ColumnKind
 
@@ -246,3 +248,32 @@ def test_the_plan_is_made_before_a_cell_is_read(tmp_path: Path) -> None:
         table.to_csv(tmp_path / "t.csv", index=False)
         plans.append(plan_fit(tmp_path / "t.csv", FitSettings(epsilon=3.0, method="independent"))[0])
     assert plans[0] == plans[1] == plans[2]
+
+
+CELLS_OF_ALL_KINDS = [
+    "", "?", "-9", "99", "0", "7", "7.0", "7.00", "7.5", "7.50", "7.125", "1e-8", "5.4e-09", "007", "true", "FALSE",
+    "x", "hemolysed", "2020-02-29", "29.02.2020", "20200229", "9999-12-31", "1900-01-01", "01/01/1900",
+    "2020-02-29 13:45", "2020-02-29T13:45:00Z", "29-Feb-2020", "inf", "1e308", "-9999.9",
+    "a long text with more than eight words in it, see",
+]  # fmt: skip
+KINDS_OF_COLUMNS = [
+    ColumnKind(cells=cells, short=short, spikes=spikes, words=words, form="%Y-%m-%d" if cells == "date" else "")
+    for cells in ("whole", "decimal", "boolean", "date", "word")
+    for short in (False, True)
+    for spikes in (False, True)
+    for words in (False, True)
+]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_COLUMNS, ids=str)
+def test_a_cell_adds_one_to_one_count_at_most(kind: ColumnKind) -> None:
+    """Sensitivities of all four questions count one cell per column."""
+    cells = CellKinds()
+    for text in CELLS_OF_ALL_KINDS:
+        raw = RawRows(Table("t", ("a",), pd.DataFrame({"a": [text]}, dtype=object)), cells)
+        others, public = raw.levels("a", kind, cells.usual)
+        assert others.sum() + public.sum() <= 1 and public.min() >= 0, text
+        assert raw.kinds("a").sum() == raw.magnitudes("a", kind).sum() == 1
+        assert raw.decimals("a", kind).sum() <= 1 and raw.decimals("a", kind).min() >= 0
+        if kind.cells == "date":
+            assert raw.years("a", kind).sum() == 1
