@@ -79,11 +79,9 @@ def report(
 
         medsynth report
 
-        medsynth report --real heldout.csv --train patients.csv --subgroup sex --review review.yaml
+        medsynth report --synthetic from-another-tool.csv --real heldout.csv --target class --subgroup sex
 
-        medsynth report --synthetic from-another-tool.csv --real heldout.csv --target class
-
-        medsynth report --shareable --output open.report.html
+        medsynth report other.medsynth --shareable --output open.report.html
 
         medsynth report --fail-on beyond,attack_advantage
     """
