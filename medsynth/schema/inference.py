@@ -242,7 +242,7 @@ def levels(
         usual = kept.get("true", 0.0) > kept.get("false", 0.0)
         return Binary(levels=(False, True), unknown=usual, missing=missing, spelling=kind.form or "true")
     if mixed := whole and not lost and all(map(is_number, kept)) and not all(map(_is_whole, kept)):
-        kept = {f"{word}.0" if kind.pointed and "." not in word else word: count for word, count in kept.items()}
+        kept = {f"{word}.0" if kind.pointed and _is_whole(word) else word: count for word, count in kept.items()}
     whole = whole and not lost and all(map(_is_whole, kept))
     names: list[Level] = [*map(int, kept)] if whole else [*kept]
     names.sort(key=float if mixed else None)

@@ -272,3 +272,12 @@ def test_a_column_can_be_made_of_any_noisy_counts(seed: int) -> None:
         days = {str(day): float(draw.exponential(300)) for day in draw.choice(["1900-01-01", "9999-12-31", "open"], 2)}
         found, _ = inference.day(years, std, ColumnKind(cells="date", form="%Y-%m-%d"), codes, days)
         assert found.size >= 2
+
+
+def test_levels_of_any_numbers_make_a_column() -> None:
+    """A level that a float cannot hold, such as 7e400, is written as it was."""
+    for pointed in (False, True):
+        kind = ColumnKind(cells="decimal", short=True, pointed=pointed)
+        kept = {"7e400": 60.0, "1": 20.0, "0.5": 10.0, "1e308": 10.0}
+        column: Any = inference.levels(kept, {}, 0.0, 5.0, kind, rows=100)
+        assert {"7e400", "1e308", "0.5"} <= set(column.levels)
