@@ -53,6 +53,7 @@ MOMENTS = tuple(
     day + time + more
     for day in (*DAYS, EITHER)
     for time in TIMES
+    if day == DAYS[0] or not time.endswith("Z")
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
 )
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
@@ -183,7 +184,11 @@ def _with_time(day: str, rest: str) -> str | None:
     if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or time[6]):
         return day
     form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (time[6] or "")
-    return (form + (WITH_SECONDS if seconds else "")) if form.endswith(TIMES[1:]) else None
+    return (
+        (form + (WITH_SECONDS if seconds else ""))
+        if form.endswith(TIMES[1:]) and (day == DAYS[0] or not time[6])
+        else None
+    )
 
 
 def _iso(text: str, order: str) -> str | None:

@@ -207,7 +207,7 @@ def test_fit_without_a_schema(frame: pd.DataFrame) -> None:
     notices: list[str] = []
     model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=notices.append)
     assert model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon
-    assert any("learned privately" in text for text in notices)
+    assert any("bounds privately" in text for text in notices)
     assert {query.label for query in selection.queries()} <= {entry.label for entry in model.ledger.entries}
     assert "id17" not in model.schema.to_yaml()
     drawn = medsynth.sample(model, 100, seed=0)
