@@ -59,8 +59,9 @@ def of_page(text: str) -> Iterator[Text]:
     """Yield the paragraphs of a page."""
     text = FENCED.sub(lambda found: "\n" * found[0].count("\n"), text)
     lines = ["" if line.startswith(("|", "    ", "\t", "#")) else line for line in text.split("\n")]
-    for found in re.finditer(r"(?:.+\n?)+", "\n".join(lines)):
-        yield "\n".join(lines).count("\n", 0, found.start()) + 1, found[0]
+    prose = "\n".join(lines)
+    for found in re.finditer(r"(?:.+\n?)+", prose):
+        yield prose.count("\n", 0, found.start()) + 1, found[0]
 
 
 def plain(text: str) -> str:

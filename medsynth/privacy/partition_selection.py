@@ -1,10 +1,11 @@
 """Learn a schema from a bare table, which has none, by four questions answered with noise.
 
-| question about the cells of each column | share of the privacy loss | use of the answer | |---|---|---| | 1. How many
-are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 | | 2. How many cells of the
-target have each level? | 7.5 % | the classes; with fewer than two the fit stops | | 3. The same for every column that
-may have levels | 7.5 % | the levels of columns with few levels | | 4. How large are numbers, which digits and years
-occur, how far are dates apart? | 7.5 % | bounds of the others |
+| question about the cells of each column | share of the privacy loss | use of the answer |
+|---|---|---|
+| 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
+| 2. How many cells of the target have each level? | 7.5 % | the classes; with fewer than two the fit stops |
+| 3. The same for every column that may have levels | 7.5 % | the levels of columns with few levels |
+| 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
 
 The questions are planned from the header alone. The columns of each question follow from the answers before it, and
 from nothing exact. `medsynth/schema/inference.py` turns the answers into columns, in the same order.

@@ -71,8 +71,8 @@ class RawRows(Sealed):
         """
         place, texts, kinds = self.distinct(name)
         own = self._kinds.codes
-        uncoded = [code not in own or is_code_of_a_number(code) for code in self._kinds.names]
-        coded = ~np.array(uncoded, np.bool_)[kinds]
+        codes_alone = [name in own and not is_code_of_a_number(name) for name in self._kinds.names]
+        coded = np.array(codes_alone, np.bool_)[kinds]
         named = WORDS if not kind.spikes else (*WORDS, *NUMBERS[:-1], *ZEROS[:-1])
         words = np.array([name in named for name in self._kinds.names], np.bool_)[kinds]
         levels = ~coded & (words | kind.may_have_levels)

@@ -184,11 +184,8 @@ def _with_time(day: str, rest: str) -> str | None:
     if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or time[6]):
         return day
     form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (time[6] or "")
-    return (
-        (form + (WITH_SECONDS if seconds else ""))
-        if form.endswith(TIMES[1:]) and (day == DAYS[0] or not time[6])
-        else None
-    )
+    form += WITH_SECONDS if seconds else ""
+    return form if form in MOMENTS else None
 
 
 def _iso(text: str, order: str) -> str | None:

@@ -303,14 +303,19 @@ def number(
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     # A word that is too rare to be named is missing, and never a value.
-    if apart or ((kind.words or counts[MAGNITUDES - 1] > PROBABLE_STDS * std) and not gaps):
+    if apart or (not gaps and _has_others(kind, counts[MAGNITUDES - 1], std)):
         gaps.setdefault("", 0.0)
     found = magnitudes.scale(counts, std)
     wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
     make = _count if decimals is None else partial(_continuous, decimals=decimals)
-    return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(apart))
+    return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
+
+
+def _has_others(kind: ColumnKind, count: float, std: float) -> bool:
+    """Whether cells of a column of numbers or dates are neither, by their noisy count or by the column's kind."""
+    return kind.words or count > PROBABLE_STDS * std
 
 
 class _Range(NamedTuple):
@@ -399,13 +404,14 @@ def _cut_points(
     """Return cut points around the commonest single values, those that are far commoner than the values near them."""
     unit = 10.0**-places
     single = {float(text): count for text, count in levels.items() if is_number(text)}
-    inside = {value: count for value, count in single.items() if ends[0] <= value <= ends[1]}
-    spikes = {
-        value: count
-        for value, count in inside.items()
-        if count > SPIKE * magnitudes.near(counts, value, unit, count) + CLEAR_STDS * std
-    }
-    chosen = sorted(spikes, key=lambda value: -spikes[value])[:MOST_SPIKES]
+
+    def is_spike(value: float, count: float) -> bool:
+        if not ends[0] <= value <= ends[1]:
+            return False
+        return count > SPIKE * magnitudes.near(counts, value, unit, count) + CLEAR_STDS * std
+
+    spikes = [value for value, count in single.items() if is_spike(value, count)]
+    chosen = sorted(spikes, key=lambda value: -single[value])[:MOST_SPIKES]
     edges = {round(edge, places) for value in chosen for edge in (value, value + unit)}
     first, last = (round(end / unit) for end in ends)
     kept = tuple(sorted(edge for edge in edges if first < round(edge / unit) <= last))
@@ -486,7 +492,7 @@ def day(
     first, last = max(first, 0), min(last, len(years) - 1)
     named = [text for text, cell in cells.items() if not first <= cell <= last]
     gaps = [*(code for code in codes if not is_code_of_a_number(code)), *named]
-    if apart or ((kind.words or counts[-1] > PROBABLE_STDS * std) and not gaps):
+    if apart or (not gaps and _has_others(kind, counts[-1], std)):
         gaps.append("")
     missing = missing_of(gaps)
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
@@ -502,7 +508,7 @@ def day(
         out_of_range="missing" if apart else "clip",
     )
     far = tuple(text for text in named if not math.isnan(ordinal(text, kind.form)))
-    return column, Far(far, tuple(float(FIRST_YEAR + year) for year in apart if counts[year] > limit))
+    return column, Far(far, tuple(str(FIRST_YEAR + year) for year in apart if counts[year] > limit))
 
 
 def _far_years(years: Floats, std: float) -> list[int]:

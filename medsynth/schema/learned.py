@@ -62,7 +62,7 @@ class Far(NamedTuple):
     """What was found far from a column's values: codes that are not on the list, and numbers or years near others."""
 
     codes: tuple[str, ...] = ()
-    near: tuple[float, ...] = ()
+    near: tuple[str, ...] = ()
 
 
 def lost_target(name: str) -> TargetError:
@@ -145,7 +145,7 @@ class Learned:
                 f"{_listed(each)}. If they are values, declare a schema."
             )
         if apart := {name: column.far.near for name, column in self.columns.items() if column.far.near}:
-            each = (f"{name} (near {', '.join(f'{value:.2g}' for value in near)})" for name, near in apart.items())
+            each = (f"{name} (near {', '.join(near)})" for name, near in apart.items())
             found.append(
                 f"Some values lie far from all others and are read as missing: {_listed(each)}. If they are codes, "
                 "name them as codes of missing values. If they are values, declare a schema."
