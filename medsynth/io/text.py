@@ -112,19 +112,29 @@ def _begun(file: TextIO, where: str) -> tuple[str, Iterator[str]]:
     Quotes hide delimiters. A first line `sep=;`, as Excel reads it, names the delimiter. Lines before the header that
     start with # and have another number of delimiters than the line after them are comments.
     """
-    filled = (line for line in file if line.strip())
-    start, named = next(filled, ""), None
+    read = list[str]()
+
+    def filled() -> str:
+        """Return the next line that is not blank, "" at the end."""
+        for line in file:
+            read.append(line)
+            if line.strip():
+                return line
+        return ""
+
+    named, start, hashed = None, filled(), ""
     if found := _SEPARATOR.match(start):
-        named, start = found[1], next(filled, "")
+        named, start = found[1], filled()
     if _JSON.match(start):
         raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
-    comments = list[str]()
     while start.startswith("#"):
-        comments.append(start)
-        start = next(filled, "")
-    if comments and _delimiter(comments[-1]) == _delimiter(start) and _delimiter(start)[1]:
-        return named or _delimiter(start)[0], itertools.chain([comments[-1], start], file)
-    return named or _delimiter(start)[0], itertools.chain([start] * bool(start), file)
+        hashed, before, start = start, len(read) - 1, filled()
+    delimiter, count = _delimiter(start)
+    header = len(read) - 1 if start else len(read)
+    if hashed and count and _delimiter(hashed) == (delimiter, count):
+        header = before
+    # Skipped lines become blank ones, so that line numbers in messages stay those of the file.
+    return named or delimiter, itertools.chain(["\n"] * header, read[header:], file)
 
 
 def _delimiter(line: str) -> tuple[str, int]:

@@ -126,3 +126,10 @@ def test_what_is_not_such_a_table_is_refused_with_the_cure(text: str, cure: str,
     with pytest.raises(TableError) as caught:
         read(tmp_path / "t.csv")
     assert cure in str(caught.value) and "54" not in str(caught.value)
+
+
+@pytest.mark.parametrize("before", ["", "\n\n", "sep=,\n", "# a comment\n#\n\n"])
+def test_a_wrong_line_is_named_by_its_number_in_the_file(before: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"{before}age,sex\n54,F\n60\n")
+    with pytest.raises(TableError, match=rf"row 2 \(line {before.count(chr(10)) + 3}\)"):
+        read(tmp_path / "t.csv")
