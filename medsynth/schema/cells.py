@@ -46,6 +46,7 @@ FAR_DAYS = ("0001-01-01", "1753-01-01", "1799-12-31", "1800-01-01", "1899-12-30"
 WORDS = ("text", PADDED, "word", FAR)
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d/%m/%Y",
         "%m/%d/%Y")  # fmt: skip
+UNTIMED = ("%Y%m%d", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y")  # read without a time: each kind of cell costs noise
 EITHER = "day and month in either order"  # 03/04/2020 does not show the order
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
 WITH_SECONDS = " and seconds"  # marks timestamps whose seconds are not zero
@@ -53,7 +54,7 @@ MOMENTS = tuple(
     day + time + more
     for day in (*DAYS, EITHER)
     for time in TIMES
-    if day == DAYS[0] or not time.endswith("Z")
+    if time == "" or (day not in UNTIMED and (day == DAYS[0] or not time.endswith("Z")))
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
 )
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level

@@ -125,7 +125,8 @@ def test_what_is_not_such_a_table_is_refused_with_the_cure(text: str, cure: str,
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(TableError) as caught:
         read(tmp_path / "t.csv")
-    assert cure in str(caught.value) and "54" not in str(caught.value)
+    said = str(caught.value).replace(str(tmp_path), "")
+    assert cure in said and "54" not in said
 
 
 @pytest.mark.parametrize("before", ["", "\n\n", "sep=,\n", "# a comment\n#\n\n"])
