@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import OutputExists, UsageError
+from medsynth.errors import OutputExists, UsageError, did_you_mean
 from medsynth.fitting.settings import FitSettings
 
 from .console import guarded, notify, result, starting
@@ -60,6 +61,8 @@ def fit(
     def tell(text: str) -> None:
         notify(text, quiet=quiet)
 
+    if show and sys.stdin.isatty() and scheduler is None and not resume:
+        settings = _with_target(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
@@ -74,6 +77,24 @@ def fit(
             raise
         _publish(files, tell)
     publish_fit(model, files.model, as_json)
+
+
+def _with_target(table: Path, settings: FitSettings) -> FitSettings:
+    """Ask for the target, if nothing declares it. Nothing was measured yet."""
+    from medsynth.fitting.private_table import targets
+    from medsynth.fitting.source import is_linked
+    from medsynth.schema import NO_TARGET
+
+    names = [] if is_linked(table) else targets(table, settings)
+    if len(names) < 2:
+        return settings
+    notify(
+        f"TARGET: {names[-1]!r}, because it is the last column. The fit keeps its classes best, and the report "
+        "predicts them. Press Enter to keep it, or type another column, or none."
+    )
+    while (name := typer.prompt("Target", default=names[-1], err=True).strip()) not in (*names, NO_TARGET):
+        notify(f"{name!r} cannot be the target.{did_you_mean(name, names)}")
+    return replace(settings, target=name)
 
 
 class Files(NamedTuple):

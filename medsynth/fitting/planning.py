@@ -17,7 +17,7 @@ from .. import rng
 from ..errors import UsageError
 from ..io.split import note_of
 from ..methods import registry
-from ..methods.registry import Method
+from ..methods.registry import METHODS, Method
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.ledger import Ledger
@@ -79,6 +79,7 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     Raises BudgetError if the noise would hide everything in a table without a schema.
     """
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
+    check_has_target(private, method.name)
     stay, units = private.bounded_rows(entropy)
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
@@ -88,6 +89,12 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
         options.notice(note)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
+
+
+def check_has_target(private: Private, method: str) -> None:
+    """Raise UsageError for a table without a target, if the method needs one."""
+    if private.target is None and not METHODS[method].without_target:
+        raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
 
 
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
@@ -199,6 +206,7 @@ def plan_fit(
         delta = replace(settings, rows=max(2, count)).own_delta
     else:
         assert private is not None
+        check_has_target(private, method)
         columns, count = private.columns, private.rows if settings.rows is None else settings.rows
         queries = partial(private.queries, module, settings.budget)
     if count < 2:

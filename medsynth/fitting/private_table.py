@@ -28,7 +28,7 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_o
 from ..privacy.noise import rarely_exceeded
 from ..privacy.partition_selection import Learning
 from ..rng import Entropy
-from ..schema import Identifier, Schema, bundled_for
+from ..schema import NO_TARGET, Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
@@ -52,12 +52,12 @@ class PrivateTable:
 
     data: io_table.Table | LargeTable
     declared: Schema | None
-    target: str
+    target: str | None
     learning: Learning = field(default_factory=Learning)
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
         """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
-        learning = [] if self.declared else partition_selection.queries()
+        learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
@@ -160,7 +160,7 @@ class PrivateTable:
                 facts.append(f"that these columns are keys, judged by their names: {', '.join(self.keys_by_name)}")
         else:
             facts.append(f"the schema {schema.name!r} and all its declarations, and that the table meets them")
-        facts.append(f"the target, {self.target!r}")
+        facts.append("that no column is the target" if self.target is None else f"the target, {self.target!r}")
         if self.max_rows is not None:
             facts.append(
                 f"that {self.unit!r} names the patient of each row, and that a patient counts with at most "
@@ -182,8 +182,8 @@ class PrivateTable:
         if self.declared is not None:
             return []
         columns = self.columns
-        rare = smallest_level(plan, partition_selection.TARGET, 1)
         level = smallest_level(plan, partition_selection.LEVELS, columns)
+        rare = level if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
         needed = max(CLEAR_STDS * plan.noise(partition_selection.KINDS) * math.sqrt(columns), 2 * rare)
         if plan.rows < needed:
             raise BudgetError(
@@ -192,16 +192,19 @@ class PrivateTable:
                 "use a larger `epsilon`, more rows or fewer columns."
                 + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
             )
-        notes = [
+        needs = (
+            f"At this budget a level needs about {level:.0f} rows ({level / plan.rows:.1%}) to survive the noise. "
+            if self.target is None else
             f"At this budget a class of {self.target!r} needs about {rare:.0f} rows to survive the noise, and a level "
             f"of another column about {level:.0f}: {rare / plan.rows:.1%} and {level / plan.rows:.1%} of the rows. "
-            "Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer rows. A "
-            "declared schema keeps all levels, at no cost."
+        )  # fmt: skip
+        notes = [
+            f"{needs}Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer "
+            "rows. A declared schema keeps all levels, at no cost."
         ]
         if rare > RARE_SHARE * plan.rows:
-            notes.insert(
-                0, f"FEW ROWS: the model may lose classes of {self.target!r} below {rare / plan.rows:.0%} of the rows."
-            )
+            what = "levels" if self.target is None else f"classes of {self.target!r}"
+            notes.insert(0, f"FEW ROWS: the model may lose {what} below {rare / plan.rows:.0%} of the rows.")
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
@@ -321,7 +324,9 @@ def open_table(
     if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
         data = io_table.with_keys(data, table, whose)
     if declared is not None:
-        declared = settle_target(declared, settings.target, notice)
+        if settings.target is not None or declared.target is None:
+            names = _may_be_targets(declared) if settings.target is None else declared.names
+            declared = declared.with_target(settled_target(settings.target, names, notice))
         check_target(declared)
         if declared.unit and isinstance(data, io_table.Table):
             patients(data, declared.unit)  # finds a row without a patient before anything else
@@ -331,20 +336,17 @@ def open_table(
             raise UsageError(
                 '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
             )
-        return PrivateTable(data=data, declared=declared, target=declared.target or declared.names[-1])
-    target, unit = settings.target, settings.unit
-    if target is not None and target not in data.header:
-        raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, data.header)}")
+        return PrivateTable(data=data, declared=declared, target=declared.target)
+    unit, chosen = settings.unit, settings.target if settings.target in data.header else None
     codes = tuple(code.strip() for code in settings.na_values)
-    learning = learning_of(data.header, target, codes, unit, settings.max_rows)
+    learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
     if unit is not None and isinstance(data, io_table.Table):
         patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
-    if len(names) < 2:
+    target = settled_target(settings.target, data.header if chosen else names, notice)
+    if len(names) < (1 if target is None else 2):
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
-    if target is None:
-        notice(_default_target(names[-1]))
-    return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
+    return PrivateTable(data=data, declared=None, target=target, learning=learning)
 
 
 def learning_of(
@@ -399,24 +401,49 @@ def choose_schema(
     return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
 
 
-def _default_target(name: str) -> str:
-    return (
-        f"TARGET: {name!r}, because it is the last column. The fit keeps its classes best, and the report predicts "
-        "them. To choose another column, set `target`."
+def _may_be_targets(schema: Schema) -> list[str]:
+    return [name for name, column in schema.columns.items() if column.may_be_target]
+
+
+def targets(path: Path, settings: TableSettings) -> list[str]:
+    """Return the columns that may be the target of the table at `path`, the default last; [] if one is declared.
+
+    Only the header is read. Raises as `open_table` does.
+    """
+    data = reader.header(path, settings.encoding)
+    declared = choose_schema(data, settings.schema, path, lambda text: None)
+    if settings.target is not None or (declared and declared.target is not None):
+        return []
+    if declared:
+        return _may_be_targets(declared)
+    keys_too = learning_of(data.header, None, (), settings.unit, settings.max_rows).keys
+    return [name for name in data.header if name not in keys_too]
+
+
+def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> str | None:
+    """Return the wanted target, else the last column; None for NO_TARGET. Raise SchemaError for an unknown column."""
+    if wanted is not None and wanted in names:
+        if wanted == NO_TARGET:
+            notice(f"TARGET: {NO_TARGET!r}, the column of this name. To fit without a target, rename the column.")
+        return wanted
+    if wanted == NO_TARGET:
+        return None
+    if wanted is not None:
+        raise SchemaError(f"The target {wanted!r} is not a column.{did_you_mean(wanted, names)}")
+    if not names:
+        raise SchemaError("The table has no column other than keys. Add the columns to learn from.")
+    notice(
+        f"TARGET: {names[-1]!r}, because it is the last column. The fit keeps its classes best, and the report "
+        f'predicts them. To choose another column, set `target`; `target="{NO_TARGET}"` fits without one.'
     )
-
-
-def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
-    """Return the schema with the given target, else its own, else the last column. Raise SchemaError for none."""
-    if target is None and schema.target is None:
-        target = schema.names[-1]
-        notice(_default_target(target))
-    return schema.with_target(target) if target else schema
+    return names[-1]
 
 
 def check_target(schema: Schema) -> None:
     """Raise SchemaError for a target of one class, one without chosen levels, or a table with no other column."""
-    column = schema.columns[schema.target or schema.names[-1]]
+    if schema.target is None:
+        return
+    column = schema.columns[schema.target]
     if column.categorical and not column.levels:
         raise SchemaError(
             f"The target {schema.target!r} is in a hierarchy of codes. List its classes in `levels` instead."

@@ -48,6 +48,11 @@ class PrivateTables:
     place: Path | None = None
 
     @property
+    def target(self) -> str | None:
+        """The column of patients to predict."""
+        return joint(self.tables).target
+
+    @property
     def rows(self) -> int:
         """The number of patients that counts as public: never the number that secret draws kept."""
         return self.cells[self.tables.first].rows if self.expected_patients is None else self.expected_patients
@@ -106,7 +111,7 @@ class PrivateTables:
             f"{', '.join(map(repr, others))} belongs to a patient in {first!r}",
             "that a patient counts with at most "
             + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
-            f"the target, {joint(tables).target!r}",
+            f"the target, {self.target!r}",
             "`epsilon`, `delta`, the method and its settings",
         ]
 

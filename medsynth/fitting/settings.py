@@ -73,7 +73,7 @@ class TableSettings:
         default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].")
     )
     target: str | None = field(
-        default=None, metadata=_about("Column to predict [default: the schema's, else the last].")
+        default=None, metadata=_about('Column to predict, or "none" [default: the schema\'s, else the last column].')
     )
     encoding: str | None = field(
         default=None,

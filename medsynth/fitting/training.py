@@ -66,7 +66,7 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
         planned.ledger.notes.extend(LEARNED + text for text in summary)
         for lost in (text for text in summary if text.startswith(LOST)):
             notice(lost)
-        if learned.schema.columns[private.target].size < 2:
+        if private.target is not None and learned.schema.columns[private.target].size < 2:
             raise lost_target(private.target)
     return schema
 

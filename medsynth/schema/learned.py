@@ -128,13 +128,14 @@ class Learned:
 
     def summary(self) -> list[str]:
         """Return what was learned, merged and lost, a sentence or two each, for the user. Shares are noisy."""
-        target = self.schema.target or self.schema.names[-1]
+        target = self.schema.target
         kinds: dict[str, list[str]] = {}
         for name in self.schema.columns:
             kinds.setdefault(self._kind(name), []).append(name)
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
         found = [f"{len(self.schema.columns)} columns: {counts}."]
-        found.append(f"The target {target!r}: {self._levels_of(target)}.")
+        if target is not None:
+            found.append(f"The target {target!r}: {self._levels_of(target)}.")
         if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
             each = (f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items())
             found.append(f"Missing values in {_listed(each)}.")

@@ -1,0 +1,154 @@
+"""What a person meets in everyday use: the target, the length of the output, the two groups of options."""
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner, Result
+
+from medsynth import fit, plan, sample
+from medsynth.artifact import load
+from medsynth.errors import UsageError
+
+pytestmark = pytest.mark.usefixtures("quick")
+ROWS = 900
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def good(*words: str) -> Result:
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def ward(**more: object) -> pd.DataFrame:
+    """A table of four columns; `sick` is the last."""
+    rng = np.random.default_rng(5)
+    columns = {
+        "age": rng.integers(20, 90, ROWS),
+        "sex": rng.choice(["f", "m"], ROWS),
+        "bp": rng.integers(90, 180, ROWS),
+    }
+    return pd.DataFrame({**columns, **more, "sick": rng.choice(["no", "yes"], ROWS)})
+
+
+SCHEMA = """name: ward
+columns:
+  age: {kind: count, bounds: [20, 90]}
+  sex: {kind: binary, levels: [f, m]}
+  bp: {kind: count, bounds: [90, 180]}
+  sick: {kind: binary, levels: ['no', 'yes']}
+"""
+
+
+@pytest.fixture(params=["bare", "declared", "declared with a target"])
+def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The table in an empty folder, which is the current one, without and with a schema."""
+    monkeypatch.chdir(tmp_path)
+    ward().to_csv("ward.csv", index=False)
+    if request.param != "bare":
+        target = "target: sex\n" if "with" in request.param else ""
+        Path("ward.schema.yaml").write_text(SCHEMA.replace("columns:", f"{target}columns:"))
+    return tmp_path / "ward.csv"
+
+
+def test_no_target_from_the_fit_to_the_report(table: Path) -> None:
+    good("fit", "ward.csv", "--epsilon", "5", "--target", "none", "--holdout", "0.3")
+    assert load("ward.medsynth").schema.target is None
+    good("sample", "-n", "400")
+    assert list(pd.read_csv("ward.synthetic.csv").columns) == list(ward().columns)
+    good("report")
+    found = json.loads(Path("ward.report.json").read_text())
+    assert "utility" not in found["sections"] or found["sections"]["utility"] is None
+    assert any("No column is the target" in note for note in found["notes"])
+    good("report", "--target", "sex", "--force")
+    assert json.loads(Path("ward.report.json").read_text())["sections"]["utility"]["target"] == "sex"
+
+
+def test_no_target_in_python() -> None:
+    model = fit(ward(), epsilon=5, target="none", notice=lambda text: None)
+    assert model.schema.target is None and len(sample(model, 7, where={"sex": "f"})) == 7
+    assert "schema: target levels" not in {entry.label for entry in model.ledger.entries}
+    with pytest.raises(UsageError, match="dp-merf needs a target"):
+        fit(ward(), epsilon=5, target="none", method="dp-merf", notice=lambda text: None)
+    with pytest.raises(UsageError, match="dp-gan needs a target"):
+        plan(ward(), epsilon=5, target="none", method="dp-gan")
+
+
+def test_no_target_in_a_wide_table() -> None:
+    """Matrices of second moments in place of pairs."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({f"c{k}": rng.choice(["a", "b"], 4000) for k in range(105)})
+    model = fit(frame, epsilon=50, target="none", notice=lambda text: None)
+    assert sample(model, 20).shape == (20, 105)
+
+
+def test_a_column_of_the_name_none_is_the_target() -> None:
+    told: list[str] = []
+    model = fit(ward(none=ward().sex), epsilon=5, target="none", notice=told.append)
+    assert model.schema.target == "none" and any("rename the column" in text for text in told)
+
+
+def typed(answers: list[str], *words: str) -> tuple[str, int]:
+    """Return what the command prints in a terminal, and its exit code, if a person types `answers`."""
+    leader, follower = pty.openpty()
+    program = [sys.executable, "-c", "from medsynth_cli.app import main; main()", *words]
+    process = subprocess.Popen(program, stdin=follower, stderr=follower, stdout=follower, close_fds=True)
+    os.close(follower)
+    seen, waiting, end = "", list(answers), time.monotonic() + 120
+    while time.monotonic() < end:
+        if not select.select([leader], [], [], 0.5)[0]:
+            continue
+        try:
+            seen += os.read(leader, 4096).decode(errors="replace")
+        except OSError:
+            break
+        if waiting and seen.count("]: ") > len(answers) - len(waiting):
+            os.write(leader, waiting.pop(0).encode() + b"\n")
+    return seen, process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("answers", "target"),
+    [([""], "sick"), (["sex"], "sex"), (["none"], None), (["sexx", "sex"], "sex")],
+)
+def test_in_a_terminal_the_fit_asks_for_the_target(
+    answers: list[str], target: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ward().to_csv("ward.csv", index=False)
+    seen, code = typed(answers, "fit", "ward.csv", "--epsilon", "5", "--method", "independent")
+    assert code == 0, seen
+    assert seen.index("TARGET: 'sick'") < seen.index("Public by declaration")
+    assert load("ward.medsynth").schema.target == target
+    assert ("Did you mean 'sex'?" in seen) == (len(answers) == 2)
+
+
+@pytest.mark.parametrize("given", [["--target", "sex"], ["--quiet"], ["--json"], ["--target", "none"]])
+def test_the_fit_asks_nobody_who_has_answered(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ward().to_csv("ward.csv", index=False)
+    seen, code = typed([], "fit", "ward.csv", "--epsilon", "5", "--method", "independent", *given)
+    assert code == 0 and "Target [" not in seen
+
+
+def test_elsewhere_the_fit_says_so_first_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ward().to_csv("ward.csv", index=False)
+    first = good("fit", "ward.csv", "--epsilon", "5").stderr.splitlines()[0]
+    assert re.match(r"TARGET: 'sick', because it is the last column\..*--target", first) and "--target none" in first
