@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import OutputExists, UsageError, did_you_mean
-from medsynth.fitting.settings import FitSettings
+from medsynth.errors import OutputExists, UsageError, brief, did_you_mean
+from medsynth.fitting.settings import NO_TARGET, FitSettings
+from medsynth.io.formats import SUFFIXES, beside, name_of
 
 from .console import guarded, notify, result, starting
 from .flags import translated
@@ -36,6 +37,7 @@ def fit(
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every message in full.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +61,8 @@ def fit(
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
 
     def tell(text: str) -> None:
-        notify(text, quiet=quiet)
+        if text := text if verbose else brief(text):
+            notify(text, quiet=quiet)
 
     if show and sys.stdin.isatty() and scheduler is None and not resume:
         settings = _with_target(table, settings)
@@ -81,12 +84,9 @@ def fit(
 
 def _with_target(table: Path, settings: FitSettings) -> FitSettings:
     """Ask for the target, if nothing declares it. Nothing was measured yet."""
-    from medsynth.fitting.private_table import targets
-    from medsynth.fitting.source import is_linked
-    from medsynth.schema import NO_TARGET
+    from medsynth.fitting.opening import targets
 
-    names = [] if is_linked(table) else targets(table, settings)
-    if len(names) < 2:
+    if len(names := targets(table, settings)) < 2:
         return settings
     notify(
         f"TARGET: {names[-1]!r}, because it is the last column. The fit keeps its classes best, and the report "
@@ -117,7 +117,6 @@ def _files(
     from medsynth.budget import Budget
     from medsynth.fitting.source import find, is_linked
     from medsynth.io.atomic import check_outputs, refuse_existing
-    from medsynth.io.formats import SUFFIXES, beside, name_of
 
     source = find(table) if is_linked(table) and scheduler is None else None
     counted = source.folder / source.name if source else table
@@ -226,5 +225,4 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
-        lines.append("\n  - ".join(["Learned from noisy counts:", *learned]))
     result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Real = Annotated[
     Path | None, typer.Option(help="Held-out real rows [default: NAME.heldout.csv, else the fitted table].")
 ]
+Target = Annotated[str | None, typer.Option(help="Column to predict, or none [default: the model's, else the last].")]
 FailOn = Annotated[
     str | None,
     typer.Option(help="Exit with 5 on these verdicts, comma-separated: beyond, doubtful, undecided, any, or names."),
@@ -61,9 +62,7 @@ def report(
     train: Annotated[Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].")] = None,
     model: ModelOption = None,
     synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic.csv].")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Column to predict, or none [default: the model's, else the last].")
-    ] = None,
+    target: Target = None,
     subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by. Repeat for more.")] = None,
     review: Annotated[Path | None, typer.Option(help="YAML file with purpose, roles and sign-off.")] = None,
     thresholds: Annotated[Path | None, typer.Option(help="YAML file with thresholds for the verdicts.")] = None,

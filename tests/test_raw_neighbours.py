@@ -273,10 +273,10 @@ def test_what_the_terminal_shows(
     for table in (rows(), changed(CELLS[cell], tuple(rows()))):
         (tmp_path / "t.csv").write_bytes(as_csv(table))
         (tmp_path / "t.medsynth-ledger").unlink(missing_ok=True)
-        words = ["fit", "t.csv", "--epsilon", "200", "--method", "independent", "--seed", "1", "--target", "sick"]
+        words = ["fit", "t.csv", "--epsilon", "200", "--anyway", "--method", "independent", "--seed", "1", "--target", "sick"]
         done = CliRunner().invoke(app, [*words, "--force"])
         assert done.exit_code == 0, done.stderr
-        plan = CliRunner().invoke(app, ["plan", "t.csv", "--epsilon", "200", "--target", "sick", "--json"])
+        plan = CliRunner().invoke(app, ["plan", "t.csv", "--epsilon", "200", "--anyway", "--target", "sick", "--json"])
         shown.append((done.stdout, done.stderr, plan.stdout, Path("t.medsynth").read_bytes()))
         fixed.again()
     assert shown[0] == shown[1]

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import UsageError
+from ..errors import Message, UsageError, brief
 from ..io.split import note_of
 from ..methods import registry
 from ..methods.registry import METHODS, Method
@@ -26,7 +26,7 @@ from .environment import choose_device
 from .opening import Source, opened
 from .private import Private, Remark
 from .private_table import PublicRows
-from .settings import FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
+from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,9 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     stay, units = private.bounded_rows(entropy)
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
-    plan = make_plan(queries, epsilon=options.budget, delta=options.own_delta, rows=rows, max_rows=private.max_rows)
+    plan = make_plan(
+        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
+    )
     plan = replace(plan, rows_std=private.rows_std if options.rows is None else None)
     for note in private.check_enough(plan):
         options.notice(note)
@@ -102,7 +104,8 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
     options, plan = planned.options, planned.plan
     facts = private.public_facts(options, plan.rows)
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
-    remarks = [Remark(listed, f"Public by declaration: {'; '.join(facts)}.")]
+    short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
+    remarks = [Remark(Message(listed, short), f"Public by declaration: {'; '.join(facts)}.")]
     if options.split_number is not None:
         remarks.append(Remark(note=note_of(options.split_number)))
     remarks += private.remarks(options, plan)
@@ -112,8 +115,13 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
         )
     if plan.delta > 1 / (10 * plan.rows):
         remarks.append(Remark(
-            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}. "
-            "If you declare `rows`, the default follows them."
+            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}, or leave "
+            "`delta` out."
+        ))  # fmt: skip
+    if (options.epsilon or 0.0) > MUCH_EPSILON:
+        remarks.append(Remark(
+            f"WARNING: `epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called "
+            "reasonable."
         ))  # fmt: skip
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
@@ -197,13 +205,11 @@ def plan_fit(
     module = registry.load(method, settings.preset)
     public = settings.public is not None if public is None else public
     config = registry.configured(method, module, method_settings(settings, public=public))
-    delta = settings.own_delta
     queries: Callable[[Any, int], list[Query]]
     if isinstance(table, int):
         if settings.unit is not None:
             raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
         count, queries = table, partial(module.queries, columns=columns, epsilon=settings.budget)
-        delta = replace(settings, rows=max(2, count)).own_delta
     else:
         assert private is not None
         check_has_target(private, method)
@@ -212,7 +218,7 @@ def plan_fit(
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     check_rows(count)
-    max_rows = private.max_rows if private else None
+    max_rows, delta = private.max_rows if private else None, settings.delta_of(count)
     made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
     if private is None:
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget)

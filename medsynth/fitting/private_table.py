@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import BudgetError, SchemaError, UsageError, did_you_mean
+from ..errors import BudgetError, Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
@@ -28,7 +28,7 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_o
 from ..privacy.noise import rarely_exceeded
 from ..privacy.partition_selection import Learning
 from ..rng import Entropy
-from ..schema import NO_TARGET, Identifier, Schema, bundled_for
+from ..schema import Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
@@ -37,7 +37,7 @@ from ..schema.magnitudes import CLEAR_STDS
 from .cluster import ClusterTable, check_declared, check_plan
 from .private import Remark
 from .private_rows import order_of_rows, patients
-from .settings import FitSettings, Notice, TableSettings
+from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
@@ -144,22 +144,31 @@ class PrivateTable:
         the count that the plan uses.
         """
         table, schema = self.data, self.declared
-        facts = [f"the header: {len(table.header)} columns, their names and their order"]
-        facts.append(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}")
+        columns = f"{len(table.header)} columns"
+        facts: list[str] = [Message(f"the header: {columns}, their names and their order", f"the header ({columns})")]
+        facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
         if settings.rows is not None:
             facts.append(f"the number of rows, {rows}, as `rows` declares it")
         elif table.expected_rows is None:
-            facts.append(f"the number of rows, {rows}, the table's own")
+            own = f"the number of rows, {rows}, the table's own"
+            facts.append(Message(own, f"{own} (or set `rows`)"))
         else:
-            facts.append(f"the number of rows, {rows}: the row count of the whole table times the training share")
+            own = f"the number of rows, {rows}"
+            facts.append(Message(f"{own}: the row count of the whole table times the training share", own))
         if schema is None:
-            facts.append("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
+            facts.append(
+                Message("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
+            )
             if self.learning.na_values:
                 facts.append(f"the codes of missing values that `na_values` adds: {', '.join(self.learning.na_values)}")
             if self.keys_by_name:
-                facts.append(f"that these columns are keys, judged by their names: {', '.join(self.keys_by_name)}")
+                judged = "that these columns are keys, judged by their names"
+                facts.append(
+                    Message(f"{judged}: {', '.join(self.keys_by_name)}", f"keys by name ({some(self.keys_by_name)})")
+                )
         else:
-            facts.append(f"the schema {schema.name!r} and all its declarations, and that the table meets them")
+            declared = f"the schema {schema.name!r}"
+            facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
         facts.append("that no column is the target" if self.target is None else f"the target, {self.target!r}")
         if self.max_rows is not None:
             facts.append(
@@ -170,7 +179,7 @@ class PrivateTable:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:
             facts.append("the rows of `public`")
-        return [*facts, "`epsilon`, `delta`, the method and its settings"]
+        return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
     def check_enough(self, plan: Plan) -> list[str]:
         """Return notes about the noise before anything is spent, from declared numbers and planned noise alone.
@@ -198,10 +207,10 @@ class PrivateTable:
             f"At this budget a class of {self.target!r} needs about {rare:.0f} rows to survive the noise, and a level "
             f"of another column about {level:.0f}: {rare / plan.rows:.1%} and {level / plan.rows:.1%} of the rows. "
         )  # fmt: skip
-        notes = [
+        notes: list[str] = [Message(
             f"{needs}Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer "
             "rows. A declared schema keeps all levels, at no cost."
-        ]
+        )]  # fmt: skip
         if rare > RARE_SHARE * plan.rows:
             what = "levels" if self.target is None else f"classes of {self.target!r}"
             notes.insert(0, f"FEW ROWS: the model may lose {what} below {rare / plan.rows:.0%} of the rows.")
@@ -210,38 +219,46 @@ class PrivateTable:
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
         """Yield what becomes public without a declaration, and warnings about the table's header."""
         if self.declared is None:
+            better = "A declared schema gives better results."
             yield Remark(
-                "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. A declared "
-                "schema gives better results.",
+                Message(
+                    "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. "
+                    + better,
+                    f"No schema: a part of the budget learns kinds, levels and bounds. {better}",
+                ),
                 "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
-            yield Remark(f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys.")
+            keys_ = f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys."
+            yield Remark(Message(keys_))
         if self.shared_keys and not settings.one_row_a_patient:
             warning = (
                 f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row. A person "
                 "with several rows is protected less, by a factor of about their number."
             )
             yield Remark(
-                f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
-                "schema. If no two rows do, declare that with `one_row_a_patient`.",
+                Message(
+                    f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
+                    "schema. If no two rows do, declare that with `one_row_a_patient`.",
+                    f"WARNING: {self.shared_keys[0]!r} reads like a person's key, but the claim is for one row. If "
+                    "rows share persons, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                ),
                 warning,
             )
         most = rows_of(plan.max_rows or 1)
         if self.order and self.declared:
-            yield Remark(
-                f"{self.order!r} orders the rows of a patient; the first {most} stay. "
-                f"Columns that may change from row to row: {', '.join(changing(self.declared))}."
-            )
+            ordered = f"{self.order!r} orders the rows of a patient; the first {most} stay. Columns that may change"
+            own = changing(self.declared)
+            yield Remark(Message(f"{ordered} from row to row: {', '.join(own)}.", f"{ordered}: {some(own)}."))
         if settings.unit is not None:
-            yield Remark(
+            yield Remark(Message(
                 f"{settings.unit!r} names the patients. The claim is for one patient, who counts with at most {most}, "
                 "drawn at random. A larger `max_rows` keeps more rows, and the noise grows in proportion."
-            )
+            ))  # fmt: skip
         if settings.rows is None:
             yield Remark(
-                f"The table's row count, {plan.rows}, is public. To declare another, set `rows`.",
+                Message(f"The table's row count, {plan.rows}, is public. To declare another, set `rows`."),
                 "The row count was not declared: the table's own became public.",
             )
 
@@ -394,7 +411,8 @@ def choose_schema(
         notice(f"Schema: {sibling}")
     elif bundle := bundled_for(data.header):
         found = bundle
-        notice(f"Schema: the bundled {bundle.name!r}, recognised by its column names:\n{bundle.to_yaml()}")
+        known = f"Schema: the bundled {bundle.name!r}, recognised by its column names"
+        notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
         return None
     check_header(data, found)
@@ -405,7 +423,7 @@ def _may_be_targets(schema: Schema) -> list[str]:
     return [name for name, column in schema.columns.items() if column.may_be_target]
 
 
-def targets(path: Path, settings: TableSettings) -> list[str]:
+def possible_targets(path: Path, settings: TableSettings) -> list[str]:
     """Return the columns that may be the target of the table at `path`, the default last; [] if one is declared.
 
     Only the header is read. Raises as `open_table` does.
@@ -432,9 +450,10 @@ def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> 
         raise SchemaError(f"The target {wanted!r} is not a column.{did_you_mean(wanted, names)}")
     if not names:
         raise SchemaError("The table has no column other than keys. Add the columns to learn from.")
+    chosen = f"TARGET: {names[-1]!r}, because it is the last column."
+    cure = f'To choose another column, set `target`; `target="{NO_TARGET}"` fits without one.'
     notice(
-        f"TARGET: {names[-1]!r}, because it is the last column. The fit keeps its classes best, and the report "
-        f'predicts them. To choose another column, set `target`; `target="{NO_TARGET}"` fits without one.'
+        Message(f"{chosen} The fit keeps its classes best, and the report predicts them. {cure}", f"{chosen} {cure}")
     )
     return names[-1]
 

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits
 from ..artifact import Model
 from ..artifact import claim as sentence
 from ..errors import UsageError
+from ..fitting.settings import NO_TARGET
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.table import Table
 from ..rng import numpy_stream
-from ..schema import NO_TARGET
 from .data import tables as inputs
 from .data.columns import cells_of
 from .data.context import Context, LinkedFacts

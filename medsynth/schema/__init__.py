@@ -5,10 +5,9 @@ from .columns.column import Column
 from .columns.date import Date
 from .columns.identifier import Identifier
 from .columns.number import Continuous, Count
-from .schema import NO_TARGET, Schema, bundled, bundled_for
+from .schema import Schema, bundled, bundled_for
 
 __all__ = [
-    "NO_TARGET",
     "Binary",
     "Categorical",
     "Column",

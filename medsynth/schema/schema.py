@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RULES = 200
-NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 
 
 class Schema(Declaration):
