@@ -166,7 +166,7 @@ class FitSettings(TableSettings):
         if (self.epsilon or 0.0) > MOST_EPSILON and not self.anyway:
             raise UsageError(
                 f"`epsilon` {self.epsilon:g} promises nothing: it bounds a change of odds by a factor of "
-                f"10^{self.epsilon / np.log(10):.0f}. Values up to about 10 are common. To fit all the same, set `anyway`."
+                f"10^{self.epsilon / np.log(10):.0f}. Values up to about 10 are common. To go on, set `anyway`."
             )
         check_rows(self.rows)
         registry.settle(self.method, self.preset)
