@@ -89,8 +89,8 @@ def _with_target(table: Path, settings: FitSettings) -> FitSettings:
     if len(names := targets(table, settings)) < 2:
         return settings
     notify(
-        f"TARGET: {names[-1]!r}, because it is the last column. The fit keeps its classes best, and the report "
-        "predicts them. Press Enter to keep it, or type another column, or none."
+        f"TARGET: {names[-1]!r}, the last column. The fit keeps its classes best, and the report predicts them. "
+        "Press Enter to keep it, or type another column, or none."
     )
     while (name := typer.prompt("Target", default=names[-1], err=True).strip()) not in (*names, NO_TARGET):
         notify(f"{name!r} cannot be the target.{did_you_mean(name, names)}")

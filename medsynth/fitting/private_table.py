@@ -224,7 +224,7 @@ class PrivateTable:
                 Message(
                     "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. "
                     + better,
-                    f"No schema: a part of the budget learns kinds, levels and bounds. {better}",
+                    "No schema: a part of the budget learns one. Declare one for better results.",
                 ),
                 "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
@@ -450,8 +450,7 @@ def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> 
         raise SchemaError(f"The target {wanted!r} is not a column.{did_you_mean(wanted, names)}")
     if not names:
         raise SchemaError("The table has no column other than keys. Add the columns to learn from.")
-    chosen = f"TARGET: {names[-1]!r}, because it is the last column."
-    cure = f'To choose another column, set `target`; `target="{NO_TARGET}"` fits without one.'
+    chosen, cure = f"TARGET: {names[-1]!r}, the last column.", f'Set `target` to another, or to "{NO_TARGET}".'
     notice(
         Message(f"{chosen} The fit keeps its classes best, and the report predicts them. {cure}", f"{chosen} {cure}")
     )

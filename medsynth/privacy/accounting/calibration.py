@@ -18,7 +18,7 @@ from .events import (
     ShardSampledGaussian,
     SubsampledGaussian,
     Thresholded,
-    first_order_loss,
+    loss_shares,
     to_json,
 )
 from .ledger import Ledger
@@ -108,12 +108,8 @@ class Plan:
         return {label: [to_json(event), times] for label, (event, times) in self.events.items()}
 
     def shares(self) -> dict[str, float]:
-        """Return each label's share of the sum of rate^2 times / multiplier^2.
-
-        Epsilon does not add up; this is the usual first-order figure for its parts.
-        """
-        parts = {label: times * first_order_loss(event) for label, (event, times) in self.events.items()}
-        return {label: part / sum(parts.values()) for label, part in parts.items()}
+        """Return each label's share of the sum of rate^2 times / multiplier^2, rounded so that they add up to one."""
+        return dict(zip(self.events, loss_shares(self.events.values()), strict=True))
 
     @property
     def most_frequent(self) -> str:
