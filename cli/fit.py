@@ -47,6 +47,8 @@ def fit(
 
     Examples:
 
+        medsynth fit patients.csv --epsilon 3.7 --holdout 0.25
+
         medsynth fit patients.csv --epsilon 3.7 --inference "pulse ~ age + sex"
 
         medsynth fit visits.csv --epsilon 1 --rows 3772 --holdout 0.25 --unit patient_id --max-rows 3

@@ -38,19 +38,9 @@ def methods_with(capability: str) -> str:
     return " or ".join(name for name, method in registry.METHODS.items() if getattr(method, capability))
 
 
-def _about(doc: str) -> dict[str, str]:
-    return {"doc": doc}
-
-
-_METHODS = "; ".join(
-    f"{name}{' (default)' if name == registry.DEFAULT else ''}: {method.summary}"
-    for name, method in registry.METHODS.items()
-)
-_PRESETS = "; ".join(
-    f"{name} (of {method.name}): {preset.summary}"
-    for method in registry.METHODS.values()
-    for name, preset in method.presets.items()
-)
+def _about(doc: str, *, common: bool = False) -> dict[str, Any]:
+    """Return what help says about a field, and whether most people use it."""
+    return {"doc": doc, "common": common}
 
 
 def log_notice(text: str) -> None:
@@ -85,10 +75,11 @@ class TableSettings:
     """How to read a table: what is public about its columns, and the patient of each row."""
 
     schema: Schema | Mapping[str, object] | Path | str | None = field(
-        default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].")
+        default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].", common=True)
     )
     target: str | None = field(
-        default=None, metadata=_about('Column to predict, or "none" [default: the schema\'s, else the last column].')
+        default=None,
+        metadata=_about('Column to predict, or "none" [default: the schema\'s, else the last column].', common=True),
     )
     encoding: str | None = field(
         default=None,
@@ -100,7 +91,7 @@ class TableSettings:
     )
     unit: str | None = field(
         default=None,
-        metadata=_about("The column that names the patient of each row: the claim is for one patient."),
+        metadata=_about("The column that names the patient of each row: the claim is for one patient.", common=True),
     )
     max_rows: int | None = field(
         default=None, metadata=_about("With `unit`: the most rows that count per patient [default: 1].")
@@ -123,13 +114,19 @@ class FitSettings(TableSettings):
     Raises UsageError for a value out of its range, before a table is opened.
     """
 
-    epsilon: float | None = field(default=None, metadata=_about("Privacy budget; 3.7 in the thyroid study."))
+    epsilon: float | None = field(
+        default=None, metadata=_about("Privacy budget; 3.7 in the thyroid study.", common=True)
+    )
     delta: float | None = field(
         default=None,
         metadata=_about("Delta of the guarantee [default: 1e-5, or less for more than 10,000 public rows]."),
     )
-    method: str | None = field(default=None, metadata=_about(f"{_METHODS}."))
-    preset: str | None = field(default=None, metadata=_about(f"{_PRESETS}."))
+    method: str | None = field(
+        default=None, metadata=_about(f"The method; `medsynth methods` lists them [default: {registry.DEFAULT}].")
+    )
+    preset: str | None = field(
+        default=None, metadata=_about("A preset of a method; `medsynth methods` lists them, too.")
+    )
     microbatches: int | None = field(
         default=None,
         metadata=_about(
@@ -144,7 +141,7 @@ class FitSettings(TableSettings):
     )
     rows: int | None = field(
         default=None,
-        metadata=_about("Declare the public row count, rounded if you like [default: the table's own]."),
+        metadata=_about("Declare the public row count, rounded if you like [default: the table's own].", common=True),
     )
     one_row_a_patient: bool = field(default=False, metadata=_about("Declare that no two rows share a person."))
     public: Path | str | None = field(

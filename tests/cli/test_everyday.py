@@ -18,7 +18,9 @@ from typer.testing import CliRunner, Result
 
 from medsynth import fit, plan, sample
 from medsynth.artifact import load
-from medsynth.errors import UsageError
+from medsynth.errors import MedsynthWarning, UsageError, brief, some
+from medsynth.fitting import pipeline, settings
+from medsynth.methods.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("quick")
 ROWS = 900
@@ -152,3 +154,110 @@ def test_elsewhere_the_fit_says_so_first_and_goes_on(tmp_path: Path, monkeypatch
     ward().to_csv("ward.csv", index=False)
     first = good("fit", "ward.csv", "--epsilon", "5").stderr.splitlines()[0]
     assert re.match(r"TARGET: 'sick', the last column\..*--target.*none", first)
+
+
+MOST_LINES = 15
+
+
+def many_columns() -> pd.DataFrame:
+    """Thirty columns of one frequent level and rare ones, thirty of decimals, and a person's key."""
+    rng = np.random.default_rng(1)
+    levels = {f"drug_{k}": np.where(rng.random(ROWS) < 0.02, "yes", "no") for k in range(30)}
+    numbers = {f"lab_{k}": rng.normal(5, 2, ROWS).round(2) for k in range(30)}
+    return ward(patient_id=rng.integers(0, 500, ROWS), **levels, **numbers)
+
+
+@pytest.mark.parametrize("frame", [ward(), many_columns()], ids=["few columns", "many columns"])
+@pytest.mark.parametrize("more", [[], ["--holdout", "0.3"]], ids=["whole", "held out"])
+def test_a_fit_prints_a_page_and_verbose_the_rest(
+    frame: pd.DataFrame, more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame.to_csv("ward.csv", index=False)
+    words = ["fit", "ward.csv", "--epsilon", "15", "--method", "independent", "--force", *more]
+    short, full = good(*words).output, good(*words, "--verbose").output
+    assert len(short.splitlines()) <= MOST_LINES < len(full.splitlines())
+    assert all(len(line) < 200 for line in short.splitlines())
+    for start in ("TARGET: 'sick'", "Public: the header", "Fits on this table", "Learned from noisy", "Next: medsynth"):
+        assert start in short
+    if "patient_id" in frame:
+        assert "WARNING: 'patient_id' reads like a person's key" in short
+        assert "(--verbose)" in short and "(--verbose)" not in full
+    assert "columns:\n" in full and "columns:\n" not in short
+
+
+def test_some_words_and_how_many_more() -> None:
+    assert some(["a"]) == "a" and some("abcdefg") == "a, b, c, d and 3 more (`verbose`)"
+    assert brief("a plain text") == "a plain text"
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "anyway", "told"),
+    [(20, False, None), (20.5, False, "weak"), (100, False, "weak"), (101, False, "anyway"), (101, True, "weak"),
+     (1e6, False, "anyway")],
+)  # fmt: skip
+def test_a_large_epsilon_is_warned_of_and_a_huge_one_needs_a_word(
+    epsilon: float, anyway: bool, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ward().to_csv("ward.csv", index=False)
+    done = run("fit", "ward.csv", "--epsilon", str(epsilon), "--method", "independent", *["--anyway"] * anyway)
+    assert done.exit_code == (2 if told == "anyway" else 0)
+    assert ("--anyway" in done.stderr) == (told == "anyway") and ("weak promise" in done.stderr) == (told == "weak")
+    if told == "anyway":
+        with pytest.raises(UsageError, match="`anyway`"):
+            plan(ward(), epsilon=epsilon)
+
+
+def test_python_warns_of_a_large_epsilon() -> None:
+    with pytest.warns(MedsynthWarning, match="`epsilon` 30"):
+        fit(ward(), epsilon=30, method="independent")
+
+
+def test_a_notebook_shows_each_message_once_and_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bars: list[bool] = []
+    true = settings.progress_bar
+    monkeypatch.setattr(pipeline, "in_notebook", lambda: True)
+    monkeypatch.setattr(pipeline, "progress_bar", lambda show: (bars.append(show), true(False))[1])
+    fit(ward(), epsilon=30, method="independent")  # raises if the message were a warning, too
+    shown = capsys.readouterr().out
+    assert shown.count("weak promise") == 1 and "TARGET: 'sick'" in shown and "columns:\n" not in shown
+    fit(ward(), epsilon=5, method="independent", verbose=True, progress=False)
+    assert "columns:\n" in capsys.readouterr().out and bars == [True, False]
+    fit(ward(), epsilon=5, method="independent", notice=lambda text: None)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("command", ["fit", "report"])
+def test_help_has_examples_first_and_two_groups(command: str) -> None:
+    shown = good(command, "--help").stdout
+    assert shown.index("Examples") < shown.index("─ Options ─") < shown.index("─ Advanced options ─")
+    common = shown[shown.index("─ Options ─") : shown.index("─ Advanced options ─")]
+    assert "--force" in common and "--json" not in common and len(common.splitlines()) < 25
+    assert not any(entry.summary[:20] in shown for entry in METHODS.values())
+
+
+def test_methods_are_listed_and_described() -> None:
+    shown = good("methods").stdout
+    for name, entry in METHODS.items():
+        assert f"\n{name}" in shown and entry.summary in shown
+        assert entry.summary in good("methods", name).stdout
+        assert all(preset in shown and facts.summary in good("methods", preset).stdout
+                   for preset, facts in entry.presets.items())  # fmt: skip
+    found = json.loads(good("methods", "--json").stdout)["methods"]
+    assert [one["name"] for one in found] == list(METHODS)
+    assert {"name", "default", "about", "bounds"} == set(
+        json.loads(good("methods", "dp-gan", "--json").stdout)["settings"][0]
+    )
+    wrong = run("methods", "dpgan")
+    assert wrong.exit_code == 2 and "Did you mean 'dp-gan'?" in wrong.stderr
+
+
+@pytest.mark.parametrize("words", [["plan", "3772"], ["plan", "400", "--method", "independent"], ["plan", "90000"]])
+@pytest.mark.parametrize("epsilon", ["0.7", "3.7", "9.3"])
+def test_shares_add_up_to_a_hundred_as_printed(words: list[str], epsilon: str) -> None:
+    shown = good(*words, "--epsilon", epsilon).stdout
+    shares = [float(share) for share in re.findall(r"([0-9.]+)%$", shown, re.MULTILINE)]
+    assert len(shares) > 2 and round(sum(shares), 6) == 100
