@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import OutputExists, UsageError
-from medsynth.fitting.settings import FitSettings
+from medsynth.errors import OutputExists, UsageError, brief, did_you_mean
+from medsynth.fitting.settings import NO_TARGET, FitSettings
+from medsynth.io.formats import SUFFIXES, beside, name_of
 
 from .console import guarded, notify, result, starting
 from .flags import translated
@@ -35,6 +37,7 @@ def fit(
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every message in full.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -43,6 +46,8 @@ def fit(
     Give either --epsilon or --no-dp. Before it measures anything, the command lists what it treats as public.
 
     Examples:
+
+        medsynth fit patients.csv --epsilon 3.7 --holdout 0.25
 
         medsynth fit patients.csv --epsilon 3.7 --inference "pulse ~ age + sex"
 
@@ -58,8 +63,11 @@ def fit(
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
 
     def tell(text: str) -> None:
-        notify(text, quiet=quiet)
+        if text := text if verbose else brief(text):
+            notify(text, quiet=quiet)
 
+    if show and sys.stdin.isatty() and scheduler is None and not resume:
+        settings = _with_target(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
@@ -74,6 +82,21 @@ def fit(
             raise
         _publish(files, tell)
     publish_fit(model, files.model, as_json)
+
+
+def _with_target(table: Path, settings: FitSettings) -> FitSettings:
+    """Ask for the target, if nothing declares it. Nothing was measured yet."""
+    from medsynth.fitting.opening import targets
+
+    if len(names := targets(table, settings)) < 2:
+        return settings
+    notify(
+        f"TARGET: {names[-1]!r}, the last column. The fit keeps its classes best, and the report predicts them. "
+        "Press Enter to keep it, or type another column, or none."
+    )
+    while (name := typer.prompt("Target", default=names[-1], err=True).strip()) not in (*names, NO_TARGET):
+        notify(f"{name!r} cannot be the target.{did_you_mean(name, names)}")
+    return replace(settings, target=name)
 
 
 class Files(NamedTuple):
@@ -96,7 +119,6 @@ def _files(
     from medsynth.budget import Budget
     from medsynth.fitting.source import find, is_linked
     from medsynth.io.atomic import check_outputs, refuse_existing
-    from medsynth.io.formats import SUFFIXES, beside, name_of
 
     source = find(table) if is_linked(table) and scheduler is None else None
     counted = source.folder / source.name if source else table
@@ -205,5 +227,4 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
-        lines.append("\n  - ".join(["Learned from noisy counts:", *learned]))
     result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)

@@ -72,17 +72,26 @@ def _doc(name: str) -> str:
     return re.sub(r"`(\w+)`", lambda match: flag_of(match[1]), doc)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+ADVANCED = "Advanced options"  # the second group in the help
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output.", rich_help_panel=ADVANCED)
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model to write [default: NAME.medsynth here].")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
-Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.", rich_help_panel=ADVANCED)]
+Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"), rich_help_panel=ADVANCED)]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Dask scheduler, tcp://host:8786. TABLE is a folder with one table's files."),
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=ADVANCED,
+        help="Dask scheduler, tcp://host:8786. TABLE is a folder with one table's files.",
+    ),
 ]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest in this folder].")]
-ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest in this folder].")]
+ModelOption = Annotated[
+    Path | None, typer.Option(help="Model file [default: the newest in this folder].", rich_help_panel=ADVANCED)
+]
 
 
 FIRST = ("epsilon", "delta")  # the first options in the help; the others follow in the order of the fields
@@ -126,7 +135,8 @@ def _option(name: str, required: bool) -> inspect.Parameter:
     field = FitSettings.__dataclass_fields__[name]
     kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], DECIMAL if "float" in str(field.type) else {})
     shape = {"names": [flag_of(name)], **shape}
-    option = typer.Option(*shape.pop("names"), help=_doc(name), **shape)
+    panel = None if field.metadata["common"] else ADVANCED
+    option = typer.Option(*shape.pop("names"), help=_doc(name), rich_help_panel=panel, **shape)
     default = inspect.Parameter.empty if required else None if field.default == () else field.default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 

@@ -14,7 +14,7 @@ from medsynth.errors import MedsynthError, TableError, UsageError
 from medsynth.io.formats import name_of, named
 
 from .console import check_page, guarded, newest_model, notify, one_of, report_progress, result
-from .options import Encoding, Force, Json, ModelArgument, ModelOption, Quiet
+from .options import ADVANCED, Encoding, Force, Json, ModelArgument, ModelOption, Quiet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +30,22 @@ if TYPE_CHECKING:
 Real = Annotated[
     Path | None, typer.Option(help="Held-out real rows [default: NAME.heldout.csv, else the fitted table].")
 ]
+Target = Annotated[str | None, typer.Option(help="Column to predict, or none [default: the model's, else the last].")]
+Train = Annotated[
+    Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].", rich_help_panel=ADVANCED)
+]
+ReviewFile = Annotated[
+    Path | None, typer.Option(help="YAML file with purpose, roles and sign-off.", rich_help_panel=ADVANCED)
+]
+ThresholdsFile = Annotated[
+    Path | None, typer.Option(help="YAML file with thresholds for the verdicts.", rich_help_panel=ADVANCED)
+]
 FailOn = Annotated[
     str | None,
-    typer.Option(help="Exit with 5 on these verdicts, comma-separated: beyond, doubtful, undecided, any, or names."),
+    typer.Option(
+        help="Exit with 5 on these verdicts, comma-separated: beyond, doubtful, undecided, any, or names.",
+        rich_help_panel=ADVANCED,
+    ),
 ]
 FAILED = 5  # exit code if --fail-on matches a verdict
 
@@ -58,13 +71,13 @@ class Inputs(NamedTuple):
 def report(
     model_file: ModelArgument = None,
     real: Real = None,
-    train: Annotated[Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].")] = None,
+    train: Train = None,
     model: ModelOption = None,
     synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic.csv].")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict [default: the model's, else the last].")] = None,
+    target: Target = None,
     subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by. Repeat for more.")] = None,
-    review: Annotated[Path | None, typer.Option(help="YAML file with purpose, roles and sign-off.")] = None,
-    thresholds: Annotated[Path | None, typer.Option(help="YAML file with thresholds for the verdicts.")] = None,
+    review: ReviewFile = None,
+    thresholds: ThresholdsFile = None,
     output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
     encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,

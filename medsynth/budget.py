@@ -27,7 +27,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from .errors import ArtifactError, BudgetError, MedsynthError
+from .errors import ArtifactError, BudgetError, MedsynthError, Message
 from .io.atomic import sole_writer
 from .io.formats import beside
 from .privacy.accounting import accountant
@@ -154,11 +154,13 @@ class Spent:
         single = sum(fit.max_rows is None for fit in self.fits)
         shown = accountant.rounded_up(row.epsilon or 0.0)
         text = f"{head} All of them together cost epsilon {shown} at delta {row.delta:.3g} for one row"
+        unfinished = f" ({', '.join(facts)})" if left or ended else ""
+        short = f"Fits on this table: {len(self.fits)}{unfinished}; in all epsilon {shown} at delta {row.delta:.3g}"
         if patient.epsilon is not None:
-            return f"{text}, and for one patient with all of their rows."
+            return Message(f"{text}, and for one patient with all of their rows.", f"{short} for one patient.")
         if single < len(self.fits):
             return f"{text}. No total can be claimed for one patient: {single} of the fits protect single rows."
-        return f"{text}. A person with several rows is protected less."
+        return Message(f"{text}. A person with several rows is protected less.", f"{short} for one row.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,5 +91,32 @@ class MedsynthWarning(UserWarning):
     """
 
 
+class Message(str):
+    """A message to the user in full. A short output shows `brief` in its place, or nothing if that is empty."""
+
+    brief: str
+
+    def __new__(cls, text: str, brief: str = "") -> Message:
+        """Return the text with its short form."""
+        made = super().__new__(cls, text)
+        made.brief = brief
+        return made
+
+
+def brief(text: str) -> str:
+    """Return the short form of a message: a plain text is its own."""
+    return text.brief if isinstance(text, Message) else text
+
+
+def some(words: Iterable[str], most: int = 4) -> str:
+    """Return the first words of a list, and how many more a long output would name.
+
+    >>> some("abc"), some("abcdefg", 3)
+    ('a, b, c', 'a, b, c and 4 more (`verbose`)')
+    """
+    found = list(words)
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more (`verbose`)" if len(found) > most else "")
+
+
 LOST = "LOST: "  # start of a notice that names columns whose values are all noise
 URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # starts of notices that nobody should miss

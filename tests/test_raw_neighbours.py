@@ -252,7 +252,12 @@ def test_an_object_without_a_text_is_refused(tmp_path: Path) -> None:
 def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: Path) -> None:
     """The matrix means something: the bare table has a kind of its own for every column, and dtypes come back."""
     model = medsynth.fit(
-        pd.DataFrame(rows()), epsilon=EPSILON, target="sick", method="independent", notice=list[str]().append
+        pd.DataFrame(rows()),
+        epsilon=EPSILON,
+        anyway=True,
+        target="sick",
+        method="independent",
+        notice=list[str]().append,
     )
     kinds = {name: column.kind for name, column in model.schema.columns.items()}
     assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "left": "date",
@@ -273,10 +278,11 @@ def test_what_the_terminal_shows(
     for table in (rows(), changed(CELLS[cell], tuple(rows()))):
         (tmp_path / "t.csv").write_bytes(as_csv(table))
         (tmp_path / "t.medsynth-ledger").unlink(missing_ok=True)
-        words = ["fit", "t.csv", "--epsilon", "200", "--method", "independent", "--seed", "1", "--target", "sick"]
+        words = ["fit", "t.csv", "--epsilon", "200", "--anyway", "--method", "independent", "--seed", "1", "--verbose"]
+        words += ["--target", "sick"]
         done = CliRunner().invoke(app, [*words, "--force"])
         assert done.exit_code == 0, done.stderr
-        plan = CliRunner().invoke(app, ["plan", "t.csv", "--epsilon", "200", "--target", "sick", "--json"])
+        plan = CliRunner().invoke(app, ["plan", "t.csv", "--epsilon", "200", "--anyway", "--target", "sick", "--json"])
         shown.append((done.stdout, done.stderr, plan.stdout, Path("t.medsynth").read_bytes()))
         fixed.again()
     assert shown[0] == shown[1]

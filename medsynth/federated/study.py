@@ -161,7 +161,7 @@ class Study(BaseModel):
     def _fit_settings(self, settings: dict[str, Any]) -> FitSettings:
         return FitSettings(
             epsilon=self.epsilon, delta=self.delta, schema=self.table_schema, method=self.method, preset=self.preset,
-            settings=settings, rows=self.rows, device="cpu",
+            settings=settings, rows=self.rows, device="cpu", anyway=True,
         )  # fmt: skip
 
     def config(self) -> Any:

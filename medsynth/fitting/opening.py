@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..io.table import LargeTable, Table
-from .private_table import PrivateTable, open_table
+from .private_table import PrivateTable, open_table, possible_targets
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
@@ -17,7 +17,7 @@ from .source import find, is_linked
 Source = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
-    "epsilon", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
+    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
 }  # fmt: skip
 
 
@@ -33,6 +33,11 @@ def opened(source: Source, settings: FitSettings, notice: Notice) -> PrivateTabl
         check_settings(settings)
         return source
     return open_table(source, settings, notice)
+
+
+def targets(source: Path, settings: FitSettings) -> list[str]:
+    """Return the columns that may be the target, the default last; [] if one is declared, or for several tables."""
+    return [] if is_linked(source) else possible_targets(source, settings)
 
 
 def check_settings(settings: FitSettings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..artifact import Model
@@ -13,7 +14,7 @@ from .planning import announce, choose_method, plan_measurements
 from .private_table import PrivateTable, PublicRows, open_public, refuse_private_rows_as_public
 from .private_tables import PrivateTables, coded_tables
 from .reservation import budget_of, open_releases, reserved_budget
-from .settings import FitOptions, keywords_of, progress_bar
+from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
     codes_by,
     declared_or_measured_schema,
@@ -40,8 +41,8 @@ def fit(table: Source, options: FitOptions) -> Model:
     `rows` declares the public row count, or the number of patients in several tables. Without it the table's own count
     becomes public, and a notice reports that. `seed` repeats initial weights and latent draws only: noise and lots come
     from the operating system. Messages go to `notice`, else to the logger "medsynth" at INFO: first the public facts,
-    before anything is measured. Urgent messages become a MedsynthWarning there. `progress=True` shows a bar, in
-    notebooks as well.
+    before anything is measured. Urgent messages become a MedsynthWarning there. `progress=True` shows a bar. A
+    notebook shows short messages and a bar by default; `verbose` shows the messages in full.
 
     `encoding` is that of a text file, UTF-8 if not given. Bytes that it cannot decode are escaped in their own cells.
     `settings` change the method's own, by name (docs/methods/). `inference` names important regressions, such as "y ~ a
@@ -64,9 +65,13 @@ def fit(table: Source, options: FitOptions) -> Model:
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
     with ExitStack() as bar:
-        if isinstance(options.progress, bool):
-            progress, phase = bar.enter_context(progress_bar(options.progress))
-            options = replace(options, progress=progress, phase=phase if options.progress else options.phase)
+        notebook = in_notebook()
+        if notebook and options.notice is log_notice:
+            options = replace(options, notice=partial(print_notice, verbose=options.verbose))
+        if options.progress is None or isinstance(options.progress, bool):
+            show = notebook if options.progress is None else options.progress
+            progress, phase = bar.enter_context(progress_bar(show))
+            options = replace(options, progress=progress, phase=phase if show else options.phase)
         return fit_by(options, table)
 
 

@@ -14,10 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import UsageError
+from ..errors import Message, UsageError, brief
 from ..io.split import note_of
 from ..methods import registry
-from ..methods.registry import Method
+from ..methods.registry import METHODS, Method
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.ledger import Ledger
@@ -26,7 +26,7 @@ from .environment import choose_device
 from .opening import Source, opened
 from .private import Private, Remark
 from .private_table import PublicRows
-from .settings import FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
+from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +79,13 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     Raises BudgetError if the noise would hide everything in a table without a schema.
     """
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
+    check_has_target(private, method.name)
     stay, units = private.bounded_rows(entropy)
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
-    plan = make_plan(queries, epsilon=options.budget, delta=options.own_delta, rows=rows, max_rows=private.max_rows)
+    plan = make_plan(
+        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
+    )
     plan = replace(plan, rows_std=private.rows_std if options.rows is None else None)
     for note in private.check_enough(plan):
         options.notice(note)
@@ -90,12 +93,19 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
 
 
+def check_has_target(private: Private, method: str) -> None:
+    """Raise UsageError for a table without a target, if the method needs one."""
+    if private.target is None and not METHODS[method].without_target:
+        raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
+
+
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
     """List the public facts: in notices to the user, and in notes of the ledger."""
     options, plan = planned.options, planned.plan
     facts = private.public_facts(options, plan.rows)
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
-    remarks = [Remark(listed, f"Public by declaration: {'; '.join(facts)}.")]
+    short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
+    remarks = [Remark(Message(listed, short), f"Public by declaration: {'; '.join(facts)}.")]
     if options.split_number is not None:
         remarks.append(Remark(note=note_of(options.split_number)))
     remarks += private.remarks(options, plan)
@@ -105,8 +115,13 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
         )
     if plan.delta > 1 / (10 * plan.rows):
         remarks.append(Remark(
-            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}. "
-            "If you declare `rows`, the default follows them."
+            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}, or leave "
+            "`delta` out."
+        ))  # fmt: skip
+    if (options.epsilon or 0.0) > MUCH_EPSILON:
+        remarks.append(Remark(
+            f"WARNING: `epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called "
+            "reasonable."
         ))  # fmt: skip
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
@@ -190,21 +205,20 @@ def plan_fit(
     module = registry.load(method, settings.preset)
     public = settings.public is not None if public is None else public
     config = registry.configured(method, module, method_settings(settings, public=public))
-    delta = settings.own_delta
     queries: Callable[[Any, int], list[Query]]
     if isinstance(table, int):
         if settings.unit is not None:
             raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
         count, queries = table, partial(module.queries, columns=columns, epsilon=settings.budget)
-        delta = replace(settings, rows=max(2, count)).own_delta
     else:
         assert private is not None
+        check_has_target(private, method)
         columns, count = private.columns, private.rows if settings.rows is None else settings.rows
         queries = partial(private.queries, module, settings.budget)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     check_rows(count)
-    max_rows = private.max_rows if private else None
+    max_rows, delta = private.max_rows if private else None, settings.delta_of(count)
     made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
     if private is None:
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget)

@@ -26,6 +26,10 @@ class Private(Protocol):
     """The input of a fit: one table or several, read and checked, and what is public about it."""
 
     @property
+    def target(self) -> str | None:
+        """The column to predict, if any."""
+
+    @property
     def rows(self) -> int:
         """The number of rows, or of patients in several tables, that counts as public if none is declared."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import BudgetError, SchemaError, UsageError, did_you_mean
+from ..errors import BudgetError, Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
@@ -37,7 +37,7 @@ from ..schema.magnitudes import CLEAR_STDS
 from .cluster import ClusterTable, check_declared, check_plan
 from .private import Remark
 from .private_rows import order_of_rows, patients
-from .settings import FitSettings, Notice, TableSettings
+from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
@@ -52,12 +52,12 @@ class PrivateTable:
 
     data: io_table.Table | LargeTable
     declared: Schema | None
-    target: str
+    target: str | None
     learning: Learning = field(default_factory=Learning)
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
         """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
-        learning = [] if self.declared else partition_selection.queries()
+        learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
@@ -144,23 +144,32 @@ class PrivateTable:
         the count that the plan uses.
         """
         table, schema = self.data, self.declared
-        facts = [f"the header: {len(table.header)} columns, their names and their order"]
-        facts.append(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}")
+        columns = f"{len(table.header)} columns"
+        facts: list[str] = [Message(f"the header: {columns}, their names and their order", f"the header ({columns})")]
+        facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
         if settings.rows is not None:
             facts.append(f"the number of rows, {rows}, as `rows` declares it")
         elif table.expected_rows is None:
-            facts.append(f"the number of rows, {rows}, the table's own")
+            own = f"the number of rows, {rows}, the table's own"
+            facts.append(Message(own, f"{own} (or set `rows`)"))
         else:
-            facts.append(f"the number of rows, {rows}: the row count of the whole table times the training share")
+            own = f"the number of rows, {rows}"
+            facts.append(Message(f"{own}: the row count of the whole table times the training share", own))
         if schema is None:
-            facts.append("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
+            facts.append(
+                Message("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
+            )
             if self.learning.na_values:
                 facts.append(f"the codes of missing values that `na_values` adds: {', '.join(self.learning.na_values)}")
             if self.keys_by_name:
-                facts.append(f"that these columns are keys, judged by their names: {', '.join(self.keys_by_name)}")
+                judged = "that these columns are keys, judged by their names"
+                facts.append(
+                    Message(f"{judged}: {', '.join(self.keys_by_name)}", f"keys by name ({some(self.keys_by_name)})")
+                )
         else:
-            facts.append(f"the schema {schema.name!r} and all its declarations, and that the table meets them")
-        facts.append(f"the target, {self.target!r}")
+            declared = f"the schema {schema.name!r}"
+            facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
+        facts.append("that no column is the target" if self.target is None else f"the target, {self.target!r}")
         if self.max_rows is not None:
             facts.append(
                 f"that {self.unit!r} names the patient of each row, and that a patient counts with at most "
@@ -170,7 +179,7 @@ class PrivateTable:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:
             facts.append("the rows of `public`")
-        return [*facts, "`epsilon`, `delta`, the method and its settings"]
+        return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
     def check_enough(self, plan: Plan) -> list[str]:
         """Return notes about the noise before anything is spent, from declared numbers and planned noise alone.
@@ -182,8 +191,8 @@ class PrivateTable:
         if self.declared is not None:
             return []
         columns = self.columns
-        rare = smallest_level(plan, partition_selection.TARGET, 1)
         level = smallest_level(plan, partition_selection.LEVELS, columns)
+        rare = level if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
         needed = max(CLEAR_STDS * plan.noise(partition_selection.KINDS) * math.sqrt(columns), 2 * rare)
         if plan.rows < needed:
             raise BudgetError(
@@ -192,53 +201,64 @@ class PrivateTable:
                 "use a larger `epsilon`, more rows or fewer columns."
                 + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
             )
-        notes = [
+        needs = (
+            f"At this budget a level needs about {level:.0f} rows ({level / plan.rows:.1%}) to survive the noise. "
+            if self.target is None else
             f"At this budget a class of {self.target!r} needs about {rare:.0f} rows to survive the noise, and a level "
             f"of another column about {level:.0f}: {rare / plan.rows:.1%} and {level / plan.rows:.1%} of the rows. "
-            "Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer rows. A "
-            "declared schema keeps all levels, at no cost."
-        ]
+        )  # fmt: skip
+        notes: list[str] = [Message(
+            f"{needs}Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer "
+            "rows. A declared schema keeps all levels, at no cost."
+        )]  # fmt: skip
         if rare > RARE_SHARE * plan.rows:
-            notes.insert(
-                0, f"FEW ROWS: the model may lose classes of {self.target!r} below {rare / plan.rows:.0%} of the rows."
-            )
+            what = "levels" if self.target is None else f"classes of {self.target!r}"
+            notes.insert(0, f"FEW ROWS: the model may lose {what} below {rare / plan.rows:.0%} of the rows.")
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
         """Yield what becomes public without a declaration, and warnings about the table's header."""
         if self.declared is None:
+            better = "A declared schema gives better results."
             yield Remark(
-                "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. A declared "
-                "schema gives better results.",
+                Message(
+                    "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. "
+                    + better,
+                    "No schema: a part of the budget learns one. Declare one for better results.",
+                ),
                 "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
-            yield Remark(f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys.")
+            keys_ = f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys."
+            yield Remark(Message(keys_))
         if self.shared_keys and not settings.one_row_a_patient:
             warning = (
                 f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row. A person "
                 "with several rows is protected less, by a factor of about their number."
             )
             yield Remark(
-                f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
-                "schema. If no two rows do, declare that with `one_row_a_patient`.",
+                Message(
+                    f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
+                    "schema. If no two rows do, declare that with `one_row_a_patient`.",
+                    f"WARNING: {self.shared_keys[0]!r} reads like a person's key, but the claim is for one row. If "
+                    "rows share persons, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                ),
                 warning,
             )
         most = rows_of(plan.max_rows or 1)
         if self.order and self.declared:
-            yield Remark(
-                f"{self.order!r} orders the rows of a patient; the first {most} stay. "
-                f"Columns that may change from row to row: {', '.join(changing(self.declared))}."
-            )
+            ordered = f"{self.order!r} orders the rows of a patient; the first {most} stay. Columns that may change"
+            own = changing(self.declared)
+            yield Remark(Message(f"{ordered} from row to row: {', '.join(own)}.", f"{ordered}: {some(own)}."))
         if settings.unit is not None:
-            yield Remark(
+            yield Remark(Message(
                 f"{settings.unit!r} names the patients. The claim is for one patient, who counts with at most {most}, "
                 "drawn at random. A larger `max_rows` keeps more rows, and the noise grows in proportion."
-            )
+            ))  # fmt: skip
         if settings.rows is None:
             yield Remark(
-                f"The table's row count, {plan.rows}, is public. To declare another, set `rows`.",
+                Message(f"The table's row count, {plan.rows}, is public. To declare another, set `rows`."),
                 "The row count was not declared: the table's own became public.",
             )
 
@@ -321,7 +341,9 @@ def open_table(
     if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
         data = io_table.with_keys(data, table, whose)
     if declared is not None:
-        declared = settle_target(declared, settings.target, notice)
+        if settings.target is not None or declared.target is None:
+            names = _may_be_targets(declared) if settings.target is None else declared.names
+            declared = declared.with_target(settled_target(settings.target, names, notice))
         check_target(declared)
         if declared.unit and isinstance(data, io_table.Table):
             patients(data, declared.unit)  # finds a row without a patient before anything else
@@ -331,20 +353,17 @@ def open_table(
             raise UsageError(
                 '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
             )
-        return PrivateTable(data=data, declared=declared, target=declared.target or declared.names[-1])
-    target, unit = settings.target, settings.unit
-    if target is not None and target not in data.header:
-        raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, data.header)}")
+        return PrivateTable(data=data, declared=declared, target=declared.target)
+    unit, chosen = settings.unit, settings.target if settings.target in data.header else None
     codes = tuple(code.strip() for code in settings.na_values)
-    learning = learning_of(data.header, target, codes, unit, settings.max_rows)
+    learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
     if unit is not None and isinstance(data, io_table.Table):
         patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
-    if len(names) < 2:
+    target = settled_target(settings.target, data.header if chosen else names, notice)
+    if len(names) < (1 if target is None else 2):
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
-    if target is None:
-        notice(_default_target(names[-1]))
-    return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
+    return PrivateTable(data=data, declared=None, target=target, learning=learning)
 
 
 def learning_of(
@@ -392,31 +411,57 @@ def choose_schema(
         notice(f"Schema: {sibling}")
     elif bundle := bundled_for(data.header):
         found = bundle
-        notice(f"Schema: the bundled {bundle.name!r}, recognised by its column names:\n{bundle.to_yaml()}")
+        known = f"Schema: the bundled {bundle.name!r}, recognised by its column names"
+        notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
         return None
     check_header(data, found)
     return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
 
 
-def _default_target(name: str) -> str:
-    return (
-        f"TARGET: {name!r}, because it is the last column. The fit keeps its classes best, and the report predicts "
-        "them. To choose another column, set `target`."
+def _may_be_targets(schema: Schema) -> list[str]:
+    return [name for name, column in schema.columns.items() if column.may_be_target]
+
+
+def possible_targets(path: Path, settings: TableSettings) -> list[str]:
+    """Return the columns that may be the target of the table at `path`, the default last; [] if one is declared.
+
+    Only the header is read. Raises as `open_table` does.
+    """
+    data = reader.header(path, settings.encoding)
+    declared = choose_schema(data, settings.schema, path, lambda text: None)
+    if settings.target is not None or (declared and declared.target is not None):
+        return []
+    if declared:
+        return _may_be_targets(declared)
+    keys_too = learning_of(data.header, None, (), settings.unit, settings.max_rows).keys
+    return [name for name in data.header if name not in keys_too]
+
+
+def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> str | None:
+    """Return the wanted target, else the last column; None for NO_TARGET. Raise SchemaError for an unknown column."""
+    if wanted is not None and wanted in names:
+        if wanted == NO_TARGET:
+            notice(f"TARGET: {NO_TARGET!r}, the column of this name. To fit without a target, rename the column.")
+        return wanted
+    if wanted == NO_TARGET:
+        return None
+    if wanted is not None:
+        raise SchemaError(f"The target {wanted!r} is not a column.{did_you_mean(wanted, names)}")
+    if not names:
+        raise SchemaError("The table has no column other than keys. Add the columns to learn from.")
+    chosen, cure = f"TARGET: {names[-1]!r}, the last column.", f'Set `target` to another, or to "{NO_TARGET}".'
+    notice(
+        Message(f"{chosen} The fit keeps its classes best, and the report predicts them. {cure}", f"{chosen} {cure}")
     )
-
-
-def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
-    """Return the schema with the given target, else its own, else the last column. Raise SchemaError for none."""
-    if target is None and schema.target is None:
-        target = schema.names[-1]
-        notice(_default_target(target))
-    return schema.with_target(target) if target else schema
+    return names[-1]
 
 
 def check_target(schema: Schema) -> None:
     """Raise SchemaError for a target of one class, one without chosen levels, or a table with no other column."""
-    column = schema.columns[schema.target or schema.names[-1]]
+    if schema.target is None:
+        return
+    column = schema.columns[schema.target]
     if column.categorical and not column.levels:
         raise SchemaError(
             f"The target {schema.target!r} is in a hierarchy of codes. List its classes in `levels` instead."

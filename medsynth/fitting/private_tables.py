@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import SchemaError, UsageError
+from ..errors import Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
@@ -46,6 +46,11 @@ class PrivateTables:
     whose: Mapping[str, Whole] = field(repr=False)
     expected_patients: int | None = None
     place: Path | None = None
+
+    @property
+    def target(self) -> str | None:
+        """The column of patients to predict."""
+        return joint(self.tables).target
 
     @property
     def rows(self) -> int:
@@ -99,30 +104,36 @@ class PrivateTables:
         first, *others = tables.tables
         declared = settings.rows is not None
         return [
-            f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
+            Message(
+                f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
+                f"the headers of {len(tables.tables)} tables",
+            ),
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
-            f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
-            f"that {tables.key!r} names the patient of each row, and that every row in "
-            f"{', '.join(map(repr, others))} belongs to a patient in {first!r}",
+            Message(
+                f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
+                f"the declarations of {tables.name!r}",
+            ),
+            Message(
+                f"that {tables.key!r} names the patient of each row, and that every row in "
+                f"{', '.join(map(repr, others))} belongs to a patient in {first!r}"
+            ),
             "that a patient counts with at most "
             + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
-            f"the target, {joint(tables).target!r}",
-            "`epsilon`, `delta`, the method and its settings",
+            f"the target, {self.target!r}",
+            Message("`epsilon`, `delta`, the method and its settings", "the settings"),
         ]
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
         """Yield what becomes public without a declaration."""
         if settings.rows is None:
             yield Remark(
-                f"The number of patients, {plan.rows}, is public. To declare another, set `rows`.",
+                Message(f"The number of patients, {plan.rows}, is public. To declare another, set `rows`."),
                 "The number of patients was not declared: the tables' own became public.",
             )
         for name in self.in_order:
             schema = self.tables.view(name)
-            yield Remark(
-                f"{schema.order!r} orders the rows of {name!r}. Columns that may change from row to row: "
-                f"{', '.join(changing(schema))}."
-            )
+            ordered = f"{schema.order!r} orders the rows of {name!r}. Columns that may change from row to row:"
+            yield Remark(Message(f"{ordered} {', '.join(changing(schema))}."))
 
     def facts(self) -> dict[str, object]:
         """Return what identifies these tables: for the private checkpoint alone."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..budget import Budget
-from ..errors import MedsynthError, TargetError
+from ..errors import MedsynthError, Message, TargetError, brief
 from ..io.table import Table
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.checkpoint import Checkpoint, sole_user
@@ -121,7 +121,8 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
     with ExitStack() as running:
         number = _reserved(planned, budget, out, running)
         out.releases.reached = budget.reach
-        notice(f"{budget.spent().sentence(number)} ({budget.path.name})")
+        spent = budget.spent().sentence(number)
+        notice(Message(f"{spent} ({budget.path.name})", brief(spent)))
         try:
             yield
         except BaseException as error:

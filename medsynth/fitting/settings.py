@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import URGENT, MedsynthWarning, UsageError, did_you_mean
+from ..errors import URGENT, MedsynthWarning, UsageError, brief, did_you_mean
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..row_count import MAX_ROWS_PER_PATIENT
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
+NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 MOST_ROWS = 10**11  # of a table
+MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the second it needs `anyway`
 NO_DP_BUDGET = 300.0  # the schedule of a fit without noise, which makes no claim
 Notice = Callable[[str], None]  # receives a message for the user
 Phase = Callable[[str], None]  # receives what a fit is doing, in a word or two
@@ -35,19 +38,9 @@ def methods_with(capability: str) -> str:
     return " or ".join(name for name, method in registry.METHODS.items() if getattr(method, capability))
 
 
-def _about(doc: str) -> dict[str, str]:
-    return {"doc": doc}
-
-
-_METHODS = "; ".join(
-    f"{name}{' (default)' if name == registry.DEFAULT else ''}: {method.summary}"
-    for name, method in registry.METHODS.items()
-)
-_PRESETS = "; ".join(
-    f"{name} (of {method.name}): {preset.summary}"
-    for method in registry.METHODS.values()
-    for name, preset in method.presets.items()
-)
+def _about(doc: str, *, common: bool = False) -> dict[str, Any]:
+    """Return what help says about a field, and whether most people use it."""
+    return {"doc": doc, "common": common}
 
 
 def log_notice(text: str) -> None:
@@ -61,6 +54,18 @@ def log_notice(text: str) -> None:
         logging.getLogger("medsynth").info(text)
 
 
+def in_notebook() -> bool:
+    """Return whether a notebook runs this code."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def print_notice(text: str, *, verbose: bool = False) -> None:
+    """Print a message where a notebook shows it, in short unless `verbose`."""
+    if shown := text if verbose else brief(text):
+        print(shown, flush=True)
+
+
 def silent(name: str) -> None:
     """Ignore what a fit is doing."""
 
@@ -70,10 +75,11 @@ class TableSettings:
     """How to read a table: what is public about its columns, and the patient of each row."""
 
     schema: Schema | Mapping[str, object] | Path | str | None = field(
-        default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].")
+        default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].", common=True)
     )
     target: str | None = field(
-        default=None, metadata=_about("Column to predict [default: the schema's, else the last].")
+        default=None,
+        metadata=_about('Column to predict, or "none" [default: the schema\'s, else the last column].', common=True),
     )
     encoding: str | None = field(
         default=None,
@@ -85,7 +91,7 @@ class TableSettings:
     )
     unit: str | None = field(
         default=None,
-        metadata=_about("The column that names the patient of each row: the claim is for one patient."),
+        metadata=_about("The column that names the patient of each row: the claim is for one patient.", common=True),
     )
     max_rows: int | None = field(
         default=None, metadata=_about("With `unit`: the most rows that count per patient [default: 1].")
@@ -108,13 +114,19 @@ class FitSettings(TableSettings):
     Raises UsageError for a value out of its range, before a table is opened.
     """
 
-    epsilon: float | None = field(default=None, metadata=_about("Privacy budget; 3.7 in the thyroid study."))
+    epsilon: float | None = field(
+        default=None, metadata=_about("Privacy budget; 3.7 in the thyroid study.", common=True)
+    )
     delta: float | None = field(
         default=None,
-        metadata=_about("Delta of the guarantee [default: 1e-5, less for more than 10,000 declared rows]."),
+        metadata=_about("Delta of the guarantee [default: 1e-5, or less for more than 10,000 public rows]."),
     )
-    method: str | None = field(default=None, metadata=_about(f"{_METHODS}."))
-    preset: str | None = field(default=None, metadata=_about(f"{_PRESETS}."))
+    method: str | None = field(
+        default=None, metadata=_about(f"The method; `medsynth methods` lists them [default: {registry.DEFAULT}].")
+    )
+    preset: str | None = field(
+        default=None, metadata=_about("A preset of a method; `medsynth methods` lists them, too.")
+    )
     microbatches: int | None = field(
         default=None,
         metadata=_about(
@@ -129,7 +141,7 @@ class FitSettings(TableSettings):
     )
     rows: int | None = field(
         default=None,
-        metadata=_about("Declare the public row count, rounded if you like [default: the table's own]."),
+        metadata=_about("Declare the public row count, rounded if you like [default: the table's own].", common=True),
     )
     one_row_a_patient: bool = field(default=False, metadata=_about("Declare that no two rows share a person."))
     public: Path | str | None = field(
@@ -137,6 +149,7 @@ class FitSettings(TableSettings):
     )
     device: str = field(default="auto", metadata=_about("auto, cpu or cuda."))
     seed: int | None = field(default=None, metadata=_about("Repeat initial weights and latent draws; never noise."))
+    anyway: bool = field(default=False, metadata=_about(f"Fit although epsilon is above {MOST_EPSILON}."))
     no_dp: bool = field(default=False, metadata=_about("Add no noise: NOT PRIVATE, for comparison."))
 
     def __post_init__(self) -> None:
@@ -146,7 +159,12 @@ class FitSettings(TableSettings):
             raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or no two rows do.")
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
-        check_budget(self.budget, self.own_delta)
+        check_budget(self.budget, self.delta_of(self.rows))
+        if (self.epsilon or 0.0) > MOST_EPSILON and not self.anyway:
+            raise UsageError(
+                f"`epsilon` {self.epsilon:g} promises nothing: it bounds a change of odds by a factor of "
+                f"10^{self.epsilon / np.log(10):.0f}. Values up to about 10 are common. To go on, set `anyway`."
+            )
         check_rows(self.rows)
         registry.settle(self.method, self.preset)
         if self.device not in DEVICES:
@@ -157,10 +175,9 @@ class FitSettings(TableSettings):
         """The epsilon of the plan; in a fit without noise it sets the schedule alone."""
         return NO_DP_BUDGET if self.epsilon is None else self.epsilon
 
-    @property
-    def own_delta(self) -> float:
-        """The given delta, or the default for the declared number of rows."""
-        return default_delta(self.rows) if self.delta is None else self.delta
+    def delta_of(self, rows: int | None) -> float:
+        """Return the given delta, or the default for this public number of rows."""
+        return default_delta(rows) if self.delta is None else self.delta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +187,8 @@ class FitOptions(FitSettings):
     `checkpoint`: a private file that keeps each release. `resume`: continue the fit of this checkpoint. `budget_table`:
     the table whose budget counts the fit, if `table` is a frame or a part of another table. `model_name`: the model's
     name in the budget file. `split_number`: of the split that kept rows out of the table. `notice` receives messages
-    for the user; `progress` the steps done, or True for a bar; `phase` the current phase.
+    for the user; `progress` the steps done, or True for a bar; `phase` the current phase. A notebook shows the messages
+    and the bar by default, the messages in full if `verbose`.
     """
 
     checkpoint: Path | None = None
@@ -179,7 +197,8 @@ class FitOptions(FitSettings):
     model_name: str | None = None
     split_number: str | None = None
     notice: Notice = log_notice
-    progress: Progress | bool = False
+    verbose: bool = False
+    progress: Progress | bool | None = None
     phase: Phase = silent
 
     @property

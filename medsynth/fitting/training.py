@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..artifact import Arrays, Model
-from ..errors import LOST, MedsynthError
+from ..errors import LOST, MedsynthError, Message
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
 from ..patients.plan import plan_of_first_rows
@@ -61,12 +61,15 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
         raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
         learned = raw.measure_schema("learned", private.target)
         schema = learned.schema
-        notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + text for text in summary)
+        others = [text for text in summary if not text.startswith(LOST)]
+        head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
+        notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
+        notice(Message(f"As a schema:\n{schema.to_yaml()}"))
         for lost in (text for text in summary if text.startswith(LOST)):
             notice(lost)
-        if learned.schema.columns[private.target].size < 2:
+        if private.target is not None and learned.schema.columns[private.target].size < 2:
             raise lost_target(private.target)
     return schema
 
@@ -85,7 +88,7 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
     vault = vault_of(codes, tuple(columns), planned.stay, releases, planned.units)
     found = select_levels(columns, vault.measure_histograms, planned.plan)
     counts = "; ".join(f"{name}, {len(column.levels)}" for name, column in found.items())
-    planned.options.notice(f"Levels of codes, chosen by noisy counts: {counts}")
+    planned.options.notice(Message(f"Levels of codes, chosen by noisy counts: {counts}"))
     planned.ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
     return schema.model_copy(update={"columns": schema.columns | found})
 

@@ -46,6 +46,14 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
     return table
 
 
+def header(path: Path, encoding: str | None = None) -> Table:
+    """Return the table at `path` without its rows. Raise as `read` does, unless only a row is wrong."""
+    formats.check_encoding(encoding)
+    formats.check_regular(path)
+    with _opened(path, encoding) as file:
+        return Table(str(path), file.header, pd.DataFrame(columns=list(file.header)), file.form)
+
+
 def is_large(path: Path) -> bool:
     """Return whether the file is read in pieces: by its size or, for Parquet, its rows and columns."""
     if not path.is_file() or formats.is_workbook(path):

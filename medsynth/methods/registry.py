@@ -120,6 +120,7 @@ class Entry:
     privacy claim, or None if it makes one. `conditional_sampling`: draws rows given values of some columns.
     `public_rows`: learns from rows that the user declares public. `microbatches`: has a setting of this name.
     `replicable`: its models keep their measurements, so that plausible generators can be fitted to them.
+    `without_target`: also fits a table in which no column is to be predicted.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Entry:
     public_rows: bool = False
     microbatches: bool = False
     replicable: bool = False
+    without_target: bool = False
     no_claim: str | None = None
 
     @property
@@ -152,6 +154,7 @@ _ENTRIES = (
         code="medsynth.mixture.method:LatentMixture",
         conditional_sampling=True,
         replicable=True,
+        without_target=True,
     ),
     Entry(
         name="independent",
@@ -159,6 +162,7 @@ _ENTRIES = (
         code="medsynth.mixture.method:Independent",
         conditional_sampling=True,
         replicable=True,
+        without_target=True,
     ),
     Entry(
         name="dp-cgan",

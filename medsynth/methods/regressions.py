@@ -87,7 +87,7 @@ class DeclaringConfig(MethodConfig):
         }
 
 
-def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Column | None], target: str) -> None:
+def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Column | None], target: str | None) -> None:
     """Raise UsageError for a regression on a column that the table does not have, or that cannot be used.
 
     `columns`: the table's columns by name. None: the column's declaration is still to be learned.

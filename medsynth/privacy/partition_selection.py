@@ -3,7 +3,7 @@
 | question about the cells of each column | share of the privacy loss | use of the answer |
 |---|---|---|
 | 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
-| 2. How many cells of the target have each level? | 7.5 % | the classes; with fewer than two the fit stops |
+| 2. How many cells of the target, if any, have each level? | 7.5 % | the classes; with fewer than two the fit stops |
 | 3. The same for every column that may have levels | 7.5 % | the levels of columns with few levels |
 | 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
 
@@ -46,15 +46,16 @@ FORMATS = "schema: number formats"
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # Of the privacy loss: for the kinds, and for each other measurement.
 
 
-def queries() -> list[Query]:
+def queries(*, target: bool = True) -> list[Query]:
     """Return the queries that learn a schema: the same for every table, whatever its cells contain.
 
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
+    Without a target there is no such measurement.
     """
     weight = LOSS_SHARE**-0.5
     return [
         Query(label=KINDS, weight=KINDS_SHARE**-0.5),
-        Query(label=TARGET, weight=weight, thresholded=True),
+        *([Query(label=TARGET, weight=weight, thresholded=True)] if target else []),
         Query(label=LEVELS, weight=weight, thresholded=True),
         Query(label=FORMATS, weight=weight),
     ]
@@ -114,21 +115,18 @@ class RawTable:
         self._kinds = CellKinds(self._learning.na_values)
         self._max_rows = units.max_rows if units else 1
 
-    def measure_schema(self, name: str, target: str) -> Learned:
+    def measure_schema(self, name: str, target: str | None) -> Learned:
         """Return the table's schema by noisy measurements. Every column has a value for each cell; every bound clips.
 
-        Raises BudgetError if the plan lacks the measurements that `queries` lists. Raises TargetError as soon as these
-        show that the target lacks two classes; the rest is then not measured.
+        A `target` of None means that no column is one. Raises BudgetError if the plan lacks the measurements that
+        `queries` lists. Raises TargetError as soon as these show that the target lacks two classes; the rest is then
+        not measured.
         """
         # Everything planned is measured: if no column may have levels, or formats, all columns are measured in vain.
         # 1. What each column consists of.
         kinds = self._measure_kinds(target)
-        if kinds[target].cells == "text":
-            raise lost_target(target)
         # 2. The target's classes.
-        levels = self._measure_levels(TARGET, [target], kinds)
-        if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
-            raise lost_target(target)
+        levels = {} if target is None else self._measure_classes(target, kinds)
         # 3. The levels of other columns, or the words among their numbers.
         others = [n for n in self._names if n != target]
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
@@ -145,7 +143,16 @@ class RawTable:
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
         return Learned(schema=schema, columns=columns, rows=self._rows)
 
-    def _measure_kinds(self, target: str) -> dict[str, ColumnKind]:
+    def _measure_classes(self, target: str, kinds: Kinds) -> dict[str, LearnedColumn]:
+        """Ask question 2: the target's levels. Raise TargetError if they are not two classes or more."""
+        if kinds[target].cells == "text":
+            raise lost_target(target)
+        levels = self._measure_levels(TARGET, [target], kinds)
+        if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
+            raise lost_target(target)
+        return levels
+
+    def _measure_kinds(self, target: str | None) -> dict[str, ColumnKind]:
         """Ask question 1: the kinds of each column. Every count covers all rows, so it also estimates their number."""
         counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in self._names})
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
@@ -180,7 +187,7 @@ class RawTable:
         return columns
 
     def _measure_formats(
-        self, names: list[str], kinds: Kinds, levels: Mapping[str, LearnedColumn], target: str
+        self, names: list[str], kinds: Kinds, levels: Mapping[str, LearnedColumn], target: str | None
     ) -> dict[str, LearnedColumn]:
         """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates."""
         dates = [name for name in names if kinds[name].cells == "date"]

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from ..artifact import Model
 from ..artifact import claim as sentence
 from ..errors import UsageError
+from ..fitting.settings import NO_TARGET
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.table import Table
 from ..rng import numpy_stream
@@ -39,6 +40,7 @@ NOTHING_HELD_OUT = (
     "called within its threshold. Attacks need held-out rows and were not run. To get a full report, hold rows out "
     "when you fit."
 )
+NO_TASK = "No column is the target, so this page compares no predictions."
 NO_CLAIM = (
     "No claim can be made for this table. Every number here is computed from its rows alone. You may share this page "
     "if you may share the table; nothing on this page shows that you may."
@@ -73,14 +75,14 @@ def build(
     was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
     table in its budget file. `linked`: facts about several tables, if this report is about their patients.
 
-    `target` is by default the model's target, else the last column. `step` receives the id of each section before it is
-    computed. Raises MedsynthError if the tables cannot be compared.
+    `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives the
+    id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
     rows = cells_of(synthetic, "synthetic")
     context = Context(
         title=review.table or title,
-        target=target or (model.schema.target if model else None) or str(rows.columns[-1]),
+        target=_target(target, model, rows),
         synthetic=rows,
         real=None if real is None else cells_of(real, "real"),
         train=None if train is None else cells_of(train, "train"),
@@ -100,8 +102,16 @@ def build(
         return _build(context, list(notes or []), step)
 
 
+def _target(wanted: str | None, model: Model | None, rows: pd.DataFrame) -> str | None:
+    """Return the column to predict, or None: as it is wanted, else as the model's, else the last."""
+    if wanted is not None:
+        return None if wanted == NO_TARGET and wanted not in rows.columns else wanted
+    return model.schema.target if model else str(rows.columns[-1])
+
+
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """Add the notes on the model, bring the tables to one form and compute the sections."""
+    notes = [NO_TASK] * (context.target is None) + notes
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)
@@ -111,7 +121,8 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
             numpy_stream(0, "report"), disjoint=context.disjoint,
             learned=context.model is not None and schema_learned(context.model.ledger),
         )  # fmt: skip
-        context = replace(context, tables=tables, predictions=TaskPredictions(tables))
+        predictions = None if tables.target is None else TaskPredictions(tables)
+        context = replace(context, tables=tables, predictions=predictions)
         notes += tables.notes
     _compute_all(context, step)
     return Report(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..errors import LOST, TargetError
+from ..errors import LOST, Message, TargetError, some
 from .columns.categorical import level_text
 from .columns.column import Column
 from .header import doubtful
@@ -126,67 +126,83 @@ class Learned:
     columns: Mapping[str, LearnedColumn]
     rows: int
 
-    def summary(self) -> list[str]:
+    def summary(self) -> list[Message]:
         """Return what was learned, merged and lost, a sentence or two each, for the user. Shares are noisy."""
-        target = self.schema.target or self.schema.names[-1]
+        target = self.schema.target
         kinds: dict[str, list[str]] = {}
         for name in self.schema.columns:
             kinds.setdefault(self._kind(name), []).append(name)
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
-        found = [f"{len(self.schema.columns)} columns: {counts}."]
-        found.append(f"The target {target!r}: {self._levels_of(target)}.")
+        what = f"{len(self.schema.columns)} columns: {counts}."
+        found = [Message(what, what)]
+        if target is not None:
+            found.append(_both(f"The target {target!r}: {{}}.", self._levels_of(target)))
         if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
-            each = (f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items())
-            found.append(f"Missing values in {_listed(each)}.")
+            each = [f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items()]
+            found.append(_both("Missing values in {}.", each))
         if named := {name: column.far.codes for name, column in self.columns.items() if column.far.codes}:
-            each = (f"{name} ({', '.join(codes)})" for name, codes in named.items())
-            found.append(
-                "Read as codes of missing values, because they lie far from all other values: "
-                f"{_listed(each)}. If they are values, declare a schema."
-            )
+            found.append(_both(
+                "Read as codes of missing values, because they lie far from all other values: {}. If they are values, "
+                "declare a schema.",
+                [f"{name} ({', '.join(codes)})" for name, codes in named.items()],
+            ))  # fmt: skip
         if apart := {name: column.far.near for name, column in self.columns.items() if column.far.near}:
-            each = (f"{name} (near {', '.join(near)})" for name, near in apart.items())
-            found.append(
-                f"Some values lie far from all others and are read as missing: {_listed(each)}. If they are codes, "
-                "name them as codes of missing values. If they are values, declare a schema."
-            )
+            found.append(_both(
+                "Some values lie far from all others and are read as missing: {}. If they are codes, name them as "
+                "codes of missing values. If they are values, declare a schema.",
+                [f"{name} (near {', '.join(near)})" for name, near in apart.items()],
+                "Read as missing, because they lie far from all others: {}. If they are values, declare a schema.",
+            ))  # fmt: skip
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
-            found.append(f"The model learns these dates as days after another date: {_listed(after)}.")
-        found.append(
+            found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
+        found.append(Message(
             "The noisy counts show no missing value in the other columns, and sampled rows have none there."
             if gaps else "The noisy counts show no missing value in any column, and sampled rows have none."
-        )  # fmt: skip
-        if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
-            shares = (f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged)
-            found.append(f"Rare values were merged in {_listed(shares)}: each has too few rows to exceed the noise.")
+        ))  # fmt: skip
+        return found + self._losses()
+
+    def _losses(self) -> list[Message]:
+        """Return what was merged and lost, and columns that may be keys."""
+        found = list[Message]()
+        if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != self.schema.target]:
+            found.append(_both(
+                "Rare values were merged in {}: each has too few rows to exceed the noise.",
+                [f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged],
+                "Rare values were merged in {}.", merged,
+            ))  # fmt: skip
         if only := {name: column for name, column in self.columns.items() if column.only is not None}:
             counts_of = {name: {**c.kept, **c.gaps}[str(c.only)] for name, c in only.items()}
-            words = (f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items())
-            found.append(
-                f"Only one value survived the noise in {_listed(words)}. Rarer values, if there are any, were merged "
-                "into it. To keep them, declare a schema."
-            )
+            found.append(_both(
+                "Only one value survived the noise in {}. Rarer values, if there are any, were merged into it. To keep "
+                "them, declare a schema.",
+                [f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items()],
+                "Only one value survived the noise in {}. To keep rarer ones, declare a schema.", only,
+            ))  # fmt: skip
         if lost := [name for name, column in self.columns.items() if column.lost]:
-            found.append(
-                f"{LOST}{_listed(lost)}. No value of these columns has enough rows. They look like keys or free text, "
-                "have too many levels, or contain numbers beyond a billion or with units or marks among their digits. "
-                "The sampled rows contain nothing of them. Declare identifiers or a hierarchy, write numbers plainly, "
-                "or remove these columns."
-            )
+            found.append(_both(
+                f"{LOST}{{}}. No value of these columns has enough rows. They look like keys or free text, have too "
+                "many levels, or contain numbers beyond a billion or with units or marks among their digits. The "
+                "sampled rows contain nothing of them. Declare identifiers or a hierarchy, write numbers plainly, or "
+                "remove these columns.",
+                lost,
+                f"{LOST}{{}}. No value has enough rows, and the sampled rows contain none. Declare identifiers or a "
+                "hierarchy, write numbers plainly, or remove these columns.",
+            ))  # fmt: skip
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
-            found.append(
-                f"{_listed(large)}: large whole numbers, none of them frequent. If these are keys, declare them "
-                "identifiers: a model must not learn keys."
-            )
+            found.append(_both(
+                "{}: large whole numbers, none of them frequent. If these are keys, declare them identifiers: a model "
+                "must not learn keys.",
+                large,
+            ))  # fmt: skip
         return found
 
-    def _levels_of(self, name: str) -> str:
+    def _levels_of(self, name: str) -> list[str]:
         learned, column = self.columns[name], self.schema.columns[name]
         if not column.categorical:
-            return "numbers"
+            return ["numbers"]
         words = map(level_text, column.levels)
-        each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words)
-        return f"{len(column.levels)} classes, {_listed(each)}"
+        each = [f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words]
+        return [f"{len(column.levels)} classes", *each]
 
     def _reads_like_a_key(self, name: str) -> bool:
         learned, column = self.columns[name], self.schema.columns[name]
@@ -214,7 +230,11 @@ def _percent(count: float, rows: int) -> str:
     return f"{min(count / rows, 1.0):.0%}" if count >= 0.01 * rows else "less than 1%"
 
 
-def _listed(words: Iterable[str]) -> str:
-    found = list(words)
-    more = f" and {len(found) - NAMES_IN_SENTENCE} more" if len(found) > NAMES_IN_SENTENCE else ""
-    return ", ".join(found[:NAMES_IN_SENTENCE]) + more
+def _both(full: str, words: Sequence[str], brief: str | None = None, few: Iterable[str] | None = None) -> Message:
+    """Return a message with its words in place of "{}", and in short with some of the `few` words, or of the same."""
+    found, more = ", ".join(words[:NAMES_IN_SENTENCE]), len(words) - NAMES_IN_SENTENCE
+    short = some(words if few is None else few)
+    return Message(
+        full.replace("{}", found + (f" and {more} more" if more > 0 else "")),
+        (full if brief is None else brief).replace("{}", short),
+    )

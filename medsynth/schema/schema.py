@@ -187,9 +187,9 @@ class Schema(Declaration):
         """Column names in the table's order."""
         return tuple(self.columns)
 
-    def with_target(self, target: str) -> Schema:
-        """Return this schema with another target. Raise SchemaError if it is not a column."""
-        if target not in self.columns:
+    def with_target(self, target: str | None) -> Schema:
+        """Return this schema with another target, or without one. Raise SchemaError if it is not a column."""
+        if target is not None and target not in self.columns:
             raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
 

@@ -286,7 +286,7 @@ def test_constant_columns_stay_over_a_patients_rows(method: str, seeded_entropy:
     """
     declared = Schema.from_yaml(CONSTANT)
     assert Schema.from_yaml(declared.to_yaml()) == declared and declared.core.constant == ()
-    model = medsynth.fit(ward(), epsilon=200, schema=declared, rows=3000, method=method, seed=0)
+    model = medsynth.fit(ward(), epsilon=100, schema=declared, rows=3000, method=method, seed=0)
     drawn = medsynth.sample(model, 4000, seed=0)
     sizes = drawn.groupby("who").size()
     assert sizes.max() == 4 and (sizes > 1).mean() > 0.4

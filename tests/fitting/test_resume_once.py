@@ -366,7 +366,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 NAMED = {"split_number": "holdout"}
 # Options of a run on which no record of a checkpoint depends.
-FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase")
+FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase", "verbose", "anyway")
 
 
 def test_an_option_that_differs_is_refused_before_anything_is_drawn(
@@ -378,16 +378,16 @@ def test_an_option_that_differs_is_refused_before_anything_is_drawn(
     monkeypatch.chdir(world.folder)
     monkeypatch.setattr(planning, "choose_device", lambda name: {"auto": "cpu"}.get(name, name))
     frame(seed=3).to_csv("public.csv", index=False)
-    world.fit(kill=1, epsilon=300.0)
+    world.fit(kill=1, epsilon=100.0)
     checkpoint, drawn, lines = (world.folder / "m").read_bytes(), world.drawn.copy(), Budget.of(world.table).path
     before = lines.read_bytes()
     for name, change in CHANGES.items():
         with pytest.raises(UsageError, match="of another fit") as refused:
-            world.fit(resume=True, **{"epsilon": 300.0, **change})
+            world.fit(resume=True, **{"epsilon": 100.0, **change})
         assert f"`{NAMED.get(name, name)}`" in str(refused.value), name
         assert (world.folder / "m").read_bytes() == checkpoint and lines.read_bytes() == before
         assert world.drawn == drawn and not Budget.of(world.folder / "other.csv").path.exists()
-    assert world.fit(resume=True, epsilon=300.0).ledger.complete and world.fits == ["m.m"]
+    assert world.fit(resume=True, epsilon=100.0).ledger.complete and world.fits == ["m.m"]
 
 
 def test_a_table_that_differs_is_refused_the_order_of_its_columns_and_rows_too(world: World) -> None:
@@ -401,7 +401,7 @@ def test_a_table_that_differs_is_refused_the_order_of_its_columns_and_rows_too(w
     }
     changes["a cell"].loc[3, "b"] = "v" if own.loc[3, "b"] != "v" else "w"
     for declared in (SCHEMA, None):
-        options: dict[str, Any] = {"schema": declared, "epsilon": 200.0}
+        options: dict[str, Any] = {"schema": declared, "epsilon": 100.0}
         own.to_csv(world.table, index=False)
         assert world.fit(kill=1, **options) is None
         for name, changed in changes.items():

@@ -18,7 +18,7 @@ from .events import (
     ShardSampledGaussian,
     SubsampledGaussian,
     Thresholded,
-    first_order_loss,
+    loss_shares,
     to_json,
 )
 from .ledger import Ledger
@@ -108,12 +108,8 @@ class Plan:
         return {label: [to_json(event), times] for label, (event, times) in self.events.items()}
 
     def shares(self) -> dict[str, float]:
-        """Return each label's share of the sum of rate^2 times / multiplier^2.
-
-        Epsilon does not add up; this is the usual first-order figure for its parts.
-        """
-        parts = {label: times * first_order_loss(event) for label, (event, times) in self.events.items()}
-        return {label: part / sum(parts.values()) for label, part in parts.items()}
+        """Return each label's share of the sum of rate^2 times / multiplier^2, rounded so that they add up to one."""
+        return dict(zip(self.events, loss_shares(self.events.values()), strict=True))
 
     @property
     def most_frequent(self) -> str:
@@ -141,18 +137,18 @@ def equivalent_rows(rows: int, max_rows: int | None, noises: float = 1.0) -> int
     return max(1, math.floor(rows / ((max_rows or 1) * math.sqrt(noises))))
 
 
-def default_delta(declared_rows: int | None) -> float:
-    """Return the default delta: 1e-5, or the largest power of ten that times ten declared rows is at most 1.
+def default_delta(public_rows: int | None) -> float:
+    """Return the default delta: 1e-5, or the largest power of ten that times ten public rows is at most 1.
 
-    Only a count that somebody declared changes it. The table's own count never does, although a notice treats it as
-    public.
+    `public_rows`: the count that neighbouring tables share and a notice lists as public, never one that secret draws
+    left. None if it is not known yet.
 
     >>> default_delta(None), default_delta(3_772), default_delta(101_766)
     (1e-05, 1e-05, 1e-07)
     """
-    if declared_rows is None:
+    if public_rows is None:
         return LARGEST_DEFAULT_DELTA
-    digits = len(str(10 * max(declared_rows, 1) - 1))  # 10^digits is the least power of ten that is at least 10 rows.
+    digits = len(str(10 * max(public_rows, 1) - 1))  # 10^digits is the least power of ten that is at least 10 rows.
     return min(LARGEST_DEFAULT_DELTA, float(f"1e-{digits}"))
 
 

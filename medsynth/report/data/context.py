@@ -67,7 +67,7 @@ class Context:
     """
 
     title: str
-    target: str
+    target: str | None
     synthetic: pd.DataFrame
     real: pd.DataFrame | None = None
     train: pd.DataFrame | None = None

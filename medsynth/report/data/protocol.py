@@ -203,14 +203,14 @@ class TaskPredictions:
 
     def _after_synthetic(self) -> dict[str, Predictions]:
         return predict(
-            some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real, self.tables.target
+            some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real, self.tables.predicted
         )
 
     def _after_real(self) -> dict[str, Predictions]:
         real, train = self.tables.baseline
         if train is None:
-            return _cross_validated(real, self.tables.target, self.tables.patients.get("real"))
-        return predict(some(train, numpy_stream(0, "report/learned")), real, self.tables.target)
+            return _cross_validated(real, self.tables.predicted, self.tables.patients.get("real"))
+        return predict(some(train, numpy_stream(0, "report/learned")), real, self.tables.predicted)
 
 
 def some(train: pd.DataFrame, rng: Stream) -> pd.DataFrame:

@@ -46,15 +46,15 @@ MOST_LEVELS = 40  # Levels of a word column. The rarer ones share one cell.
 class Tables:
     """Real held-out rows, synthetic rows and, if given, the real rows that the model was fitted to.
 
-    All have the columns `names`, which include the target. Those in `numbers` are compared as numbers, the rest as
-    words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients` has
-    the number of each row's patient by the table's field if patients are the privacy unit, else nothing.
+    All have the columns `names`, which include the target, if any. Those in `numbers` are compared as numbers, the rest
+    as words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients`
+    has the number of each row's patient by the table's field if patients are the privacy unit, else nothing.
     """
 
     real: pd.DataFrame
     synthetic: pd.DataFrame
     train: pd.DataFrame | None
-    target: str
+    target: str | None
     numbers: frozenset[str]
     notes: list[str] = field(default_factory=list)
     plain_real: pd.DataFrame | None = None
@@ -82,13 +82,20 @@ class Tables:
         return [name for name in self.names if name != self.target]
 
     @property
+    def predicted(self) -> str:
+        """Return the target, for a section that needs one."""
+        assert self.target is not None
+        return self.target
+
+    @property
     def numeric_target(self) -> bool:
         """Return whether the target is predicted as a number and not as a class."""
-        return self.target in self.numbers and self.real[self.target].nunique() > FEW_NUMBERS
+        numbers = {self.target} & self.numbers
+        return any(self.real[name].nunique() > FEW_NUMBERS for name in numbers)
 
     def classes(self) -> NDArray[np.str_]:
         """Return the target's classes in the real rows, sorted as text."""
-        return np.unique(self.real[self.target].astype(str))
+        return np.unique(self.real[self.predicted].astype(str))
 
 
 def read(path: Path, encoding: str | None = None) -> io_table.Table:
@@ -97,7 +104,7 @@ def read(path: Path, encoding: str | None = None) -> io_table.Table:
 
 
 def gather(
-    real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
+    real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str | None, schema: Schema | None,
     rng: Stream, *, learned: bool = False, disjoint: bool = False,
 ) -> Tables:  # fmt: skip
     """Bring tables of text cells to one form: common columns, no rows of `real` in `train`, at most MOST_ROWS rows.
@@ -132,7 +139,7 @@ def gather(
 
 
 def plain(
-    cells: list[pd.DataFrame], compared: list[pd.DataFrame], target: str, schema: Schema | None, *, learned: bool
+    cells: list[pd.DataFrame], compared: list[pd.DataFrame], target: str | None, schema: Schema | None, *, learned: bool
 ) -> list[pd.DataFrame]:
     """Return each table of real rows with its numbers and words as they are written, not clipped to a schema.
 
@@ -193,7 +200,7 @@ def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]
 
 
 def _compared(
-    real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
+    real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str | None, schema: Schema | None,
     notes: list[str],
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, frozenset[str]]:  # fmt: skip
     """Return the tables' values in the columns that they share, and which of these are compared as numbers."""
@@ -214,12 +221,15 @@ def _compared(
     return real, synthetic, train, numbers & frozenset(real.columns)
 
 
-def _with_target(frames: Sequence[pd.DataFrame], target: str, notes: list[str]) -> list[Whole]:
+def _with_target(frames: Sequence[pd.DataFrame], target: str | None, notes: list[str]) -> list[Whole]:
     """Return the rows with a target in each table: real, training (if given) and synthetic rows.
 
     All comparisons use these rows of every table. Otherwise a model that draws missing targets, or an attack that sees
-    them on one side only, would differ by them alone. Raises TableError if a table has too few.
+    them on one side only, would differ by them alone. Without a target these are all rows. Raises TableError if a table
+    has too few.
     """
+    if target is None:
+        return [np.arange(len(frame)) for frame in frames]
     known = [frame[target].notna().to_numpy() for frame in frames]
     if known[0].sum() < 5:
         raise TableError("`real` has too few rows with a target. Hold out more rows.")
@@ -233,8 +243,10 @@ def _with_target(frames: Sequence[pd.DataFrame], target: str, notes: list[str]) 
     return [rows.nonzero()[0] for rows in known]
 
 
-def _alike(frames: Sequence[pd.DataFrame], target: str, *, number: bool) -> list[pd.DataFrame]:
+def _alike(frames: Sequence[pd.DataFrame], target: str | None, *, number: bool) -> list[pd.DataFrame]:
     """Return tables whose targets use the same text for the same class."""
+    if target is None:
+        return list(frames)
     if not number:
         return [frame.assign(**{target: words(frame[target])}) for frame in frames]
     if len({frame[target].dtype for frame in frames}) == 1:
@@ -243,12 +255,12 @@ def _alike(frames: Sequence[pd.DataFrame], target: str, *, number: bool) -> list
     return [frame.astype({target: np.int64 if whole else np.float64}) for frame in frames]
 
 
-def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: list[str]) -> pd.DataFrame:
-    if target not in real.columns or target not in synthetic.columns:
+def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str | None, notes: list[str]) -> pd.DataFrame:
+    if target is not None and not (target in real.columns and target in synthetic.columns):
         raise SchemaError(f"The `target` {target!r} must be a column of both the real and the synthetic table.")
     shared = [name for name in real.columns if name in synthetic.columns]
     if len(shared) < 2:
-        raise SchemaError("The real and the synthetic table share no column but the target. Check the files.")
+        raise SchemaError("The real and the synthetic table share too few columns to compare. Check the files.")
     for names, where in ((real.columns, "real"), (synthetic.columns, "synthetic")):
         alone = [str(name) for name in names if name not in shared]
         if alone:

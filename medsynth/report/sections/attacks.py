@@ -408,7 +408,7 @@ def _undecided(worst: Estimate, limit: float) -> bool:
 
 def _compute(context: Context) -> Attacks | None:
     tables, roles = context.compared, context.review.roles
-    sensitive = [name for name, role in roles.items() if role == "sensitive"] or [context.target]
+    sensitive = [name for name, role in roles.items() if role == "sensitive"] or [context.target or ""]
     return attacks(tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences)
 
 

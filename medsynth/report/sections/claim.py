@@ -14,7 +14,7 @@ import numpy as np
 from ...artifact import Model
 from ...artifact import claim as sentence
 from ...privacy.accounting import accountant
-from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, first_order_loss
+from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, loss_shares
 from ...privacy.accounting.ledger import Ledger
 from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
@@ -161,7 +161,7 @@ class PrivacyLedger(Record):
 def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
     """Return the lines of `ledger`. `epsilon` is the artifact's own."""
     events, delta = ledger.composition(), ledger.delta
-    weights = [entry.count * first_order_loss(entry.event) for entry in ledger.entries]
+    shares = loss_shares((entry.event, entry.count) for entry in ledger.entries)
     used = {type(event) for event, _ in events}
     try:
         by_pld = accountant.cross_check(events, delta)
@@ -176,9 +176,9 @@ def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
                 multiplier=entry.event.multiplier,
                 rate=getattr(entry.event, "rate", 1.0),
                 sensitivity=entry.sensitivity,
-                share=part / sum(weights),
+                share=share,
             )
-            for entry, part in zip(ledger.entries, weights, strict=True)
+            for entry, share in zip(ledger.entries, shares, strict=True)
         ],
         sampling=[text for kind, text in SAMPLING.items() if kind in used],
         random_source=ledger.random_source,

@@ -55,15 +55,15 @@ class Importance(Record):
 
 
 def importance(tables: Tables) -> Importance | None:
-    """Return importances by boosted trees. None without a training table, since folds would be needed."""
-    if tables.train is None:
+    """Return importances by boosted trees. None without a target, or a training table: folds would be needed."""
+    if tables.train is None or tables.target is None:
         return None
     names, test = tables.features, tables.real.head(ROWS)
     frames = [tables.train, tables.synthetic]
     *trained, x = matrices(names, tables.numbers, [*frames, test])
-    truth = _target(test[tables.target], tables)
+    truth = _target(test[tables.predicted], tables)
     found = [
-        _importances(rows, _target(frame[tables.target], tables), x, truth, tables.numeric_target)
+        _importances(rows, _target(frame[tables.predicted], tables), x, truth, tables.numeric_target)
         for rows, frame in zip(trained, frames, strict=True)
     ]
     rank = spearmanr(found[0], found[1]).statistic if all(np.std(side) > 0 for side in found) else float("nan")
@@ -145,13 +145,15 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
         ranked: Columns by importance, the leading one first; if empty, the table's order is used.
 
     Returns:
-        The coefficients in both tables; None if there is no column to name.
+        The coefficients in both tables; None if there is no column to name, or no outcome.
 
     Raises:
         UsageError: The declared columns are not in the tables.
     """
     declared = declared or ReviewedRegression()
     outcome, wanted = declared.outcome or tables.target, declared.predictors
+    if outcome is None:
+        return None
     if unknown := [n for n in [outcome, *(wanted or [])] if n not in tables.names]:
         raise UsageError(f"review: the regression names columns that the tables do not have: {', '.join(unknown)}.")
     base = tables.real if tables.train is None else pd.concat([tables.train, tables.real], ignore_index=True)

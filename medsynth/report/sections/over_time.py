@@ -291,7 +291,7 @@ def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequ
     return real.of(inside), real.of(~inside)
 
 
-def over_time(found: Mapping[str, Sequences], schema: Schema, target: str, rng: Stream) -> OverTime | None:
+def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None, rng: Stream) -> OverTime | None:
     """Return every figure of the section; None without sequences or without a column that changes.
 
     found: the tables' sequences by name (`data.over_time.sequences`). Without real ones only the synthetic patients are
@@ -324,7 +324,9 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str, rng: 
         waiting=waiting(real, made),
         transitions=[one for one in shown if one is not None],
         trajectories=[trajectory(n, n in logarithms, real, made, most) for n in samples.names if n in made.numbers],
-        next_row=None if real is None or second is None else next_row(second, made, real, target, rng),
+        next_row=None
+        if real is None or second is None or target is None
+        else next_row(second, made, real, target, rng),
         slopes=None if fitted is None else slopes(fitted, made, unit, logarithms, rng),
     )
 

@@ -99,7 +99,7 @@ class Utility(Record):
 def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     """Return every figure of the section."""
     tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
-    truth, classes = tables.real[tables.target].astype(str).to_numpy(), tables.classes()
+    truth, classes = tables.real[tables.predicted].astype(str).to_numpy(), tables.classes()
     once = _once(truth, classes)
     value, draws = aurocs(truth, dict(enumerate(classes)), sides, rng, tables.patients.get("real"))
     names = list(LABELS)
@@ -108,13 +108,13 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     shown = names[int(best[0])]
     curves = [(str(classes[k]), truth == classes[k], *(s[shown].probabilities[:, k] for s in sides)) for k in once]
     return Utility(
-        target=tables.target,
+        target=tables.predicted,
         train_rows=predictions.train_rows,
         **compared(value.mean((1, 2)), draws.mean((2, 3)), "mean_"),
         **of_both("best", [_known(best) for best in best_value]),
         best_loss=compared(best_value, draws.mean(3)[:, np.arange(2), best])["loss"],
-        majority_floor=_known(protocol.majority_floor(tables.real, tables.target)),
-        missing_classes=sorted(set(classes) - set(tables.synthetic[tables.target].astype(str))),
+        majority_floor=_known(protocol.majority_floor(tables.real, tables.predicted)),
+        missing_classes=sorted(set(classes) - set(tables.synthetic[tables.predicted].astype(str))),
         classifiers=[
             _classifier(name, value[:, k], draws[:, :, k], truth, classes, once, [side[name] for side in sides])
             for k, name in enumerate(names)
@@ -206,8 +206,8 @@ class NumericUtility(Record):
 def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility:
     """Return every figure of the section."""
     tables = predictions.tables
-    truth = tables.real[tables.target].to_numpy(np.float64)
-    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.target))
+    truth = tables.real[tables.predicted].to_numpy(np.float64)
+    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted))
     errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
 
     def r2(weights: Floats) -> Floats:
@@ -222,7 +222,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     best = value.argmax(1)
     absolute = np.abs(errors).mean(2)
     return NumericUtility(
-        target=tables.target,
+        target=tables.predicted,
         train_rows=predictions.train_rows,
         **compared(value.mean(1), draws.mean(2), "mean_"),
         best_loss=compared(value[np.arange(2), best], draws[:, np.arange(2), best])["loss"],
@@ -242,10 +242,10 @@ def _after_real(tables: Tables) -> dict[str, Floats]:
     """Predict after training on the training table, or on the other folds of the held-out rows without one."""
     real, train = tables.baseline
     if train is not None:
-        return _predict(train, real, tables.target)
+        return _predict(train, real, tables.predicted)
     found = {name: np.zeros(len(real)) for name in LABELS}
     for inside, outside in folds(np.zeros(len(real)), FOLDS, tables.patients.get("real")):
-        fold = _predict(real.iloc[inside], real.iloc[outside], tables.target)
+        fold = _predict(real.iloc[inside], real.iloc[outside], tables.predicted)
         for name, predicted in fold.items():
             found[name][outside] = predicted
     return found
@@ -381,9 +381,9 @@ def _group(
 ) -> Group:
     """Return the figures of one group; `inside` marks its real and its synthetic rows."""
     prevalence: list[float | None] = [None, None]
-    if not tables.numeric_target:
-        targets = [frame[tables.target].astype(str).to_numpy() for frame in (tables.real, tables.synthetic)]
-        common = tables.real[tables.target].astype(str).mode()[0]
+    if tables.target is not None and not tables.numeric_target:
+        targets = [frame[tables.predicted].astype(str).to_numpy() for frame in (tables.real, tables.synthetic)]
+        common = tables.real[tables.predicted].astype(str).mode()[0]
         prevalence = [float((t[i] != common).mean()) if i.any() else None for t, i in zip(targets, inside, strict=True)]
     found = {} if predictions is None else _aurocs(predictions, inside[0], rng)
     nothing = Estimate(value=None)
@@ -401,7 +401,7 @@ def _group(
 def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[str, Estimate]:
     """Return the AuROC in the group, mean over classifiers and the classes that occur; {} if the group is too small."""
     tables = predictions.tables
-    truth = tables.real[tables.target].astype(str).to_numpy()[inside]
+    truth = tables.real[tables.predicted].astype(str).to_numpy()[inside]
     classes = {k: level for k, level in enumerate(tables.classes()) if 0 < (truth == level).sum() < len(truth)}
     if len(truth) < FEWEST or not classes:
         return {}
@@ -414,8 +414,9 @@ def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[st
     return compared(mean_of_known(value[None])[0], mean_of_known(draws))
 
 
-def _utility(context: Context) -> Utility | NumericUtility:
-    assert context.predictions is not None
+def _utility(context: Context) -> Utility | NumericUtility | None:
+    if context.predictions is None:
+        return None
     measure = numeric_utility if context.compared.numeric_target else utility
     return measure(context.predictions, context.rng)
 
