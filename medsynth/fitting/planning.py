@@ -78,6 +78,7 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
 
     Raises BudgetError if the noise would hide everything in a table without a schema.
     """
+    check_inference(method.config, private.max_rows)
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     stay, units = private.bounded_rows(entropy)
     rows = private.rows if options.rows is None else options.rows
@@ -88,6 +89,16 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
         options.notice(note)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
+
+
+def check_inference(config: Any, max_rows: int | None) -> None:
+    """Raise UsageError if regressions are declared that no replicate of this model could estimate."""
+    if getattr(config, "inference", ()) and (max_rows or 1) > 1:
+        raise UsageError(
+            "`inference` needs one row per patient: several rows of a patient are not independent draws, so no "
+            "replicates can be drawn. Make a table with one row per patient, for example of first visits or of changes "
+            "between two visits, or set `max_rows` to 1. To fit all rows, leave `inference` out. Nothing was spent."
+        )
 
 
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
@@ -205,6 +216,7 @@ def plan_fit(
         raise UsageError("A plan needs two rows or more.")
     check_rows(count)
     max_rows = private.max_rows if private else None
+    check_inference(config, max_rows)
     made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
     if private is None:
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget)
