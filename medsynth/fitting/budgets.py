@@ -45,11 +45,15 @@ def _budgets(data: Path) -> Iterator[Budget]:
 
 def _of_model(model: Path) -> Iterator[Budget]:
     """Yield the budget that lists a model, and the others of the same data."""
-    if (own := budget_of_model(model, None)) is not None:
-        yield own
-    for path in sorted([*model.parent.glob(f"*{SUFFIX}"), *model.parent.glob(f"*/*{SUFFIX}")]):
-        if lists(Budget(path), model):
-            yield Budget(path)
+    own = budget_of_model(model, None)
+    near = sorted([*model.parent.glob(f"*{SUFFIX}"), *model.parent.glob(f"*/*{SUFFIX}")])
+    for path in [*([own.path] if own else []), *(path for path in near if lists(Budget(path), model))]:
+        yield Budget(path)
+        source = _source(path.parent)
+        if source and path in (budget.path for budget in _of_source(source)):
+            yield from _of_tables(path.parent)
+        else:
+            yield from _of_table(path.with_name(path.name.removesuffix(SUFFIX)))
 
 
 def _of_table(table: Path) -> Iterator[Budget]:

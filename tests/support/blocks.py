@@ -21,6 +21,7 @@ may differ by a quarter, because noise is drawn anew; seconds, minutes and dates
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -48,6 +49,14 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.]\d+)?(?:e[-+]?\d+)?(?![\w])")
 NEAR = 0.25  # relative difference of two numbers with decimals that still match
 SHARED_FACTS = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
 MARK = "end-of-command"
+MODULE = f"""
+import json, sys
+sys.path.insert(0, "")
+names = {{"__name__": "page"}}
+for line in sys.stdin:
+    exec(compile(json.loads(line), "page", "exec"), names)
+    print("{MARK}", flush=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._python: list[str] = []
+        self._module: subprocess.Popen[str] | None = None
         self._groups: list[int] = []
         tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._environment = {**os.environ, **SHARED_FACTS, "PATH": tools, "HOME": str(folder)}
@@ -101,6 +110,8 @@ class Reader:
                     os.killpg(group, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
+            if self._module is not None:
+                self._module.communicate()
 
     def _run(self, block: Block) -> None:
         if block.language == "yaml":
@@ -108,17 +119,29 @@ class Reader:
         if block.title:
             (self.folder / block.title).write_text(block.body)
         elif block.language == "python":
-            self._module(block)
+            self._python(block)
         elif block.language == "sh":
             self._script(block, block.body)
         elif block.language == "console":
             self._console(block)
 
-    def _module(self, block: Block) -> None:
-        """Run the page's Python so far, and this block last: a module of its own, in a process of its own."""
-        self._python.append(block.body)
-        (self.folder / "page.py").write_text("\n".join(self._python))
-        self._script(block, "python page.py\nrm page.py")
+    def _python(self, block: Block) -> None:
+        """Run a block in the page's module, which one process keeps."""
+        if self._module is None:
+            self._module = subprocess.Popen(
+                [sys.executable, "-c", MODULE], cwd=self.folder, env=self._environment, stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            )  # fmt: skip
+            self._groups.append(self._module.pid)
+        assert self._module.stdin and self._module.stdout
+        self._module.stdin.write(json.dumps(block.body) + "\n")
+        self._module.stdin.flush()
+        lines = [self._module.stdout.readline()]
+        while lines[-1] not in ("", f"{MARK}\n"):
+            lines.append(self._module.stdout.readline())
+        if lines[-1:] != [f"{MARK}\n"]:
+            code, printed = self._module.wait(), "".join(lines)
+            raise Differs(f"line {block.line}: exit code {code}\n{block.body}\nprinted:\n{printed}")
 
     def _console(self, block: Block) -> None:
         """Run commands, and compare what each prints with the lines below it."""
