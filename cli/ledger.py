@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @guarded
 def ledger(
     model: ModelArgument = None,
-    table: Annotated[Path | None, typer.Option(help="Print the total of all fits on this table instead.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Print the total of all fits on this data: a table, a folder, a tables file or a model."),
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute epsilon with an independent accountant.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -34,6 +37,8 @@ def ledger(
         medsynth ledger patients.medsynth --verify
 
         medsynth ledger --table patients.csv
+
+        medsynth ledger --table hospital
     """
     if table is not None:
         if model is not None or verify:
@@ -77,10 +82,10 @@ def _lines(fitted: Model) -> list[str]:
 
 
 def _of_table(table: Path, as_json: bool) -> None:
-    from medsynth.budget import Budget
+    from medsynth.fitting.budgets import spent_on
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    spent = (Budget.on_file(table) or Budget.of(table)).spent()
+    spent = spent_on(table)
     fits, row, patient = [fit.describe() for fit in spent.fits], spent.row(), spent.patient()
     pairs = zip(fits, spent.fits, strict=True)
     line = "{started}  {method:<14} epsilon {shown:<8} for one {unit:<24} {model}"

@@ -78,6 +78,7 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
 
     Raises BudgetError if the noise would hide everything in a table without a schema.
     """
+    check_inference(method.config, private.max_rows)
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     check_has_target(private, method.name)
     stay, units = private.bounded_rows(entropy)
@@ -97,6 +98,16 @@ def check_has_target(private: Private, method: str) -> None:
     """Raise UsageError for a table without a target, if the method needs one."""
     if private.target is None and not METHODS[method].without_target:
         raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
+
+
+def check_inference(config: Any, max_rows: int | None) -> None:
+    """Raise UsageError if regressions are declared that no replicate of this model could estimate."""
+    if getattr(config, "inference", ()) and (max_rows or 1) > 1:
+        raise UsageError(
+            "`inference` needs one row per patient: several rows of a patient are not independent draws, so no "
+            "replicates can be drawn. Make a table with one row per patient, for example of first visits or of changes "
+            "between two visits, or set `max_rows` to 1. To fit all rows, leave `inference` out. Nothing was spent."
+        )
 
 
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
@@ -219,6 +230,7 @@ def plan_fit(
         raise UsageError("A plan needs two rows or more.")
     check_rows(count)
     max_rows, delta = private.max_rows if private else None, settings.delta_of(count)
+    check_inference(config, max_rows)
     made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
     if private is None:
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget)
