@@ -31,6 +31,45 @@ _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 FIRST_DAY, LAST_DAY = ((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days for year in (2, 9999))
 
 
+NOT_A_VALUE_CURE = "Give each part its own column, as a number or a text, or remove the column."
+# Types of objects that are not single values, in words.
+_PARTS: dict[type, str] = {
+    list: "lists", tuple: "tuples", dict: "dictionaries", set: "sets", frozenset: "sets", np.ndarray: "arrays",
+    pd.Series: "series", pd.Index: "indexes", pd.DataFrame: "frames", pd.api.extensions.ExtensionArray: "arrays",
+    bytes: "bytes", bytearray: "bytes", memoryview: "bytes", complex: "complex numbers",
+    np.complexfloating: "complex numbers", np.void: "records",
+}  # fmt: skip
+
+
+class NotAValue(Exception):
+    """A column contains something other than single values. Its message names what, and no value."""
+
+
+def _check_value(kind: type) -> None:
+    """Raise NotAValue for a type whose objects are not single values, or have no text of their own."""
+    if found := next((words for part, words in _PARTS.items() if issubclass(kind, part)), None):
+        raise NotAValue(found)
+    own: Any = kind
+    if own.__str__ is object.__str__ and own.__repr__ is object.__repr__:
+        raise NotAValue("objects without a text")
+
+
+def check_type(kind: pyarrow.DataType) -> None:
+    """Raise NotAValue for an Arrow type of lists, structures or bytes."""
+    import pyarrow
+
+    types = pyarrow.types
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        if kind.extension_name not in ("pandas.interval", "arrow.uuid"):
+            check_type(kind.storage_type)
+    elif types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        check_type(kind.value_type)
+    elif types.is_nested(kind):
+        raise NotAValue("lists or structures")
+    elif "binary" in str(kind):
+        raise NotAValue("bytes")
+
+
 def plain_text(word: str) -> str:
     r"""Return a word without surrounding blanks; its NULs and lone surrogates are escaped, as in text files.
 
@@ -71,8 +110,6 @@ def frame_value_text(value: object) -> str:
             return value_text(float(value))
         except OverflowError:  # larger than all floats, so in no typed column
             return value_text(value)
-    if isinstance(value, complex | np.complexfloating) and value.imag == 0:
-        return value_text(float(value.real))
     if isinstance(value, datetime.timedelta):
         nanoseconds = value.nanoseconds if isinstance(value, pd.Timedelta) else 0
         seconds = value.days * 86_400 + value.seconds
@@ -145,6 +182,7 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
     """
     kind: Any = column.dtype
     if isinstance(kind, pd.ArrowDtype):
+        check_type(kind.pyarrow_dtype)
         return arrow_texts(column.array.__arrow_array__())
     if isinstance(kind, pd.CategoricalDtype):
         place = np.asarray(column.cat.codes, np.int64)
@@ -158,6 +196,7 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
         return texts
     if isinstance(kind, pd.StringDtype) or (isinstance(kind, np.dtype) and kind.kind == "O"):
         return _object_texts(column.to_numpy(object), value_text if exact else frame_value_text)
+    _check_value(kind.type)
     place, distinct = pd.factorize(column)
     return placed(_distinct_texts(pd.Series(distinct), exact), place)
 
@@ -178,6 +217,8 @@ def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
 
 def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
     """Return the texts of objects, each by its own type: True, 1 and Decimal("1.0") have different texts."""
+    for kind in set(map(type, values)):
+        _check_value(kind)
     missing = pd.isna(values)
     words = cache(plain_text)  # Keeps each distinct word once in memory.
     return np.array(

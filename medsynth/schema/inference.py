@@ -39,7 +39,7 @@ from .columns.categorical import Binary, Categorical
 from .columns.column import Column, Floats, Level
 from .columns.date import Date, ordinal
 from .columns.number import Continuous, Count, Policy
-from .learned import ColumnKind, Far, LearnedColumn
+from .learned import EMPTY, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, MAGNITUDES, PROBABLE_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
@@ -247,6 +247,8 @@ def levels(
     names: list[Level] = [*map(int, kept)] if whole else [*kept]
     names.sort(key=float if mixed else None)
     dtype = "float64" if mixed or (whole and kind.pointed) else None
+    if not kept and not target and "" in codes and rest <= CLEAR_STDS * noise:
+        return Categorical(levels=EMPTY, unknown="", missing=missing_of(code for code in codes if code))
     if lost:
         other = OTHER
         while other in kept or other in codes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
+EMPTY = ("",)  # the only level of a column whose cells are all empty
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
 
 
@@ -102,14 +103,20 @@ class LearnedColumn:
         if found is None or not found.categorical or len(found.levels) > 1:
             return None
         word = level_text(found.levels[0])
-        return word if word in self.kept or word in self.gaps else None
+        return None if self.empty else word if word in self.kept or word in self.gaps else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the noisy counts show no value, but only empty cells."""
+        return self.column is not None and self.column.categorical and self.column.levels == EMPTY
 
     @property
     def lost(self) -> bool:
         """Whether no value of the column survived, though it clearly has some."""
         found = self.column
         bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
-        return found is not None and found.categorical and len(found.levels) < 2 and self.only is None and not bare
+        few = found is not None and found.categorical and len(found.levels) < 2
+        return few and self.only is None and not bare and not self.empty
 
     def is_key(self, name: str) -> bool:
         """Return whether a column without surviving levels is a key: by its name, unless it has few whole numbers."""
@@ -140,6 +147,8 @@ class Learned:
         if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
             each = [f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items()]
             found.append(_both("Missing values in {}.", each))
+        if empty := [name for name, column in self.columns.items() if column.empty]:
+            found.append(_both("Only empty cells in {}: sampled rows have no values there.", empty))
         if named := {name: column.far.codes for name, column in self.columns.items() if column.far.codes}:
             found.append(_both(
                 "Read as codes of missing values, because they lie far from all other values: {}. If they are values, "
@@ -157,7 +166,7 @@ class Learned:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
         found.append(Message(
             "The noisy counts show no missing value in the other columns, and sampled rows have none there."
-            if gaps else "The noisy counts show no missing value in any column, and sampled rows have none."
+            if gaps or empty else "The noisy counts show no missing value in any column, and sampled rows have none."
         ))  # fmt: skip
         return found + self._losses()
 
