@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...schema.declared import parse_yaml
 
 Role = Literal["direct identifier", "quasi identifier", "sensitive", "target", "other"]
-Outcome = Literal["within", "beyond", "doubtful", "too few rows", "not judged", "not measured"]
+Outcome = Literal["within", "beyond", "no guarantee", "doubtful", "too few rows", "not judged", "not measured"]
 
 
 class Record(BaseModel):
@@ -144,10 +144,10 @@ class Verdict(Record):
 
 # Words for outcomes that `failing` accepts in addition to the keys of verdicts.
 FAILURES: dict[str, tuple[Outcome, ...]] = {
-    "beyond": ("beyond",),
+    "beyond": ("beyond", "no guarantee"),
     "doubtful": ("doubtful",),
     "undecided": ("too few rows", "not judged", "not measured"),
-    "any": ("beyond", "doubtful", "too few rows", "not judged", "not measured"),
+    "any": ("beyond", "no guarantee", "doubtful", "too few rows", "not judged", "not measured"),
 }
 
 
@@ -169,7 +169,7 @@ def decide(
 ) -> Verdict:  # fmt: skip
     """Return the verdict on `estimate`: within the threshold if the upper end of its interval is at most the limit.
 
-    With `instead`, the verdict has that outcome and nothing is decided.
+    With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met.
     """
     against = estimate.value if estimate.high is None else estimate.high
     met = None if against is None or instead else against <= threshold.limit
@@ -183,7 +183,7 @@ def decide(
         limit=threshold.limit,
         source=threshold.source,
         outcome=instead or decided,
-        met=met,
+        met=False if instead == "no guarantee" else met,
         detail=detail,
         decimals=decimals,
     )
