@@ -114,7 +114,8 @@ def verdict(key: str, outcome: Any) -> Verdict:
 def test_what_a_failing_verdict_is(wanted: str, found: str) -> None:
     """An outcome by its word; a line by its key, unless it is within."""
     lines = [verdict("w", "within"), verdict("b", "beyond"), verdict("n", "no guarantee"),
-             verdict("d", "doubtful"), verdict("t", "too few rows"), verdict("j", "not judged"), verdict("m", "not measured")]  # fmt: skip
+             verdict("d", "doubtful"), verdict("t", "too few rows"),
+             verdict("j", "not judged"), verdict("m", "not measured")]  # fmt: skip
     assert [v.key for v in failing(lines, wanted.split())] == found.split()
 
 

@@ -72,6 +72,9 @@ class Review(Record):
     regression: ReviewedRegression | None = None
 
 
+STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
+
+
 class Threshold(Record):
     """A limit that an estimate must not exceed, and where the limit comes from."""
 
@@ -98,6 +101,9 @@ class Thresholds(Record):
     propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
     lagged_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    last_row_share_gap: Threshold = Threshold(limit=0.1, source=STANDARDISED)
+    time_to_last_row_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    last_values_gap: Threshold = Threshold(limit=0.25, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
     rows_apart: Threshold = Threshold(limit=0.0, source="the file that names the tables")
 
@@ -187,6 +193,12 @@ def decide(
         detail=detail,
         decimals=decimals,
     )
+
+
+def holding(found: Estimate, threshold: Threshold) -> Outcome | None:
+    """Return "too few rows" if the interval contains the limit: it shows neither that it is met nor that it is not."""
+    low, high = found.low, found.high
+    return "too few rows" if low is not None and high is not None and low <= threshold.limit < high else None
 
 
 def doubtful(loss: Estimate, threshold: Threshold) -> Outcome | None:
