@@ -350,13 +350,13 @@ def _print(
 
 def line_of(verdict: Verdict) -> str:
     """Return a verdict as one line of text."""
-    figure = _shown(verdict.estimate)
+    figure = "none" if verdict.outcome == "no guarantee" else _shown(verdict.estimate)
     return f"{_marked(verdict):<13} {verdict.question:<52} {figure}, at most {verdict.limit:g}: {verdict.measure}"
 
 
 def _marked(verdict: Verdict) -> str:
     """Return a verdict's outcome, in capitals if it needs attention."""
-    return verdict.outcome.upper() if verdict.outcome in ("beyond", "doubtful") else verdict.outcome
+    return verdict.outcome.upper() if verdict.outcome in ("beyond", "no guarantee", "doubtful") else verdict.outcome
 
 
 def _namesake(synthetic: Path) -> Path | None:

@@ -162,6 +162,22 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
     return [Estimate(value=v, low=v - r, high=v + r) for v, r in zip(value, reach, strict=True)]
 
 
+def largest(value: Floats, draws: Floats) -> Estimate:
+    """Return the largest absolute value of several differences (k,), from common `draws` (draws, k), with an interval.
+
+    The ends are those of the interval that reaches highest and of the one that starts highest, of `simultaneous` ones.
+    The value is None without a difference.
+    """
+    if not len(value):
+        return Estimate(value=None)
+    ends = [(one.low, one.high) for one in simultaneous(value, draws) if one.low is not None and one.high is not None]
+    return Estimate(
+        value=float(np.abs(value).max()),
+        low=max(max(low, -high, 0.0) for low, high in ends),
+        high=max(max(-low, high) for low, high in ends),
+    )
+
+
 def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the known values, or None if no value is known."""
     known = [value for value in values if value is not None]

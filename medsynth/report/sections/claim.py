@@ -113,8 +113,9 @@ def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, f
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Is there a privacy guarantee?"
     if claim is None:
-        nothing = "No claim can be made for this table: no private model is proven to have drawn it."
-        return [decide("epsilon", question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
+        nothing = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
+        none = Estimate(value=None)
+        return [decide("epsilon", question, "epsilon", none, thresholds.epsilon, nothing, instead="no guarantee")]
     unit = "patients" if claim.per_patient else "rows"
     failing = f"This is the expected number of {unit} for which the guarantee might fail."
     if claim.delta_times_units > thresholds.delta_times_rows.limit:
