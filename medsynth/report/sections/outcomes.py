@@ -142,7 +142,7 @@ def _values(ends: Ends, schema: Schema, name: str) -> Floats:
     return np.asarray(np.round(plain.astype(np.float64), column.places), np.float64)
 
 
-def conditions(schema: Schema, target: str, names: Sequence[str]) -> list[Condition]:
+def conditions(schema: Schema, target: str | None, names: Sequence[str]) -> list[Condition]:
     """Return the states that rules tie to the last row, then the levels of the target: of the columns `names`."""
     found: dict[str, Condition] = {}
     for rule in schema.parsed_rules:
@@ -158,7 +158,7 @@ def conditions(schema: Schema, target: str, names: Sequence[str]) -> list[Condit
             text = rule.text.partition("implies")[0].strip()
             found.setdefault(text, Condition(text, premise))
     ended = {one.column for one in found.values()}
-    if target in names and target not in ended and schema.columns[target].categorical:
+    if target is not None and target in {*names} - ended and schema.columns[target].categorical:
         found |= {one.name: one for one in _levels(schema, target, None)}
     return list(found.values())[:MOST_SHOWN]
 
@@ -173,7 +173,7 @@ def _levels(schema: Schema, column: str, rule: Rule | None) -> list[Condition]:
     return [Condition(f"{column} = {text}", rule, column, text) for text, kept in zip(texts, met, strict=True) if kept]
 
 
-def outcomes(found: Mapping[str, Sequences], schema: Schema, target: str, rng: Stream) -> Outcomes | None:
+def outcomes(found: Mapping[str, Sequences], schema: Schema, target: str | None, rng: Stream) -> Outcomes | None:
     """Return every figure of the section; None without sequences. Without real ones only synthetic rows are described.
 
     found: the tables' sequences by name (`data.over_time.sequences`).
