@@ -269,7 +269,9 @@ class Training:
             rows, share = self.simulated(chain)
         else:  # nothing is known yet: last rows are first ones
             rows, share = second_rows(self.several, self.counts[self.counts > 1]), np.ones(len(self.several))
+        new.begin(rows)
         for k, name in enumerate(chain.contexts.variables):
+            possible = new.possible(name, rows, self.rng)
             known = [new.groups(name, context, rows) for context, _ in wanted[name]]
             found = fitted(
                 chain.contexts.variables[name].base,
@@ -278,6 +280,7 @@ class Training:
                 self.patients,
                 share,
                 points.get(name),
+                possible and possible[1],
             )
             points[name], added = found.point, dict[Context, Floats]()
             for (context, _), weight in zip(wanted[name], found.weights, strict=True):
