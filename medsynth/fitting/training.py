@@ -253,6 +253,7 @@ def train_later(
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
     later = Training(
         schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
+        last=Vault(split.last, later_columns(schema), out.releases, split.patients_of_last),
         plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],
         counts=counts, rng=numpy_stream(out.seed, f"later rows{table}"),
         progress=_told(planned, planned.plan, "cpu"), table=table,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -25,11 +25,12 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class Chain:
     """The model that later rows are drawn from. `weights`: for each column its contexts, in order, and their weights of
-    its cells, (groups, cells).
+    its cells, (groups, cells). `ends`: the same for some columns, for a patient's last row.
     """
 
     contexts: Contexts
     weights: Mapping[str, Sequence[tuple[Context, Floats]]]
+    ends: Mapping[str, Sequence[tuple[Context, Floats]]] = field(default_factory=dict)
 
     @property
     def schema(self) -> Schema:
@@ -60,7 +61,7 @@ class Chain:
         variable, trial, width = self.contexts.variables[name], rows.copy(), self.contexts.width
         codes = np.empty((len(rows), variable.cells), np.int32)
         allowed = np.empty(codes.shape, np.bool_)
-        last = rows[:, self.contexts.place[named(OF, LEFT)]] == 0
+        last = self.last(rows)
         for cell in range(variable.cells):
             codes[:, cell] = variable.draw(np.full(len(rows), cell), self._before(name, rows), rng)
             self._put(name, trial, codes[:, cell])
@@ -71,15 +72,25 @@ class Chain:
 
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
         """Draw a column, or the gap, of later rows, (rows, `later_columns`), given the columns before it; in place."""
-        own = self.weights[name]
-        variable, groups = self.contexts.variables[name], [self.groups(name, context, rows) for context, _ in own]
-        logs = variable.base + log_chances([weight for _, weight in own], groups)
+        variable, logs = self.contexts.variables[name], self._logs(name, self.weights[name], rows)
+        if name in self.ends:
+            last = self.last(rows)
+            logs[last] = self._logs(name, self.ends[name], rows[last])
         if (values := self.possible(name, rows, rng)) is None:
             found = variable.draw(drawn(logs, rng), self._before(name, rows), rng)
         else:
             codes, allowed = values
             found = codes[np.arange(len(rows)), drawn(np.where(allowed, logs, -np.inf), rng)]
         self._put(name, rows, found)
+
+    def _logs(self, name: str, own: Sequence[tuple[Context, Floats]], rows: Codes) -> Floats:
+        """Return the log chances of a column's cells in later rows, by weights: (rows, cells)."""
+        groups = [self.groups(name, context, rows) for context, _ in own]
+        return np.asarray(self.contexts.variables[name].base + log_chances([weight for _, weight in own], groups))
+
+    def last(self, rows: Codes) -> Mask:
+        """Return which later rows are a patient's last: (rows,)."""
+        return np.asarray(rows[:, self.contexts.place[named(OF, LEFT)]] == 0)
 
     def draw(self, rows: Codes, rng: Stream) -> None:
         """Draw all columns of later rows with given last and first row and facts; in place."""
