@@ -20,7 +20,7 @@ from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
-from ..patients.successive_rows import changing
+from ..patients.successive_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import Thresholded, rows_of
@@ -63,7 +63,9 @@ class PrivateTable:
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
-        return [*learning, *(later_rows.queries(own) if self.order else own)]
+        if self.order and self.declared:
+            own = later_rows.queries(own, {"": bool(ending(self.declared))})
+        return [*learning, *own]
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
         """Return the positions of the rows in use, and their patients; None for both if the row is the unit.

@@ -15,7 +15,7 @@ from ..errors import Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
-from ..patients.successive_rows import SuccessiveRows, changing, successive_rows
+from ..patients.successive_rows import SuccessiveRows, changing, ending, successive_rows
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
@@ -88,7 +88,8 @@ class PrivateTables:
         """
         if rows < 2:
             raise UsageError("Several tables need two patients or more.")
-        return with_later_rows(module.queries(config, rows, self.columns, epsilon), self.in_order)
+        in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
+        return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
 
     def bounded_rows(self, entropy: Entropy) -> tuple[None, None]:
         """Return None for both: `coded_tables` keeps a patient's first rows in each table, for any patients."""

@@ -23,6 +23,8 @@ from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
+from ..sampling.rejection import rejection_sample
+from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
@@ -214,13 +216,20 @@ def train_in_order(
     split = successive_rows(codes[planned.stay], planned.units, schema)
     mean = rows_of_a_patient(sizes)
     patients, several = max(2, round(rows / mean)), 1 - float(sizes[ROWS_PER_PATIENT][0])
-    core = with_rows_column(schema).core
+    of_first = with_rows_column(schema)
+    core = of_first.core
     firsts = Vault(split.first, core.names, out.releases, split.patients)
     plan = plan_of_first_rows(planned.plan, patients)
     found = trained(planned, plan, firsts, core, out.seed, None)
     planned.options.phase("later rows")
     method, count = planned.method, simulated_patients(mean - 1)
-    simulated = method.module.generate(found, method.config, core, patients, count, stream_seed(out.seed, "first rows"))
+
+    def sampler(rows: int, seed: int | None) -> Codes:
+        return np.asarray(method.module.generate(found, method.config, core, patients, rows, seed))
+
+    seed = stream_seed(out.seed, "first rows")
+    whole = rejection_sample(sampler, of_first, count, seed, partial(broken_firsts, schema=of_first))
+    simulated = whole[:, [of_first.names.index(name) for name in core.names]]
     return {**found, **train_later(planned, out, schema, split, several * patients, simulated)}
 
 
@@ -247,6 +256,7 @@ def train_later(
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
     later = Training(
         schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
+        last=Vault(split.last, later_columns(schema), out.releases, split.patients_of_last),
         plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],
         counts=counts, rng=numpy_stream(out.seed, f"later rows{table}"),
         progress=_told(planned, planned.plan, "cpu"), table=table,
