@@ -181,9 +181,9 @@ class Learned:
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(_both(
                 f"{LOST}{{}}. No value of these columns has enough rows. They look like keys or free text, have too "
-                "many levels or an unusual form of dates, or contain numbers beyond a billion or with units or marks "
-                "among their digits. The sampled rows contain nothing of them. Declare identifiers, a hierarchy or a "
-                "date with its `format`, write numbers plainly, or remove these columns.",
+                "many levels or an unusual form of dates, or contain numbers beyond a billion or with units. The "
+                "sampled rows contain nothing of them. Declare identifiers, a hierarchy or a date with its `format`, "
+                "write numbers plainly, or remove these columns.",
                 lost,
                 f"{LOST}{{}}. No value has enough rows, and the sampled rows contain none. Declare identifiers, a "
                 "hierarchy or a date with its `format`, write numbers plainly, or remove these columns.",

@@ -322,3 +322,29 @@ def test_odd_headers_are_refused_with_the_cure(
     Path("t.csv").write_text("\n".join([*lines, *rows]))
     done = run("fit", "t.csv", "--epsilon", "5")
     assert done.exit_code == 1 and cure in done.stderr
+
+
+VISITS = {"name": "v", "unit": "id", "max_rows": 3, "target": "sick", "columns": {
+    "id": {"kind": "identifier"}, "age": {"kind": "count", "bounds": [20, 90]},
+    "sex": {"kind": "binary", "levels": ["f", "m"]}, "bp": {"kind": "count", "bounds": [90, 180]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}}  # fmt: skip
+ROWS_OF_PATIENTS: dict[str, tuple[dict[str, Any], bool]] = {
+    "bare": ({"unit": "id", "max_rows": 3}, True),
+    "bare, one row each": ({"unit": "id"}, False),
+    "bare, rows as the unit": ({"one_row_a_patient": True}, False),
+    "declared": ({"schema": VISITS}, True),
+    "declared, with constant columns": ({"schema": {**VISITS, "constant": ["sex"]}}, False),
+    "declared, one row each": ({"schema": {**VISITS, "max_rows": 1}}, False),
+    "declared, in order": ({"schema": {**VISITS, "order": "bp"}}, False),
+}
+
+
+@pytest.mark.parametrize("case", ROWS_OF_PATIENTS)
+def test_rows_that_are_drawn_one_by_one_are_warned_of(case: str) -> None:
+    """With the line for the schema: columns that by their names describe a person. No cell decides it."""
+    options, warned = ROWS_OF_PATIENTS[case]
+    frame, told = ward(id=np.arange(ROWS) // 3)[["id", "age", "sex", "bp", "sick"]], list[str]()
+    fit(frame, epsilon=9, method="independent", notice=told.append, **options)
+    found = [text for text in told if "aged 34, 32 and 40" in text]
+    assert len(found) == warned and all("constant: [age, sex]" in text and brief(text) for text in found)
