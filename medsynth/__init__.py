@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .errors import did_you_mean
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -109,7 +111,7 @@ def replicates_of(model: Model, count: int, seed: int | None) -> Iterator[Model]
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that the help does not wait for PyTorch."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'medsynth' has no attribute {name!r}")
+        raise AttributeError(f"module 'medsynth' has no attribute {name!r}.{did_you_mean(name, _HOMES)}")
     import importlib
 
     return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

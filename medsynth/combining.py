@@ -25,7 +25,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from .errors import UsageError
+from .errors import UsageError, checked_keywords
 
 Rule = Literal["between", "fully", "raab"]
 COLUMNS = ("term", "replicate", "estimate")  # of a file of results
@@ -52,6 +52,7 @@ class Combined:
     cured: bool = False
 
 
+@checked_keywords
 def combine(
     estimates: Sequence[float],
     variances: Sequence[float] | None = None,

@@ -16,7 +16,13 @@ A message states what is wrong, where, and what to do. It never contains a cell 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MOST_WORDS = 30  # words that a message lists at most
 
@@ -38,6 +44,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f" Did you mean {folded[near[0]]!r}?"
     more = f" and {len(words) - MOST_WORDS} more" if len(words) > MOST_WORDS else ""
     return f" There are: {', '.join(words[:MOST_WORDS])}{more}." if words else ""
+
+
+def checked_keywords(call: Callable[P, T]) -> Callable[P, T]:
+    """Let a function refuse a keyword that it does not have with a UsageError that suggests the nearest one."""
+
+    @wraps(call)
+    def run(*args: P.args, **keywords: P.kwargs) -> T:
+        if unknown := keywords.keys() - (known := inspect.signature(call).parameters).keys():
+            name, of = min(unknown), call.__qualname__.removesuffix(".__init__")
+            raise UsageError(f"`{name}` is not a parameter of {of}.{did_you_mean(name, set(known) - {'self'})}")
+        return call(*args, **keywords)
+
+    return run
 
 
 class MedsynthError(Exception):

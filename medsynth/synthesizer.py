@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from .artifact import Model
-from .errors import UsageError
+from .errors import UsageError, checked_keywords, did_you_mean
 from .fitting.pipeline import fit
 from .sampling import sample
 
@@ -71,6 +71,9 @@ class Synthesizer:
         """Change some parameters. Raise UsageError for an unknown name."""
         for name, value in params.items():
             if name not in self.get_params():
-                raise UsageError(f"A Synthesizer has no parameter {name!r}.")
+                raise UsageError(f"A Synthesizer has no parameter {name!r}.{did_you_mean(name, self.get_params())}")
             setattr(self, name, value)
         return self
+
+
+Synthesizer.__init__ = checked_keywords(Synthesizer.__init__)  # type: ignore[method-assign]

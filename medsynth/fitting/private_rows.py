@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import MedsynthError, SchemaError, UsageError
+from ..errors import MedsynthError, Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
+from ..schema.declared import yaml_key
 from .cluster import ClusterCodes, ClusterTable
 
 if TYPE_CHECKING:
@@ -117,3 +118,18 @@ def vault_of(
     if not isinstance(codes, np.ndarray):
         return Vault(list(codes.parts(names, stay)), names, releases, units, noising)
     return Vault(codes if stay is None else codes[stay], names, releases, units, noising)
+
+
+def independent_rows(names: Sequence[str]) -> Message:
+    """Return a warning that a patient's rows are drawn one by one. `names`: columns that look constant by their names.
+
+    No measurement shows which columns stay the same over a patient's rows, so they are not read, but declared.
+    """
+    line = f"constant: [{', '.join(map(yaml_key, names))}]" if names else "constant: [COLUMN, COLUMN]"
+    head = "WARNING: A synthetic patient's rows are drawn one by one: one patient may be aged 34, 32 and 40."
+    cure = f"Name the columns that stay the same in a schema, in the line {line}"
+    return Message(
+        f"{head} {cure}. Each row then repeats them. To follow patients over time, set `order` there to the column "
+        "that sorts their rows.",
+        f"{head} {cure}.",
+    )

@@ -32,11 +32,11 @@ from ..schema import Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
-from ..schema.header import free_texts, keys, person_keys
+from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
 from ..schema.magnitudes import CLEAR_STDS
 from .cluster import ClusterTable, check_declared, check_plan
 from .private import Remark
-from .private_rows import order_of_rows, patients
+from .private_rows import independent_rows, order_of_rows, patients
 from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
@@ -253,6 +253,8 @@ class PrivateTable:
             ordered = f"{self.order!r} orders the rows of a patient; the first {most} stay. Columns that may change"
             own = changing(self.declared)
             yield Remark(Message(f"{ordered} from row to row: {', '.join(own)}.", f"{ordered}: {some(own)}."))
+        elif self.max_rows and self.max_rows > 1 and not (self.declared and self.declared.constant):
+            yield Remark(independent_rows(facts_of_a_person(self.data.header)))
         if settings.unit is not None:
             yield Remark(Message(
                 f"{settings.unit!r} names the patients. The claim is for one patient, who counts with at most {most}, "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import URGENT, MedsynthWarning, UsageError, brief, did_you_mean
+from ..errors import URGENT, MedsynthWarning, UsageError, brief, checked_keywords, did_you_mean
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..row_count import MAX_ROWS_PER_PATIENT
@@ -178,6 +178,9 @@ class FitSettings(TableSettings):
     def delta_of(self, rows: int | None) -> float:
         """Return the given delta, or the default for this public number of rows."""
         return default_delta(rows) if self.delta is None else self.delta
+
+
+FitSettings.__init__ = checked_keywords(FitSettings.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, kw_only=True)

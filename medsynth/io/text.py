@@ -98,7 +98,8 @@ def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
         if not cell or NUMBER.match(cell):
             raise TableError(
                 f"{where}: no header: column {k + 1} of the first line is a number or empty. "
-                "Add a first line with column names. If a number is a name there, put a letter before it."
+                "Add a first line with column names, or remove the lines above it. If a number is a name there, put a "
+                "letter before it."
             )
     for k, cell in enumerate(header):
         if cell in header[:k]:

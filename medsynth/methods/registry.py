@@ -257,7 +257,7 @@ def settle(method: str | None, preset: str | None = None) -> str:
     """
     owners = presets()
     if preset is not None and preset not in owners:
-        raise UsageError(f"There is no preset {preset!r}. The presets are: {', '.join(owners)}.")
+        raise UsageError(f"There is no preset {preset!r}.{did_you_mean(preset, owners)}")
     chosen = method or (owners[preset].name if preset is not None else DEFAULT)
     chosen = ALIASES.get(chosen, chosen)
     if chosen not in METHODS:
@@ -302,7 +302,7 @@ def configured(name: str, method: Method, settings: Mapping[str, object]) -> Met
             raise UsageError(f"`{setting}` belongs to {takers}: {name} {lacks}.")
     config = method.Config
     if strange := [key for key in settings if key not in config.model_fields]:
-        raise UsageError(f"{name} has no setting {strange[0]!r}. Its settings are: {', '.join(config.model_fields)}.")
+        raise UsageError(f"{name} has no setting {strange[0]!r}.{did_you_mean(strange[0], config.model_fields)}")
     try:
         return config.model_validate(dict(settings))
     except ValidationError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from ..errors import UsageError
 from ..schema.codec import Where
 
@@ -38,6 +40,8 @@ class Draw:
         if self.rows is not None and self.patients is not None:
             raise UsageError("`n` counts rows, `patients` whole patients. Set one of them.")
         for name, count in {"n": self.rows, "patients": self.patients}.items():
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int | np.integer)):
+                raise UsageError(f"`{name}` must be a whole number.")
             if count is not None and count < 1:
                 raise UsageError(f"`{name}` must be one or more.")
         if self.balance and self.where_any:

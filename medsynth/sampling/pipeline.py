@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..cores import in_order
-from ..errors import UsageError
+from ..errors import UsageError, checked_keywords
 from ..io.writer import csv_text
 from ..methods import registry
 from ..methods.registry import restored_settings
@@ -153,6 +153,7 @@ def method_sampler(
     return sampler if apart else drawn
 
 
+@checked_keywords
 def sample(
     model: Model | Path | str,
     n: int | None = None,

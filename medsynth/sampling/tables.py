@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..artifact import Model, load
-from ..errors import UsageError
+from ..errors import UsageError, checked_keywords
 from ..methods import registry
 from ..patients.stored import tensors_of
 from ..privacy.queries.rows import Codes
@@ -86,6 +86,7 @@ class FirstRows:
         return found
 
 
+@checked_keywords
 def sample_tables(
     model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> dict[str, pd.DataFrame]:

@@ -55,6 +55,10 @@ FREE_TEXTS = _words(
 )
 
 
+FACTS_OF_A_PERSON = _words(
+    "sex gender geschlecht age agegroup ageyears alter birthyear yearofbirth geburtsjahr dob dateofbirth birthdate",
+    "geburtsdatum race ethnicity ethnicgroup bloodgroup bloodtype country nationality dateofdeath deathdate",
+)
 DOUBTFUL = _words(
     "pid subject participant person patient index record encounter name case chi ssn",
 )
@@ -67,6 +71,15 @@ def normalised(name: str) -> str:
     'patientnr'
     """
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def facts_of_a_person(header: Iterable[str]) -> list[str]:
+    """Return the columns that by their names say something about a person that visits hardly change.
+
+    >>> facts_of_a_person(["id", "Sex", "birth_year", "pulse"])
+    ['Sex', 'birth_year']
+    """
+    return [name for name in header if normalised(name) in FACTS_OF_A_PERSON]
 
 
 def person_keys(header: Iterable[str]) -> list[str]:

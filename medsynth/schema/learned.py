@@ -70,8 +70,8 @@ def lost_target(name: str) -> TargetError:
     """Return the error for a target with fewer than two classes in a charged measurement, with its cure."""
     return TargetError(
         f"The target {name!r} has one class in the noisy counts: there is nothing to predict. The fit stopped here, "
-        "and the budget counts what it has measured. Start again with `force`, and set `target` to another column. Or "
-        "draft a schema and declare the classes there. `resume` only repeats this message."
+        "and the budget counts what it has measured. Start again with `force`, and set `target` to another column, or "
+        "to none. Or draft a schema and declare the classes there. `resume` only repeats this message."
     )
 
 
@@ -190,12 +190,12 @@ class Learned:
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(_both(
                 f"{LOST}{{}}. No value of these columns has enough rows. They look like keys or free text, have too "
-                "many levels, or contain numbers beyond a billion or with units or marks among their digits. The "
-                "sampled rows contain nothing of them. Declare identifiers or a hierarchy, write numbers plainly, or "
-                "remove these columns.",
+                "many levels or an unusual form of dates, or contain numbers beyond a billion or with units. The "
+                "sampled rows contain nothing of them. Declare identifiers, a hierarchy or a date with its `format`, "
+                "write numbers plainly, or remove these columns.",
                 lost,
-                f"{LOST}{{}}. No value has enough rows, and the sampled rows contain none. Declare identifiers or a "
-                "hierarchy, write numbers plainly, or remove these columns.",
+                f"{LOST}{{}}. No value has enough rows, and the sampled rows contain none. Declare identifiers, a "
+                "hierarchy or a date with its `format`, write numbers plainly, or remove these columns.",
             ))  # fmt: skip
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(_both(

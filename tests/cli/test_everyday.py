@@ -8,7 +8,9 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +18,10 @@ import pytest
 from medsynth_cli.app import app
 from typer.testing import CliRunner, Result
 
+import medsynth
 from medsynth import fit, plan, sample
 from medsynth.artifact import load
-from medsynth.errors import MedsynthWarning, UsageError, brief, some
+from medsynth.errors import MedsynthWarning, SchemaError, TargetError, UsageError, brief, some
 from medsynth.fitting import pipeline, settings
 from medsynth.methods.registry import METHODS
 
@@ -220,7 +223,7 @@ def test_a_notebook_shows_each_message_once_and_a_bar(
     bars: list[bool] = []
     true = settings.progress_bar
     monkeypatch.setattr(pipeline, "in_notebook", lambda: True)
-    monkeypatch.setattr(pipeline, "progress_bar", lambda show: (bars.append(show), true(False))[1])
+    monkeypatch.setattr(pipeline, "progress_bar", lambda show: (bars.__iadd__([show]), true(False))[1])
     fit(ward(), epsilon=30, method="independent")  # raises if the message were a warning, too
     shown = capsys.readouterr().out
     assert shown.count("weak promise") == 1 and "TARGET: 'sick'" in shown and "columns:\n" not in shown
@@ -261,3 +264,87 @@ def test_shares_add_up_to_a_hundred_as_printed(words: list[str], epsilon: str) -
     shown = good(*words, "--epsilon", epsilon).stdout
     shares = [float(share) for share in re.findall(r"([0-9.]+)%$", shown, re.MULTILINE)]
     assert len(shares) > 2 and round(sum(shares), 6) == 100
+
+
+MISSPELLED: dict[str, tuple[Callable[[], object], str]] = {
+    "a keyword of fit": (lambda: fit(ward(), epsilom=3), "'epsilon'"),  # type: ignore[call-arg]
+    "a keyword of plan": (lambda: plan(ward(), epsilon=3, targt="sick"), "'target'"),  # type: ignore[call-arg]
+    "a keyword of sample": (lambda: sample("no.medsynth", 3, wher="sex=f"), "'where'"),  # type: ignore[call-arg]
+    "a keyword of combine": (lambda: medsynth.combine([1.0, 2.0], levl=0.9), "'level'"),  # type: ignore[call-arg]
+    "a keyword of the settings": (lambda: medsynth.FitSettings(epsilon=3, metod="mixture"), "'method'"),  # type: ignore[call-arg]
+    "a keyword of the synthesizer": (lambda: medsynth.Synthesizer(epsilom=3), "'epsilon'"),  # type: ignore[call-arg]
+    "a parameter of the synthesizer": (lambda: medsynth.Synthesizer(epsilon=3).set_params(targett="x"), "'target'"),
+    "a method": (lambda: plan(400, epsilon=3, method="mixtur"), "'mixture'"),
+    "a preset": (lambda: plan(400, epsilon=3, preset="thyroid-stud"), "'thyroid-study'"),
+    "a setting": (lambda: plan(400, epsilon=3, settings={"step": 3}), "'steps'"),
+    "a target": (lambda: plan(ward(), epsilon=3, target="sik"), "'sick'"),
+    "a unit": (lambda: plan(ward(), epsilon=3, unit="ages"), "'age'"),
+    "a name of the package": (lambda: medsynth.smaple, "'sample'"),
+}
+
+
+@pytest.mark.parametrize("case", MISSPELLED)
+def test_python_suggests_the_name_that_was_meant(case: str) -> None:
+    call, meant = MISSPELLED[case]
+    with pytest.raises((UsageError, SchemaError, AttributeError), match=f"Did you mean {meant}"):
+        call()
+
+
+@pytest.mark.parametrize("n", ["3", 2.5, True])
+def test_a_number_of_rows_is_a_whole_number(n: Any) -> None:
+    model = fit(ward(), epsilon=5, method="independent", notice=lambda text: None)
+    with pytest.raises(UsageError, match="`n` must be a whole number"):
+        model.sample(n)
+
+
+@pytest.mark.parametrize("value", ["1", "x", ""])
+def test_a_target_of_one_value_is_refused_before_the_rest_is_measured(value: str) -> None:
+    frame = ward().assign(sick=value)
+    with pytest.raises(TargetError, match=r"one class.*another column, or to none"):
+        fit(frame, epsilon=5, method="independent", notice=lambda text: None)
+    model = fit(frame, epsilon=5, method="independent", target="none", notice=lambda text: None)
+    assert model.schema.columns["sick"].categorical
+
+
+@pytest.mark.parametrize(
+    ("lines", "cure"),
+    [
+        (["group,,", "age,sex,sick"], "remove the lines above"),
+        (["1,2,3"], "put a letter before it"),
+        (["age,sex,age"], "columns 1 and 3 have the same name"),
+    ],
+)
+def test_odd_headers_are_refused_with_the_cure(
+    lines: list[str], cure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{row.age},{row.sex},{row.sick}" for row in ward().itertuples()]
+    Path("t.csv").write_text("\n".join([*lines, *rows]))
+    done = run("fit", "t.csv", "--epsilon", "5")
+    assert done.exit_code == 1 and cure in done.stderr
+
+
+VISITS = {"name": "v", "unit": "id", "max_rows": 3, "target": "sick", "columns": {
+    "id": {"kind": "identifier"}, "age": {"kind": "count", "bounds": [20, 90]},
+    "sex": {"kind": "binary", "levels": ["f", "m"]}, "bp": {"kind": "count", "bounds": [90, 180]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}}  # fmt: skip
+ROWS_OF_PATIENTS: dict[str, tuple[dict[str, Any], bool]] = {
+    "bare": ({"unit": "id", "max_rows": 3}, True),
+    "bare, one row each": ({"unit": "id"}, False),
+    "bare, rows as the unit": ({"one_row_a_patient": True}, False),
+    "declared": ({"schema": VISITS}, True),
+    "declared, with constant columns": ({"schema": {**VISITS, "constant": ["sex"]}}, False),
+    "declared, one row each": ({"schema": {**VISITS, "max_rows": 1}}, False),
+    "declared, in order": ({"schema": {**VISITS, "order": "bp"}}, False),
+}
+
+
+@pytest.mark.parametrize("case", ROWS_OF_PATIENTS)
+def test_rows_that_are_drawn_one_by_one_are_warned_of(case: str) -> None:
+    """With the line for the schema: columns that by their names describe a person. No cell decides it."""
+    options, warned = ROWS_OF_PATIENTS[case]
+    frame, told = ward(id=np.arange(ROWS) // 3)[["id", "age", "sex", "bp", "sick"]], list[str]()
+    fit(frame, epsilon=9, method="independent", notice=told.append, **options)
+    found = [text for text in told if "aged 34, 32 and 40" in text]
+    assert len(found) == warned and all("constant: [age, sex]" in text and brief(text) for text in found)

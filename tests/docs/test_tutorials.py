@@ -88,25 +88,27 @@ def test_steward(steward: Any) -> None:
 def test_the_steward_page_shows_the_draft_that_is_written_and_fills_its_todos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (TUTORIALS / "steward.md").read_text()
-    shown = re.findall(r"^(\w+): (\{kind: .*\})$", page, re.MULTILINE)
-    drafted = [f"{name}: {line}" for name, line in shown if "TODO" in line]
-    filled = [f"{name}: {line}" for name, line in shown if "TODO" not in line]
-    monkeypatch.chdir(tmp_path)
+    """The reader meets each form of a TODO and ends with a schema of every column, as public as the finished one."""
     from medsynth_sample_data import simulate
 
     from medsynth.fitting.private_table import table_kinds
+    from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.header import draft
 
-    simulate.cohort(5, 1).to_csv("patients.csv", index=False)
+    page = (TUTORIALS / "steward.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    simulate.cohort(50, 1).to_csv("patients.csv", index=False)
     written = draft("patients", table_kinds(Path("patients.csv")))
-    assert drafted and all(line in written for line in drafted)
-    assert [line.split(":")[0] for line in filled] == [line.split(":")[0] for line in drafted]
-    columns = "\n  ".join(["columns:", *filled])
-    mine = Schema.from_yaml(f"name: patients\ntarget: sex_at_birth\n{columns}\n").columns
-    finished = Schema.from_yaml(simulate.schema_text()).columns
-    for name, column in mine.items():
-        assert (column.levels, column.bounds) == (finished[name].levels, finished[name].bounds), name
+    shown = re.findall(r"^\| `(\w+: \{kind: .*?TODO.*?\})` ", page, re.MULTILINE)
+    assert len(shown) > 3 and all(line in written for line in shown)
+    forms = [form.split("  #")[0] for kind in KINDS.values() for form in kind.drafts.values() if "TODO" in form]
+    assert len(forms) > 3 and all(form in page for form in forms)
+    (text,) = (text for _, title, text in blocks("steward.md") if title == "patients.schema.yaml")
+    mine, finished = Schema.from_yaml(text), Schema.from_yaml(simulate.schema_text())
+    assert mine.names == finished.names and mine.target == finished.target
+    for name, column in mine.columns.items():
+        assert (column.levels, column.missing) == (finished.columns[name].levels, finished.columns[name].missing), name
+        assert column.bounds == finished.columns[name].bounds, name
 
 
 def test_a_reviewer_runs_nothing() -> None:
