@@ -34,6 +34,7 @@ def fit(
     ] = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Fit even if most of the model will be noise.")] = False,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -64,8 +65,8 @@ def fit(
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
             model = run(
-                source, **options, checkpoint=files.checkpoint, resume=resume, model_name=files.model.name,
-                notice=tell, progress=show,
+                source, **options, checkpoint=files.checkpoint, resume=resume, anyway=anyway,
+                model_name=files.model.name, notice=tell, progress=show,
             )  # fmt: skip
             model.save(files.model, force=force)
         except KeyboardInterrupt:
@@ -186,7 +187,7 @@ def _publish(files: Files, tell: Callable[[str], None]) -> None:
 
 def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     """Print the result of a fit."""
-    from medsynth.artifact import claim
+    from medsynth.artifact import claim, quality
     from medsynth.schema.learned import LEARNED
 
     facts: dict[str, Any] = {
@@ -201,8 +202,10 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "rows": model.rows,
         "schema": model.schema.name,
         "device": model.device,
+        "quality": model.quality,
     }
     lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
+    lines += [text for text in [quality(model)] if text]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
         lines.append("\n  - ".join(["Learned from noisy counts:", *learned]))

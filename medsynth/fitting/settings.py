@@ -170,7 +170,8 @@ class FitOptions(FitSettings):
     `checkpoint`: a private file that keeps each release. `resume`: continue the fit of this checkpoint. `budget_table`:
     the table whose budget counts the fit, if `table` is a frame or a part of another table. `model_name`: the model's
     name in the budget file. `split_number`: of the split that kept rows out of the table. `notice` receives messages
-    for the user; `progress` the steps done, or True for a bar; `phase` the current phase.
+    for the user; `progress` the steps done, or True for a bar; `phase` the current phase. `anyway`: fit even if the
+    public numbers show that most of the model will be noise.
     """
 
     checkpoint: Path | None = None
@@ -178,6 +179,7 @@ class FitOptions(FitSettings):
     budget_table: Path | str | None = None
     model_name: str | None = None
     split_number: str | None = None
+    anyway: bool = False
     notice: Notice = log_notice
     progress: Progress | bool = False
     phase: Phase = silent

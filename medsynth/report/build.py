@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from ..artifact import Model
+from ..artifact import Model, quality
 from ..artifact import claim as sentence
 from ..errors import UsageError
 from ..io.atomic import atomic_write, refuse_existing
@@ -102,7 +102,8 @@ def build(
 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """Add the notes on the model, bring the tables to one form and compute the sections."""
-    notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
+    known = quality(context.claiming_model) if context.claiming_model else None
+    notes = _without_claim(context) + ([known] if known else []) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)
     if context.real is not None:
