@@ -104,7 +104,7 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
 
         medsynth inspect patients.medsynth --json
     """
-    from medsynth.artifact import claim, load
+    from medsynth.artifact import claim, load, quality
 
     fitted = load(find_model(model))
     from medsynth.sampling.replicates import released, why_not
@@ -115,8 +115,10 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
         "tensors": tensors,
         "released": released(fitted),
         "replicable": why_not(fitted) is None,
+        "quality": fitted.quality,
     }
-    result(content, "\n".join([translated(claim(fitted)), *_contents(fitted)]), as_json=as_json)
+    heads = [translated(claim(fitted)), *(text for text in [quality(fitted)] if text)]
+    result(content, "\n".join([*heads, *_contents(fitted)]), as_json=as_json)
 
 
 def _contents(fitted: Model) -> list[str]:

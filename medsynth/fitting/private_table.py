@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import BudgetError, Message, SchemaError, UsageError, did_you_mean, some
+from ..errors import Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
@@ -33,8 +33,9 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
-from ..schema.magnitudes import CLEAR_STDS
+from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
+from .expectation import Expectation
 from .private import Remark
 from .private_rows import independent_rows, order_of_rows, patients
 from .settings import NO_TARGET, FitSettings, Notice, TableSettings
@@ -183,26 +184,28 @@ class PrivateTable:
             facts.append("the rows of `public`")
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
-    def check_enough(self, plan: Plan) -> list[str]:
-        """Return notes about the noise before anything is spent, from declared numbers and planned noise alone.
+    def expected(self, plan: Plan) -> Expectation | None:
+        """Return what a fit by this plan should achieve; None if its method or an order cannot be simulated."""
+        if self.declared is not None:
+            if self.order is not None or not expectation.counts_columns(plan):
+                return None
+            return Expectation(one_way=expectation.of_schema(plan, self.declared))
+        rare = smallest_level(plan, partition_selection.TARGET, 1)
+        level = smallest_level(plan, partition_selection.LEVELS, self.columns)
+        return Expectation(
+            one_way=expectation.of_bare_table(plan, self.columns),
+            level=level / plan.rows,
+            target_class=rare / plan.rows,
+        )
 
-        Raises BudgetError if the fit of a table without a schema could not learn anything.
-        """
+    def notes_on_noise(self, plan: Plan) -> list[str]:
+        """Return notes about the noise before anything is spent, from declared numbers and planned noise alone."""
         if isinstance(self.data, ClusterTable):
             check_plan(plan)
         if self.declared is not None:
             return []
-        columns = self.columns
-        level = smallest_level(plan, partition_selection.LEVELS, columns)
+        level = smallest_level(plan, partition_selection.LEVELS, self.columns)
         rare = level if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
-        needed = max(CLEAR_STDS * plan.noise(partition_selection.KINDS) * math.sqrt(columns), 2 * rare)
-        if plan.rows < needed:
-            raise BudgetError(
-                f"{plan.rows} rows are too few to learn the kinds of {columns} columns at this budget: about "
-                f"{needed:.0f} are needed. Nothing was spent. Draft a schema and declare it, which costs nothing. Or "
-                "use a larger `epsilon`, more rows or fewer columns."
-                + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
-            )
         needs = (
             f"At this budget a level needs about {level:.0f} rows ({level / plan.rows:.1%}) to survive the noise. "
             if self.target is None else

@@ -95,9 +95,12 @@ class PrivateTables:
         """Return None for both: `coded_tables` keeps a patient's first rows in each table, for any patients."""
         return None, None
 
-    def check_enough(self, plan: Plan) -> list[str]:
+    def notes_on_noise(self, plan: Plan) -> list[str]:
         """Return no notes: the schema of several tables is declared."""
         return []
+
+    def expected(self, plan: Plan) -> None:
+        """Return nothing: several tables are not simulated."""
 
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
         """Return the facts that no noise covers and that neighbouring tables share, one phrase each."""

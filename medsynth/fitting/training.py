@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..artifact import Arrays, Model
+from ..artifact import QUALITY, Arrays, Model
 from ..errors import LOST, MedsynthError, Message
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
@@ -30,6 +31,7 @@ from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
 from ..schema.learned import LEARNED, lost_target
 from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
+from . import expectation
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
@@ -50,12 +52,16 @@ SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that 
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
 
 
-def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:
+def declared_or_measured_schema(
+    private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int
+) -> tuple[Schema, dict[str, float]]:
     """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
 
-    Raises TargetError as soon as the measurements show one class of the target.
+    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. Raises
+    TargetError as soon as the measurements show one class of the target.
     """
     schema, notice = private.declared, planned.options.notice
+    without_level = dict[str, float]()
     if schema is None:
         data, units = private.data, planned.units
         if units is not None and planned.stay is not None:
@@ -73,7 +79,8 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
             notice(lost)
         if private.target is not None and learned.schema.columns[private.target].size < 2:
             raise lost_target(private.target)
-    return schema
+        without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
+    return schema, without_level
 
 
 def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
@@ -199,6 +206,22 @@ def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
             show(plan, device, done, total, planned.ledger.times_measured(plan.most_frequent))
 
     return progress
+
+
+def expected_similarity(
+    planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, without_level: Mapping[str, float]
+) -> Arrays:
+    """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one."""
+    simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
+    if planned.options.no_dp or not simulated:
+        return {}
+    plan, method = planned.plan.used_on(rows, _rows_std(planned)), planned.method
+    seed = stream_seed(planned.options.seed, "quality")
+    count = min(rows, expectation.MOST_ROWS)
+    codes = method.module.generate(tensors, method.config, schema.core, rows, count, seed)
+    found = expectation.of_model(plan, schema.core, codes)
+    lost = [without_level.get(name, 0.0) for name in schema.core.names]
+    return {QUALITY: np.clip(found - lost, 0.0, 1.0).astype(np.float32)}
 
 
 def train_in_order(

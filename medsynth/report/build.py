@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from ..artifact import Model
+from ..artifact import Model, quality
 from ..artifact import claim as sentence
 from ..errors import UsageError
 from ..fitting.settings import NO_TARGET
@@ -111,7 +111,8 @@ def _target(wanted: str | None, model: Model | None, rows: pd.DataFrame) -> str 
 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """Add the notes on the model, bring the tables to one form and compute the sections."""
-    notes = [NO_TASK] * (context.target is None) + notes
+    known = quality(context.claiming_model) if context.claiming_model else None
+    notes = [NO_TASK] * (context.target is None) + ([known] if known else []) + notes
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)

@@ -118,6 +118,13 @@ class LearnedColumn:
         few = found is not None and found.categorical and len(found.levels) < 2
         return few and self.only is None and not bare and not self.empty
 
+    def without_level(self, rows: int) -> float:
+        """Return the share of rows whose values have become another level, by noisy counts: all if it is lost."""
+        found = self.column
+        if found is None or not found.categorical or not self.kept:
+            return float(self.lost)
+        return min(max(self.rest / rows, 0.0), 1.0)
+
     def is_key(self, name: str) -> bool:
         """Return whether a column without surviving levels is a key: by its name, unless it has few whole numbers."""
         found = self.column
