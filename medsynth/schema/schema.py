@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
 from ..row_count import MAX_ROWS_PER_PATIENT
-from .columns.column import dtype_name
+from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
 from .declared import Declaration, yaml_key
 from .rules import Constraint, Definition, Rule, parse
@@ -192,6 +192,11 @@ class Schema(Declaration):
         if target not in self.columns:
             raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
+
+    @property
+    def days(self) -> frozenset[str]:
+        """The columns whose values are days without a time, unless a `dtype` is declared: dates in Parquet."""
+        return frozenset(n for n, c in self.columns.items() if c.days and c.dtype is None)
 
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
         """Return this schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
