@@ -26,7 +26,7 @@ from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, lost_target
+from ..schema.learned import LEARNED, TIMES, lost_target
 from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .planning import PlannedFit
@@ -64,8 +64,8 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + text for text in summary)
-        for lost in (text for text in summary if text.startswith(LOST)):
-            notice(lost)
+        for text in (text for text in summary if text.startswith((LOST, TIMES))):
+            notice(text)
         if learned.schema.columns[private.target].size < 2:
             raise lost_target(private.target)
     return schema

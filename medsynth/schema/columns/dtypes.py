@@ -38,14 +38,14 @@ def checked(name: str) -> str:
     """Return the name of a dtype. Raise ValueError if it is not one that a schema may declare."""
     if not KNOWN_DTYPE.fullmatch(name):
         raise ValueError("`dtype` must be a pandas dtype, such as category, Int16, float32 or string[python]")
-    if ", " not in name:
+    if not set("(,") & set(name):
         return name
     try:
         if name.startswith("arrow:"):
             _arrow_type(name.removeprefix("arrow:"))
         if holds_moments(name):
             _zone(name)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):
         raise ValueError(
             "`dtype`: its zone or parameters are not known. Write datetime64[ns, Europe/Zurich], "
             "arrow:timestamp[us, tz=UTC] or arrow:decimal128(9, 2)"
