@@ -17,20 +17,22 @@ from pandas.api.types import pandas_dtype
 if TYPE_CHECKING:
     import pyarrow
 
-_NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
-_UNIT = r"(?P<unit>s|ms|us|ns)"
+_UNITS = "(s|ms|us|ns)"
 # Names of the time zone database, and offsets. Others that pandas reads could be files of this machine.
 _ZONE = r"(?P<zone>UTC([+-]\d\d:\d\d)?|[+-]\d\d:\d\d|[A-Z]\w+([/+-][A-Z0-9][\w+-]*)*)"
 _DECIMAL = r"decimal128\((?P<digits>\d{1,2}), (?P<places>\d{1,2})\)"
 _DICTIONARY = r"dictionary<values=(large_)?string, indices=(?P<indices>u?int(8|16|32|64)), ordered=(?P<ordered>[01])>"
-# A model file from anywhere may contain a name.
-KNOWN_DTYPE = re.compile(
-    r"object|category|bool|boolean|u?int(8|16|32|64)|U?Int(8|16|32|64)|[fF]loat(32|64)|string\[\w+\]"
-    rf"|(datetime|timedelta)64\[(s|ms|us|ns)\]|datetime64\[(s|ms|us|ns), [^\]]+\]|arrow:({_NUMBERS}|(large_)?string"
-    r"|date32\[day\]|date64\[ms\]|time32\[(s|ms)\]|time64\[(us|ns)\]|(timestamp|duration)\[(s|ms|us|ns)\]"
-    r"|timestamp\[(s|ms|us|ns), tz=[^\]]+\]|decimal128\(.+\)|dictionary<.+>)"
-)
-_ZONED = re.compile(rf"(datetime64|arrow:timestamp)\[{_UNIT}, (tz=)?{_ZONE}\]")
+_PANDAS = (
+    "object", "category", r"bool(ean)?", r"(u?i|U?I)nt(8|16|32|64)", r"[fF]loat(32|64)", r"string\[\w+\]",
+    rf"(datetime|timedelta)64\[{_UNITS}\]", rf"datetime64\[{_UNITS}, [^\]]+\]",
+)  # fmt: skip
+_ARROW = (
+    r"u?int(8|16|32|64)", "float", "double", "bool", r"(large_)?string", r"date32\[day\]", r"date64\[ms\]",
+    r"time32\[m?s\]", r"time64\[[un]s\]", rf"(timestamp|duration)\[{_UNITS}\]", rf"timestamp\[{_UNITS}, tz=[^\]]+\]",
+    r"decimal128\(.+\)", "dictionary<.+>",
+)  # fmt: skip
+KNOWN_DTYPE = re.compile("|".join((*_PANDAS, *(f"arrow:({name})" for name in _ARROW))))
+_ZONED = re.compile(rf"(datetime64|arrow:timestamp)\[(?P<unit>s|ms|us|ns), (tz=)?{_ZONE}\]")
 _MOMENTS = ("datetime64", "arrow:timestamp", "arrow:date")
 
 
