@@ -29,7 +29,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, lost_target
+from ..schema.learned import LEARNED, TIMES, lost_target
 from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
 from . import expectation
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
@@ -71,12 +71,13 @@ def declared_or_measured_schema(
         schema = learned.schema
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + text for text in summary)
-        others = [text for text in summary if not text.startswith(LOST)]
+        loud = (LOST, TIMES)
+        others = [text for text in summary if not text.startswith(loud)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))
-        for lost in (text for text in summary if text.startswith(LOST)):
-            notice(lost)
+        for text in (text for text in summary if text.startswith(loud)):
+            notice(text)
         if private.target is not None and learned.schema.columns[private.target].size < 2:
             raise lost_target(private.target)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Texts = NDArray[np.object_]
 LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact, and are written as whole numbers.
+FLOAT32 = float(np.finfo(np.float32).max)
+SHORTER_DIGITS = 5  # by which a number of 32 bits is shorter than the same number of 64 bits
 SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
 NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
 MARK = np.iinfo(np.int64).min  # Marks a missing moment or span.
@@ -90,11 +92,26 @@ def value_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, float | np.floating):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else str(number)
+        return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else _decimal_text(number)
     if isinstance(value, pd.Interval):
         left, right = "[" if value.closed_left else "(", "]" if value.closed_right else ")"
         return f"{left}{frame_value_text(value.left)}, {frame_value_text(value.right)}{right}"
     return plain_text(str(value))
+
+
+def _decimal_text(number: float) -> str:
+    """Return the digits of a number; those of a number of 32 bits, if it is one and has far fewer of these.
+
+    The column's type plays no part, because one cell may turn float32 into float64.
+
+    >>> _decimal_text(float(np.float32(0.1))), _decimal_text(0.1), _decimal_text(1.0625)
+    ('0.1', '0.1', '1.0625')
+    """
+    text = str(number)
+    if len(text) - SHORTER_DIGITS <= 0 or abs(number) > FLOAT32 or float(np.float32(number)) != number:
+        return text
+    short = str(np.float32(number))
+    return short if len(short) <= len(text) - SHORTER_DIGITS else text
 
 
 def frame_value_text(value: object) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
+TIMES = "Times are read as the clock shows them: "  # starts the sentence about columns with a time
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
@@ -169,6 +170,12 @@ class Learned:
                 [f"{name} (near {', '.join(near)})" for name, near in apart.items()],
                 "Read as missing, because they lie far from all others: {}. If they are values, declare a schema.",
             ))  # fmt: skip
+        if timed := [name for name, column in self.schema.columns.items() if _shows_clock(column)]:
+            found.append(_both(
+                f"{TIMES}{{}}. If they have a zone or an offset such as +01:00, it is left out. To get a zone back, "
+                "declare it in the column's `dtype`.",
+                timed,
+            ))  # fmt: skip
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
         found.append(Message(
@@ -230,6 +237,12 @@ class Learned:
         if column.categorical or not column.modelled:
             return "of levels" if column.modelled else "of keys"
         return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
+
+
+def _shows_clock(column: Column) -> bool:
+    """Return whether a column has times without a zone."""
+    written = str(getattr(column, "format", ""))
+    return "%H" in written and not written.endswith("Z")
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:

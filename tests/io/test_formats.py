@@ -27,7 +27,7 @@ from medsynth.sampling import Draw
 from medsynth.sampling import pipeline as sampling
 from medsynth.schema import Schema
 from medsynth.schema.codec import decode, encode
-from medsynth.schema.columns.column import cast
+from medsynth.schema.columns.dtypes import cast
 
 PLAIN = "age,ward,dose\n41,Zürich,1.5\n52,Genève,2.25\n63,Bern,0.5\n"
 SEMICOLONS = PLAIN.replace(",", ";").replace(".", ",")
