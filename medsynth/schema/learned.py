@@ -79,7 +79,8 @@ class LearnedColumn:
     """A column from noisy counts; its `column` is None if it has no levels and is to be read as numbers.
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
-    `std`: the standard deviation of the noise of `rest`.
+    `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
+    column of numbers or dates.
     """
 
     kind: ColumnKind
@@ -89,6 +90,17 @@ class LearnedColumn:
     rest: float = 0.0
     std: float = 0.0
     far: Far = Far()
+    unread: float = 0.0
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there clearly are cells that are neither values nor codes. They are read as missing."""
+        return self.std > 0 and self.unread > CLEAR_STDS * self.std
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the noisy counts show missing values."""
+        return bool(self.gaps) or self.has_unread
 
     @property
     def merged(self) -> bool:
@@ -135,7 +147,7 @@ class Learned:
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
         found = [f"{len(self.schema.columns)} columns: {counts}."]
         found.append(f"The target {target!r}: {self._levels_of(target)}.")
-        if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
+        if gaps := {name: c.gaps for name, c in self.columns.items() if c.gaps and self.schema.columns[name].missing}:
             each = (f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items())
             found.append(f"Missing values in {_listed(each)}.")
         if named := {name: column.far.codes for name, column in self.columns.items() if column.far.codes}:
@@ -150,12 +162,15 @@ class Learned:
                 f"Some values lie far from all others and are read as missing: {_listed(each)}. If they are codes, "
                 "name them as codes of missing values. If they are values, declare a schema."
             )
+        if strange := {name: column.unread for name, column in self.columns.items() if column.has_unread}:
+            each = (f"{name} (about {_percent(count, self.rows)} of the rows)" for name, count in strange.items())
+            found.append(f"Cells that are neither values nor known codes are read as missing: {_listed(each)}.")
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(f"The model learns these dates as days after another date: {_listed(after)}.")
+        where = "the other columns" if gaps or strange else "any column"
         found.append(
-            "The noisy counts show no missing value in the other columns, and sampled rows have none there."
-            if gaps else "The noisy counts show no missing value in any column, and sampled rows have none."
-        )  # fmt: skip
+            f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as missing."
+        )
         if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
             shares = (f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged)
             found.append(f"Rare values were merged in {_listed(shares)}: each has too few rows to exceed the noise.")
