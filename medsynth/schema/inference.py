@@ -40,7 +40,7 @@ from .columns.column import Column, Floats, Level
 from .columns.date import Date, ordinal
 from .columns.number import Continuous, Count, Policy
 from .learned import ColumnKind, Far, LearnedColumn
-from .magnitudes import CLEAR_STDS, MAGNITUDES, REQUIRED_SHARE, clear_stds
+from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
 FINE_SHARE = 0.05  # share of numbers with more decimals that a column of few values may have
