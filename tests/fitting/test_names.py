@@ -15,8 +15,8 @@ from medsynth.schema import Schema
 
 N = 400
 HEADERS = [
-    ["age", " age", "age ", "Age", "AGE", "y"],
     ["body  weight", " weight (kg)", "Größe ", "ß", "SS", "ill "],
+    ["age", " age", "age ", "Age", "AGE", "y"],
     ["a:b ", "#x", "'q'", '"z"', "x, y", " true"],
 ]
 
