@@ -81,7 +81,8 @@ class LearnedColumn:
     """A column from noisy counts; its `column` is None if it has no levels and is to be read as numbers.
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
-    `std`: the standard deviation of the noise of `rest`.
+    `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
+    column of numbers or dates.
     """
 
     kind: ColumnKind
@@ -91,6 +92,17 @@ class LearnedColumn:
     rest: float = 0.0
     std: float = 0.0
     far: Far = Far()
+    unread: float = 0.0
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there clearly are cells that are neither values nor codes. They are read as missing."""
+        return self.std > 0 and self.unread > CLEAR_STDS * self.std
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the noisy counts show missing values."""
+        return bool(self.gaps) or self.has_unread
 
     @property
     def merged(self) -> bool:
@@ -152,7 +164,7 @@ class Learned:
         found = [Message(what, what)]
         if target is not None:
             found.append(_both(f"The target {target!r}: {{}}.", self._levels_of(target)))
-        if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
+        if gaps := {name: c.gaps for name, c in self.columns.items() if c.gaps and self.schema.columns[name].missing}:
             each = [f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items()]
             found.append(_both("Missing values in {}.", each))
         if empty := [name for name, column in self.columns.items() if column.empty]:
@@ -170,6 +182,11 @@ class Learned:
                 [f"{name} (near {', '.join(near)})" for name, near in apart.items()],
                 "Read as missing, because they lie far from all others: {}. If they are values, declare a schema.",
             ))  # fmt: skip
+        if strange := {name: column.unread for name, column in self.columns.items() if column.has_unread}:
+            found.append(_both(
+                "Cells that are neither values nor known codes are read as missing: {}.",
+                [f"{name} (about {_percent(count, self.rows)} of the rows)" for name, count in strange.items()],
+            ))  # fmt: skip
         if timed := [name for name, column in self.schema.columns.items() if _shows_clock(column)]:
             found.append(_both(
                 f"{TIMES}{{}}. If they have a zone or an offset such as +01:00, it is left out. To get a zone back, "
@@ -178,10 +195,12 @@ class Learned:
             ))  # fmt: skip
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
-        found.append(Message(
-            "The noisy counts show no missing value in the other columns, and sampled rows have none there."
-            if gaps or empty else "The noisy counts show no missing value in any column, and sampled rows have none."
-        ))  # fmt: skip
+        where = "the other columns" if gaps or strange or empty else "any column"
+        found.append(
+            Message(
+                f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as missing."
+            )
+        )
         return found + self._losses()
 
     def _losses(self) -> list[Message]:

@@ -108,7 +108,10 @@ class Date(Quantity):
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
     def unreadable(self) -> tuple[str, str]:
-        return f"not a date in the form {self.format}", "Correct the cell, or the schema's `format`."
+        return (
+            f"not a date in the form {self.format}",
+            "Correct the cell or the schema's `format`, or set `unknown: missing`.",
+        )
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
