@@ -218,7 +218,7 @@ def _learned(plan: Plan, frame: pd.DataFrame, entropy: SeededEntropy) -> list[fl
         drawn = _drawn(plan, small, [_size(column) for column in columns], releases)
     found = list[float]()
     for name in frame:
-        if name not in core.columns:  # taken for a key
+        if name not in core.columns:  # read as a key
             found.append(0.0)
             continue
         k, column = core.names.index(name), core.columns[name]

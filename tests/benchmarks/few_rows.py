@@ -1,13 +1,12 @@
 """Fits of small tables without a schema at epsilon 3.7: what the plan expects, what the model says, and what is true.
 
-Rows are drawn from real tables, others in each run. Similarity is that of 10,000 sampled rows to the fitted ones, in
-the report's cells. "Declared" is the same fit with the schema that all rows give without noise. Levels are those of
-columns with at most 20 values.
+Rows are drawn from real tables, others in each run, and no bundled schema knows their columns. Similarity is that of
+10,000 sampled rows to the fitted ones, in the report's cells. Levels are those of columns with at most 20 values:
+"kept" of those that the plan expects to survive, "rarer" of the others.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -17,28 +16,20 @@ from tests.benchmarks import bare, tables
 from tests.benchmarks.common import Run, append, markdown, options, read, spread, values
 
 EPSILON, DRAWN, FEW = 3.7, 10_000, 20
-FIELDS = ["table", "rows", "run", "columns", "expected", "said", "one_way", "two_way", "common", "rare", "declared",
-          "declared_two_way"]  # fmt: skip
-HEADS = ["table", "columns", "rows", "expected", "the model says", "measured", "levels kept", "rarer levels kept",
-         "declared"]  # fmt: skip
+FIELDS = ["table", "rows", "run", "columns", "expected", "said", "one_way", "two_way", "common", "rare"]
+HEADS = ["table", "columns", "rows", "expected", "the model says", "measured", "levels kept", "rarer"]
 NAMES = ("thyroid", "diabetes130", "pbc-visits", "cancer", "fair", "randhie", "anes96", "modechoice")
 SIZES = (200, 400, 800)
 
 
-@functools.cache
-def whole(name: str, data: str | None) -> tuple[pd.DataFrame, str, Any]:
-    """Return all rows of a table, its target, and the schema that a fit without noise learns from 20,000 of them."""
-    import medsynth
-
+def whole(name: str, data: str | None) -> tuple[pd.DataFrame, str]:
+    """Return all rows of a table, and its target."""
     if name == "pbc-visits":
-        frame = pd.read_csv(tables.public(data, "pbc") / "pbc2.csv.gz").drop(columns=["id", "status2"])
-        target = "status"
-    else:
-        train, test, target = bare.table(name, data)
-        frame = pd.concat([train, test], ignore_index=True)
-    some = frame.sample(min(len(frame), 20_000), random_state=0)
-    exact = medsynth.fit(some, no_dp=True, method="independent", target=target, notice=lambda text: None)
-    return frame, target, exact.schema
+        frame, target = pd.read_csv(tables.public(data, "pbc") / "pbc2.csv.gz"), "status"
+        return frame.drop(columns=["id", "status2"]), target
+    train, test, target = bare.table(name, data)
+    mark = "_"  # columns of another name have no bundled schema
+    return pd.concat([train, test], ignore_index=True).add_suffix(mark), target + mark
 
 
 def plain(frame: pd.DataFrame, numbers: frozenset[str]) -> pd.DataFrame:
@@ -75,27 +66,23 @@ def compared(train: pd.DataFrame, drawn: pd.DataFrame, level: float) -> tuple[fl
 
 
 def one(name: str, rows: int, number: int, data: str | None) -> Run:
-    """Return the figures of two fits to the same rows: without a schema, and with one."""
+    """Return the figures of one fit."""
     import medsynth
     from medsynth.fitting.planning import plan_fit
     from medsynth.fitting.private_table import open_table
     from medsynth.fitting.settings import FitSettings, silent
 
-    frame, target, schema = whole(name, data)
+    frame, target = whole(name, data)
     train = frame.sample(rows, random_state=number).reset_index(drop=True)
     settings = FitSettings(epsilon=EPSILON, target=target)
     expected = open_table(train, settings, silent).expected(plan_fit(train, settings)[0])
-    assert expected is not None
-    run: Run = {"table": name, "rows": rows, "run": number, "columns": train.shape[1], "expected": expected.one_way}
-    for kind, known in (("", None), ("declared", schema)):
-        model = medsynth.fit(train, epsilon=EPSILON, target=target, schema=known, anyway=True, notice=silent)
-        ways = compared(train, medsynth.sample(model, DRAWN), expected.level or 0.0)
-        if known is None:
-            run |= dict(zip(("one_way", "two_way", "common", "rare"), ways, strict=True))
-            run["said"] = float(np.mean(list(model.quality.values())))
-        else:
-            run |= {kind: ways[0], f"{kind}_two_way": ways[1]}
-    return {key: round(value, 4) if isinstance(value, float) else value for key, value in run.items()}
+    assert expected is not None and expected.level is not None
+    model = medsynth.fit(train, epsilon=EPSILON, target=target, anyway=True, notice=silent)
+    ways = compared(train, medsynth.sample(model, DRAWN), expected.level)
+    said = float(np.mean(list(model.quality.values())))
+    figures = zip(FIELDS[4:], (expected.one_way, said, *ways), strict=True)
+    run: Run = {"table": name, "rows": rows, "run": number, "columns": train.shape[1]}
+    return run | {key: value and round(value, 4) for key, value in figures}
 
 
 def summary(runs: list[Run]) -> str:
@@ -105,8 +92,8 @@ def summary(runs: list[Run]) -> str:
         own = [run for run in runs if run["table"] == name and int(run["rows"]) == rows]
         kept = [spread(values(own, key), 2, ranged=False) for key in ("common", "rare")]
         expected = f"{np.median(values(own, 'expected')):.2f}"
-        said, measured, declared = (spread(values(own, key), 2) for key in ("said", "one_way", "declared"))
-        lines.append([name, own[0]["columns"], rows, expected, said, measured, *kept, declared])
+        said, measured = (spread(values(own, key), 2) for key in ("said", "one_way"))
+        lines.append([name, own[0]["columns"], rows, expected, said, measured, *kept])
     lines.sort(key=lambda line: (NAMES.index(line[0]), line[2]))
     text = markdown(HEADS, lines)
     for key, words in (("expected", "the plan expected"), ("said", "the model says")):
