@@ -55,7 +55,7 @@ class Expectation:
     """What a fit should achieve: the mean similarity of columns, and the share of rows below which a level is lost.
 
     `one_way`: 1 minus the total variation between the fitted and the sampled distribution, the mean over columns.
-    `level` and `target_class` are None if the levels are declared.
+    `level` is None if the levels are declared, `target_class` also without a target.
     """
 
     one_way: float
@@ -64,12 +64,11 @@ class Expectation:
 
     def __str__(self) -> str:
         found = f"Expected: one-way similarity {self.one_way:.2f} (1 is perfect)"
-        if self.level is None or self.target_class is None:
-            return found
-        return (
-            f"{found}; levels below {min(self.level, 1.0):.0%} of the rows lost, classes of the target below "
-            f"{min(self.target_class, 1.0):.0%}"
-        )
+        if self.level is not None:
+            found += f"; levels below {min(self.level, 1.0):.0%} of the rows lost"
+        if self.target_class is not None:
+            found += f", classes of the target below {min(self.target_class, 1.0):.0%}"
+        return found
 
 
 def counts_columns(plan: Plan) -> bool:
@@ -205,8 +204,9 @@ _MAKERS = (
 def _learned(plan: Plan, frame: pd.DataFrame, entropy: SeededEntropy) -> list[float]:
     """Return the similarity of each column after a schema was learned and the columns were counted by it."""
     releases, table = Releases(plan.ledger(entropy.source), entropy), from_frame(frame)
+    target = "target" if partition_selection.TARGET in plan.events else None
     try:
-        schema = RawTable(table, len(frame), releases, rows_std=0.0).measure_schema("expected", "target").schema
+        schema = RawTable(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
     except TargetError:
         return [0.0] * frame.shape[1]
     core = schema.core

@@ -190,12 +190,12 @@ class PrivateTable:
             if self.order is not None or not expectation.counts_columns(plan):
                 return None
             return Expectation(one_way=expectation.of_schema(plan, self.declared))
-        rare = smallest_level(plan, partition_selection.TARGET, 1)
+        rare = None if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
         level = smallest_level(plan, partition_selection.LEVELS, self.columns)
         return Expectation(
             one_way=expectation.of_bare_table(plan, self.columns),
             level=level / plan.rows,
-            target_class=rare / plan.rows,
+            target_class=None if rare is None else rare / plan.rows,
         )
 
     def notes_on_noise(self, plan: Plan) -> list[str]:
