@@ -55,6 +55,8 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
     "unit": (str | None, {"metavar": "COLUMN"}),
+    "method": (str | None, {"metavar": "NAME", "more": "`medsynth methods` lists them."}),
+    "preset": (str | None, {"metavar": "NAME", "more": "`medsynth methods` lists them."}),
 }
 DECIMAL: Shape = {"parser": number, "metavar": "NUMBER"}
 TYPES = {"float | None": float | None, "int | None": int | None, "str | None": str | None, "bool": bool, "str": str}
@@ -136,7 +138,8 @@ def _option(name: str, required: bool) -> inspect.Parameter:
     kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], DECIMAL if "float" in str(field.type) else {})
     shape = {"names": [flag_of(name)], **shape}
     panel = None if field.metadata["common"] else ADVANCED
-    option = typer.Option(*shape.pop("names"), help=_doc(name), rich_help_panel=panel, **shape)
+    text = f"{_doc(name)} {shape.pop('more', '')}".strip()
+    option = typer.Option(*shape.pop("names"), help=text, rich_help_panel=panel, **shape)
     default = inspect.Parameter.empty if required else None if field.default == () else field.default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
 

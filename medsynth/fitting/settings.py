@@ -121,12 +121,8 @@ class FitSettings(TableSettings):
         default=None,
         metadata=_about("Delta of the guarantee [default: 1e-5, or less for more than 10,000 public rows]."),
     )
-    method: str | None = field(
-        default=None, metadata=_about(f"The method; `medsynth methods` lists them [default: {registry.DEFAULT}].")
-    )
-    preset: str | None = field(
-        default=None, metadata=_about("A preset of a method; `medsynth methods` lists them, too.")
-    )
+    method: str | None = field(default=None, metadata=_about(f"The method [default: {registry.DEFAULT}]."))
+    preset: str | None = field(default=None, metadata=_about("A preset of a method."))
     microbatches: int | None = field(
         default=None,
         metadata=_about(

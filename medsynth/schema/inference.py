@@ -48,7 +48,6 @@ FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows a 
 FALSE_LEVELS = 0.01  # chance that noise alone shows a usual level in any column of a table
 FEW_LEVELS = 20  # an integer column with at most this many surviving levels may be categorical
 SPIKES_SHARE = 0.02  # share of whole numbers among fine ones from which on they are counted one by one
-LIKELY_STDS = 2.0  # standard deviations of noise above which a target of one class likely has others
 CLASS_SHARE = 0.5  # share of the rows that surviving whole numbers of a target must cover to be its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years counted one by one, before the rest and cells without a date
@@ -226,9 +225,8 @@ def levels(
     `rest`: noisy count of rows without a level or a code; `noise`: its standard deviation.
 
     A code that is more common than every level is a level itself. None for whole numbers that are better read as a
-    count. A level "other" takes clear remaining rows, in a target of one class already likely ones. Otherwise an
-    unknown value goes to the most frequent level, in successive numbers to the last one. Levels are sorted; in a tie
-    the first one counts.
+    count. A level "other" takes clear remaining rows, also in a target of one class. Otherwise an unknown value goes to
+    the most frequent level, in successive numbers to the last one. Levels are sorted; in a tie the first one counts.
     """
     total, whole = sum(kept.values()), kind.numbers
     share = CLASS_SHARE if target else REQUIRED_SHARE
@@ -239,7 +237,6 @@ def levels(
         kept, codes = {**kept, common: codes[common]}, {code: n for code, n in codes.items() if code != common}
     missing = missing_of(code for code in codes if code not in kept)
     lost = not kept or ((target or not whole) and rest > max(3 * noise, 0.01 * rows))
-    lost |= target and len(kept) < 2 and rest > LIKELY_STDS * noise
     if kind.cells == "boolean" and not set(kept) - {"true", "false"}:
         usual = kept.get("true", 0.0) > kept.get("false", 0.0)
         return Binary(levels=(False, True), unknown=usual, missing=missing, spelling=kind.form or "true")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import stat
 import subprocess
@@ -20,7 +19,6 @@ from medsynth_cli.app import app
 from medsynth_sample_data import simulate
 from typer.testing import CliRunner, Result
 
-from medsynth.methods.registry import METHODS
 from medsynth.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -231,7 +229,7 @@ def test_a_table_with_a_bundled_header_is_recognised(tmp_path: Path, monkeypatch
     names = bundled()["thyroid"].names
     row = dict.fromkeys(names, "0") | {"class": "1"}
     pd.DataFrame([row, row | {"class": "2"}, row | {"class": "3"}] * 20).to_csv("uci.csv", index=False)
-    result = good("fit", "uci.csv", "--epsilon", "3.7")
+    result = good("fit", "uci.csv", "--epsilon", "3.7", "--verbose")
     assert "thyroid" in result.stderr and "mIU/l" in result.stderr and "[0" in result.stderr
 
 
@@ -310,12 +308,6 @@ def test_help_teaches(command: list[str]) -> None:
     text = good(*command, "--help").stdout
     assert "schema" in text if command == ["schema"] else "medsynth" in text
     assert command in ([], ["schema"]) or ("Example" in text and "--json" in text)
-
-
-def test_help_names_every_method_with_its_summary() -> None:
-    text = " ".join(re.sub("[─-╿]", "", good("fit", "--help").stdout).split())
-    for name, method in METHODS.items():
-        assert name in text and method.summary[:30] in text
 
 
 def test_help_is_quick_and_python_dash_m_works() -> None:

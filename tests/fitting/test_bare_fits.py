@@ -12,7 +12,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.errors import BudgetError, MedsynthError, SchemaError, UsageError
+from medsynth.errors import BudgetError, MedsynthError, SchemaError, TargetError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.private_table import learning_of
 from medsynth.fitting.settings import FitSettings
@@ -151,8 +151,14 @@ def test_a_column_of_one_value_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_a_target_of_one_class_has_another_for_the_rest(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": range(300), "label": [0] * 299 + [1]})
+    frame = pd.DataFrame({"x": range(300), "label": [0] * 200 + list(range(1, 101))})
     assert learn(written(frame, tmp_path), "label").schema.columns["label"].levels == ("0", "other")
+
+
+@pytest.mark.parametrize("value", ["1", "x", "0.5", ""])
+def test_a_target_of_one_value_is_refused(value: str, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="one class"):
+        learn(written(pd.DataFrame({"x": range(300), "label": value}), tmp_path), "label")
 
 
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")
