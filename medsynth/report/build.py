@@ -65,6 +65,7 @@ def build(
     commands: list[str] | None = None,
     notes: list[str] | None = None,
     linked: LinkedFacts | None = None,
+    looks: int = 1,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
     """Build the report on `synthetic`. It is shareable if no real row is given in `real`, `train` or `linked`.
@@ -74,6 +75,7 @@ def build(
     rows, as the parts of a split do. If not, rows of `real` are removed from `train`. `fitted_rows`: whether the model
     was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
     table in its budget file. `linked`: facts about several tables, if this report is about their patients.
+    `looks`: the number of pages that are read together; verdicts on attacks allow for it.
 
     `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives the
     id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
@@ -96,6 +98,7 @@ def build(
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,
+        looks=looks,
     )
     # Waiting threads made a report ten times slower on a busy machine.
     with threadpool_limits(1):

@@ -154,16 +154,16 @@ def test_odd_tables_compute_or_say_why_not(schema: Schema, parts: Any) -> None:
                 assert record.reason and record.share_gap.value is None
     number = Schema.from_dict({**schema.to_dict(), "target": "fatigue_score", "rules": []}, "schema")
     found = sequences(cells_of(whole), cells_of(parts[2]), None, number)
-    record = outcomes(found, number, "fatigue_score", np.random.default_rng(0))
-    assert record is not None and record.reason and record.last_values and not record.states
-    assert [line.key for line in _verdicts(record, Thresholds())] == ["last_values_gap"]
+    without = outcomes(found, number, "fatigue_score", np.random.default_rng(0))
+    assert without is not None and without.reason and without.last_values and not without.states
+    assert [line.key for line in _verdicts(without, Thresholds())] == ["last_values_gap"]
 
 
 def test_no_real_figure_without_real_rows(schema: Schema, parts: Any) -> None:
-    record = outcomes(sequences(None, cells_of(parts[1]), None, schema), schema, "flare", np.random.default_rng(0))
-    assert record is not None and record.patients_real is None and not record.last_values
-    assert all(state.share_real is None and state.curve.real is None for state in record.states)
-    assert not _verdicts(record, Thresholds())
+    alone = outcomes(sequences(None, cells_of(parts[1]), None, schema), schema, "flare", np.random.default_rng(0))
+    assert alone is not None and alone.patients_real is None and not alone.last_values
+    assert all(state.share_real is None and state.curve.real is None for state in alone.states)
+    assert not _verdicts(alone, Thresholds())
 
 
 def test_no_cell_shows_fewer_than_twenty_real_patients(schema: Schema, parts: Any) -> None:
