@@ -18,6 +18,7 @@ from .options import Json, ModelArgument
 if TYPE_CHECKING:
     from medsynth.artifact import Model
 
+COUNTED = "counted_rows"  # a model's tensor, `row_count.COUNTED_ROWS`
 PUBLIC_ROWS = re.compile(r"the number of rows, (\d+)")  # in the note of public facts
 
 
@@ -148,17 +149,14 @@ def _contents(fitted: Model) -> list[str]:
 
 def _rows(fitted: Model) -> str:
     """Return the public number of rows that were read, and the released number of those that count."""
-    from medsynth.privacy.accounting.events import rows_of
-    from medsynth.row_count import COUNTED_ROWS
-
     declared = "declared" if fitted.rows_declared else "the table's own"
     if fitted.tables is not None:
         return f"{fitted.rows} patients, {declared if fitted.rows_declared else 'the rows of the first table'}"
     most, noted = fitted.ledger.max_rows, [PUBLIC_ROWS.search(note) for note in fitted.ledger.notes]
     if most is not None:
         read = next((f"{found[1]} read, {declared}; " for found in noted if found), "")
-        return f"{read}about {fitted.rows} count, by noisy counts: at most {rows_of(most)} of each patient"
-    counted = fitted.tensors.get(COUNTED_ROWS)
+        return f"{read}about {fitted.rows} count, by noisy counts: at most {most} of each patient"
+    counted = fitted.tensors.get(COUNTED)
     about = "" if counted is None else f" (about {float(counted[0]):.0f} by noisy counts)"
     return f"{fitted.rows} read, {declared}; all of them count{about}"
 
