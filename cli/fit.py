@@ -229,4 +229,5 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     lines += [text for text in [quality(model)] if text]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
-    result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)
+    replicates = " --replicates 20" if model.config.get("inference") else ""
+    result(facts, "\n".join([*lines, f"Next: medsynth sample -n 10000{replicates}"]), as_json=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,9 @@ from .options import Json, ModelArgument
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
+
+COUNTED = "counted_rows"  # a model's tensor, `row_count.COUNTED_ROWS`
+PUBLIC_ROWS = re.compile(r"the number of rows, (\d+)")  # in the note of public facts
 
 
 @guarded
@@ -123,11 +127,10 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
 
 def _contents(fitted: Model) -> list[str]:
     """Return the lines that describe a model: one per fact, per column and per tensor."""
-    declared = "declared" if fitted.rows_declared else "counted in the table"
     lines = [
         "",
         f"{'method':<10} {fitted.method}{f', preset {fitted.preset}' if fitted.preset else ''}, on {fitted.device}",
-        f"{'rows':<10} {fitted.rows}, {declared}",
+        f"{'rows':<10} {_rows(fitted)}",
         f"{'settings':<10} {_listed(fitted.config)}",
         f"{'replicates':<10} {_replicable(fitted)}",
         f"{'versions':<10} {_listed(fitted.versions)}",
@@ -144,6 +147,20 @@ def _contents(fitted: Model) -> list[str]:
     lines += ["", f"{'tensor':<40} shape"]
     return lines + [f"{name:<40} {'x'.join(map(str, t.shape))}" for name, t in sorted(fitted.tensors.items())
                     if not name.startswith(RELEASED)]  # fmt: skip
+
+
+def _rows(fitted: Model) -> str:
+    """Return the public number of rows that were read, and the released number of those that count."""
+    declared = "declared" if fitted.rows_declared else "the table's own"
+    if fitted.tables is not None:
+        return f"{fitted.rows} patients, {declared if fitted.rows_declared else 'the rows of the first table'}"
+    most, noted = fitted.ledger.max_rows, [PUBLIC_ROWS.search(note) for note in fitted.ledger.notes]
+    if most is not None:
+        read = next((f"{found[1]} read, {declared}; " for found in noted if found), "")
+        return f"{read}about {fitted.rows} count, by noisy counts: at most {most} of each patient"
+    counted = fitted.tensors.get(COUNTED)
+    about = "" if counted is None else f" (about {float(counted[0]):.0f} by noisy counts)"
+    return f"{fitted.rows} read, {declared}; all of them count{about}"
 
 
 def _replicable(fitted: Model) -> str:

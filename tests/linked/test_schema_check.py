@@ -61,8 +61,10 @@ def test_problems_of_all_tables_are_listed_at_once(ward: Path) -> None:
 def test_rows_that_break_a_rule_over_two_tables_are_counted(ward: Path) -> None:
     born, stays = (pd.read_csv(ward / f"{name}.csv", dtype=str) for name in ("patients", "stays"))
     assert not any("admitted > born" in text for text in check_schema(ward, None).remarks)
-    born.assign(born="2000-12-31").to_csv(ward / "patients.csv", index=False)
-    broken = stays[stays["admitted"] <= "2000-12-31"]
+    later = (ward / "ward.tables.yaml").read_text().replace("2000-12-31", "2020-12-31")
+    (ward / "ward.tables.yaml").write_text(later)
+    born.assign(born="2010-01-01").to_csv(ward / "patients.csv", index=False)
+    broken = stays[stays["admitted"] <= "2010-01-01"]
     found = [text for text in check_schema(ward, None).remarks if "rule 'admitted > born'" in text]
     assert found == [f"table 'stays': rule 'admitted > born': {len(broken)} rows break it; sampled rows never do"]
 
