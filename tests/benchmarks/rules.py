@@ -89,7 +89,7 @@ def figures(real: Frame, made: Frame, schema: Schema) -> dict[str, dict[str, flo
 
 def _word(value: Any) -> Any:
     """Return a cell's word, so that 1, 1.0 and "1" are one level; None if it is missing."""
-    return None if pd.isna(value) else f"{value:g}" if isinstance(value, int | float) else str(value)
+    return None if pd.isna(value) else f"{value:g}" if type(value) in (int, float) else str(value).lower()
 
 
 def lines_of(table: str, found: dict[str, dict[str, float]], when: str) -> list[tuple[object, ...]]:
