@@ -94,7 +94,7 @@ def _word(value: Any) -> Any:
 
 def lines_of(table: str, found: dict[str, dict[str, float]], when: str) -> list[tuple[object, ...]]:
     """Return a line per kind: the number of shares, those within two standard errors, and the farthest one."""
-    lines = []
+    lines = list[tuple[object, ...]]()
     for kind, own in found.items():
         if own:
             name = max(own, key=lambda one: abs(own[one]))

@@ -37,7 +37,7 @@ def schema(rules: list[str]) -> Schema:
 
 def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
     """Independent columns; numbers are missing in one row of ten."""
-    rng, found = np.random.default_rng(seed), []
+    rng, found = np.random.default_rng(seed), list[Any]()
     for name, column in COLUMNS.items():
         if fixed and name in fixed:
             found.append(fixed[name])
