@@ -25,7 +25,7 @@ from ..sampling.placing import TableRows, form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
-from ..schema.linked import LinkedTables, joint, name_in_joint, own
+from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
 from .private import Remark
 from .private_table import read_rows
 from .settings import FitSettings

@@ -81,7 +81,9 @@ class Contexts:
 
     def of_last(self, name: str) -> list[Context]:
         """Return all that a column of a patient's last row depends on: what is known of the row, and its last value."""
-        found = [context for context in self.of(name) if context[0] != LAST and context not in ((OF, LEFT), (OF, VISIT))]
+        found = [
+            context for context in self.of(name) if context[0] != LAST and context not in ((OF, LEFT), (OF, VISIT))
+        ]
         return [EVERY, (LAST, name), *found]
 
     def of_moves(self, name: str) -> list[Context]:

@@ -50,7 +50,8 @@ class Training:
     """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
     `patients`: the number of real patients with several rows, by noisy counts. `table`: the name of one of several
-    tables. `last`: measures the patients' last rows. `moves`: for numbers, the axis of how they move and the direction of each change.
+    tables. `last`: the patients' last rows. `moves`: for numbers, the axis of how they move and the direction of each
+    change. `ends`: what is known of columns of last rows that rules are about.
     """
 
     schema: Schema

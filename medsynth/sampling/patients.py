@@ -160,7 +160,8 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     tilt = Tilt.of(drawn, good, schema, schema.constant) if good.any() and not good.all() else None
 
     def bad(rows: Codes, _: NDArray[np.int64]) -> Mask:
-        return broken(rows, schema) | ~(True if tilt is None else tilt.accepted(rows, stream))
+        found = broken(rows, schema)
+        return found if tilt is None else found | ~tilt.accepted(rows, stream)
 
     sample_again(codes, left, again, bad, REJECTION_ROUNDS)
 

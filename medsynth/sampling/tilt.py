@@ -31,8 +31,9 @@ IN_VAIN = 30.0  # rows drawn for each accepted one, in all: if hardly any row me
 
 @dataclass(frozen=True, eq=False)
 class Tilt:
-    """Weights of rows: the product of the `factors` of their cells, (cells,) by the place of a column, whose cells start
-    at the codes `starts`. Weights above `most` count as `most`.
+    """Weights of rows: the product of the `factors` of their cells, (cells,) by the place of a column.
+
+    `starts`: the code at which each cell starts, (cells,). Weights above `most` count as `most`.
     """
 
     starts: Mapping[int, Whole]
@@ -83,9 +84,8 @@ def _cells(codes: Codes, starts: Whole) -> Whole:
 
 def _starts(codes: Codes, size: int) -> Whole:
     """Return the first codes of cells with about equal mass. Frequent values and missing ones have their own."""
-    values = np.unique(codes)
-    if len(values) > MOST_BINS:
-        some = codes[codes < size]
-        edges = np.quantile(some, np.linspace(0, 1, MOST_BINS + 1)[:-1], method="lower") if len(some) else []
+    values, some = np.unique(codes), codes[codes < size]
+    if len(values) > MOST_BINS and len(some):
+        edges = np.quantile(some, np.linspace(0, 1, MOST_BINS + 1)[:-1], method="lower")
         values = np.union1d(edges, values[values >= size])
     return values.astype(np.int64)

@@ -63,6 +63,8 @@ BENCHMARKS = {
         "patients-over-time", "--methods real --runs 1 --output FOLDER/a.csv"),
     "over-time-rules": Benchmark("over_time_rules:main", "rules that 100,000 synthetic patients break", "5 min",
         "patients-over-time", "--patients 500 --fitted 500"),
+    "rules": Benchmark("rules:main", "shares before and after rules; death against the truth", "10 min",
+        "patients-over-time", "--tables clinic"),
     "several-tables": Benchmark("several_tables:main", "simulated OMOP tables under one claim", "10 min",
         "several-tables", "--patients 300 --runs 1 --output FOLDER/a.csv"),
     "federation": Benchmark("federation:main", "fits over sites, by trust", "30 min", "federation",
