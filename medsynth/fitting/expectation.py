@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,8 +26,9 @@ from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, Thresholded
 from ..privacy.partition_selection import RawTable
-from ..privacy.release import Releases
-from ..privacy.vault import Vault
+from ..privacy.queries.rows import Axes, CodedRows
+from ..privacy.queries.tables import Marginals
+from ..privacy.release import Release, Releases
 from ..rng import SeededEntropy, Stream, numpy_stream
 from ..schema import Schema
 from ..schema.codec import encode
@@ -40,7 +42,7 @@ Codes = NDArray[np.int32]
 Maker = Callable[[int, Stream], Texts]  # texts of a column of this number of rows
 Size = tuple[int, int, bool]  # codes of values, kinds of missing values, and whether codes are levels
 Planned = tuple[tuple[str, tuple[Event, int]], ...]
-LIMIT = 0.75  # least one-way similarity with which a fit starts: below it, two-way similarity was below .55
+LIMIT = 0.7  # least one-way similarity with which a fit starts: below it, two-way similarity was below .5
 MOST_ROWS, MOST_COLUMNS = 2000, 8  # of a simulated table; noise is scaled so that it hides as much of it
 TABLES = 3  # simulated for an expectation
 MOST_SIMULATED = 100  # columns of a model that are counted again after its fit, in a second or two
@@ -87,9 +89,9 @@ def _of_bare_table(events: Planned, delta: float, rows: int, columns: int) -> fl
     plan = _scaled(dict(events), delta, rows, columns, used, some)
     found = list[float]()
     for number in range(TABLES):
-        entropy, stream = SeededEntropy(number), numpy_stream(number, "expected table")
+        stream = numpy_stream(number, "expected table")
         frame = typical_table(used, some, number, stream)
-        *others, target = _learned(plan, frame, entropy)
+        *others, target = _learned(plan, frame, number)
         found.append((target + (columns - 1) * float(np.mean(others))) / columns)
     return float(np.mean(found))
 
@@ -114,7 +116,7 @@ def _of_sizes(
     for number in range(TABLES):
         stream = numpy_stream(number, "expected codes")
         codes = np.column_stack([_typical_codes(size, used, stream) for size in sizes])
-        found += _counted(plan, codes, sizes, SeededEntropy(number))
+        found += _counted(plan, codes, sizes, number)
     return float(np.mean(found))
 
 
@@ -126,7 +128,7 @@ def of_model(plan: Plan, core: Schema, codes: Codes) -> Floats:
     sizes, rows = [_size(column) for column in core.columns.values()], len(codes)
     flat = _scaled(plan.events, plan.delta, plan.equivalent_rows, len(sizes), rows, len(sizes))
     small = np.column_stack([_shrunk(codes[:, k], column) for k, column in enumerate(core.columns.values())])
-    return np.array(_counted(flat, small, sizes, SeededEntropy(0)))
+    return np.array(_counted(flat, small, sizes, 0))
 
 
 def _scaled(
@@ -201,9 +203,10 @@ _MAKERS = (
 )
 
 
-def _learned(plan: Plan, frame: pd.DataFrame, entropy: SeededEntropy) -> list[float]:
+def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
     """Return the similarity of each column after a schema was learned and the columns were counted by it."""
-    releases, table = Releases(plan.ledger(entropy.source), entropy), from_frame(frame)
+    entropy, table = SeededEntropy(number), from_frame(frame)
+    releases = OfPublicRows(plan.ledger(entropy.source), entropy)
     target = "target" if partition_selection.TARGET in plan.events else None
     try:
         schema = RawTable(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
@@ -215,7 +218,7 @@ def _learned(plan: Plan, frame: pd.DataFrame, entropy: SeededEntropy) -> list[fl
     # Another method adds errors of its own. What a learned schema loses is lost in any case.
     drawn = list(small.T.astype(np.float64))
     if counts_columns(plan):
-        drawn = _drawn(plan, small, [_size(column) for column in columns], releases)
+        drawn = _drawn(plan, small, [_size(column) for column in columns], number)
     found = list[float]()
     for name in frame:
         if name not in core.columns:  # read as a key
@@ -258,6 +261,36 @@ def _cells(values: Floats, edges: Floats) -> NDArray[np.int64]:
 # Codes: counted with the plan's noise, and drawn again by the counts.
 
 
+class OfPublicRows(Releases):
+    """Releases of a simulated table: nothing is charged, because nobody's row is in it."""
+
+    def release(self, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
+        """Return the noised measurement with the planned noise."""
+        return draw(self.event(label))
+
+
+class PublicCodes:
+    """Simulated rows of codes, (rows, columns), which answer tables of counts with the plan's noise.
+
+    They have no vault, which guards private rows and needs PyTorch.
+    """
+
+    def __init__(self, codes: Codes, names: tuple[str, ...], plan: Plan, stream: Stream) -> None:
+        self._rows = CodedRows(codes, names, np.empty((len(codes), 0), np.uint64))
+        self._plan, self._stream = plan, stream
+
+    def measure_marginals(
+        self, label: str, tables: dict[str, Axes], weights: Mapping[str, float] | None = None, *,
+        centred: tuple[str, ...] = (),
+    ) -> dict[str, Floats]:  # fmt: skip
+        """Return noisy tables, as a vault does."""
+        query = Marginals(tables, weights, False, centred)
+        exact = query.finished(query.exact(self._rows))
+        scales = query.scales(self._plan.noise(label) * query.sensitivity(None))
+        noise = (self._stream.normal(0.0, scale.std, whole.shape) for whole, scale in zip(exact, scales, strict=True))
+        return query.result([a * s.unit + n for a, s, n in zip(exact, scales, noise, strict=True)])
+
+
 def _size(column: Column) -> Size:
     return min(column.size, MOST_VALUES) if column.ordered else column.size, column.gaps, not column.ordered
 
@@ -282,7 +315,7 @@ def _grown(codes: Floats, column: Column) -> Codes:
     return np.where(codes >= MOST_VALUES, whole - MOST_VALUES + size, np.minimum(grown, size - 1)).astype(np.int32)
 
 
-def _drawn(plan: Plan, codes: Codes, sizes: Sequence[Size], releases: Releases) -> list[Floats]:
+def _drawn(plan: Plan, codes: Codes, sizes: Sequence[Size], number: int) -> list[Floats]:
     """Return codes of each column, at even quantiles of its distribution by the plan's noisy counts."""
     columns: dict[str, Column] = {}
     for k, (size, gaps, levels) in enumerate(sizes):
@@ -292,7 +325,8 @@ def _drawn(plan: Plan, codes: Codes, sizes: Sequence[Size], releases: Releases) 
             else Count(bounds=(0, max(size - 1, 1)), missing=missing)
         )  # fmt: skip
     schema = Schema(name="expected", columns=columns)
-    own = OneWayMarginals.measure(Vault(codes, schema.names, releases), schema, plan, BINS)
+    rows: Any = PublicCodes(codes, schema.names, plan, numpy_stream(number, "expected noise"))
+    own = OneWayMarginals.measure(rows, schema, plan, BINS)
     found = list[Floats]()
     for name, column in columns.items():
         cells = own.grids.get(name) or fine_grid(column)
@@ -301,9 +335,9 @@ def _drawn(plan: Plan, codes: Codes, sizes: Sequence[Size], releases: Releases) 
     return found
 
 
-def _counted(plan: Plan, codes: Codes, sizes: Sequence[Size], entropy: SeededEntropy) -> list[float]:
+def _counted(plan: Plan, codes: Codes, sizes: Sequence[Size], number: int) -> list[float]:
     """Return the similarity of each column of codes with what is drawn after the codes were counted."""
-    drawn = _drawn(plan, codes, sizes, Releases(plan.ledger(entropy.source), entropy))
+    drawn = _drawn(plan, codes, sizes, number)
     found = list[float]()
     for k, (size, _, levels) in enumerate(sizes):
         pair = codes[:, k].astype(np.int64), drawn[k].astype(np.int64)

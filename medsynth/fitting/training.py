@@ -214,7 +214,7 @@ def expected_similarity(
 ) -> Arrays:
     """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one."""
     simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
-    if planned.options.no_dp or not simulated:
+    if planned.options.no_dp or not (simulated and planned.ledger.complete):
         return {}
     plan, method = planned.plan.used_on(rows, _rows_std(planned)), planned.method
     seed = stream_seed(planned.options.seed, "quality")
