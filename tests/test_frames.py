@@ -146,7 +146,7 @@ IN_PARQUET = [name for name in TABLE if name not in ("sparse", "ranges", "no lev
 def stored(frame: pd.DataFrame, days: Any = ()) -> pa.Table:
     """The Parquet file of sampled rows, as it is written."""
     file = pa.BufferOutputStream()
-    write(file, Path("t.parquet"), [frame, frame], [], days)  # type: ignore[arg-type]
+    write(file, Path("t.parquet"), [frame, frame], [], days)
     return pq.read_table(pa.BufferReader(file.getvalue()))
 
 
@@ -211,7 +211,7 @@ def _plain(dtype: Any) -> pa.DataType:
 
 def _file(frame: pd.DataFrame) -> Any:
     file = pa.BufferOutputStream()
-    write(file, Path("t.parquet"), [frame], [])  # type: ignore[arg-type]
+    write(file, Path("t.parquet"), [frame], [])
     return file.getvalue()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import struct
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 Texts = NDArray[np.object_]
 LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact, and are written as whole numbers.
 FLOAT32 = float(np.finfo(np.float32).max)
-SHORTER_DIGITS = 5  # by which a number of 32 bits is shorter than the same number of 64 bits
+_BITS32 = struct.Struct("f")
+LONG_TEXT, SHORTER = 12, 5  # Length of a text that may have digits of 32 bits; by how many digits it is shorter then.
 SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
 NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
 MARK = np.iinfo(np.int64).min  # Marks a missing moment or span.
@@ -100,7 +102,7 @@ def value_text(value: object) -> str:
 
 
 def _decimal_text(number: float) -> str:
-    """Return the digits of a number; those of a number of 32 bits, if it is one and has far fewer of these.
+    """Return the digits of a number. One that is not whole and has 32 bits has the digits of these, if they are fewer.
 
     The column's type plays no part, because one cell may turn float32 into float64.
 
@@ -108,10 +110,12 @@ def _decimal_text(number: float) -> str:
     ('0.1', '0.1', '1.0625')
     """
     text = str(number)
-    if len(text) - SHORTER_DIGITS <= 0 or abs(number) > FLOAT32 or float(np.float32(number)) != number:
+    if len(text) < LONG_TEXT or number.is_integer() or not abs(number) < FLOAT32:
+        return text
+    if _BITS32.unpack(_BITS32.pack(number))[0] != number:
         return text
     short = str(np.float32(number))
-    return short if len(short) <= len(text) - SHORTER_DIGITS else text
+    return short if len(short) <= len(text) - SHORTER else text
 
 
 def frame_value_text(value: object) -> str:

@@ -85,7 +85,7 @@ def test_complex_columns_are_refused_by_their_type() -> None:
 def test_keys_of_patients_are_single_values() -> None:
     frame = pd.DataFrame({"who": ["a", "b"], "x": [1, 2]})
     with pytest.raises(TableError, match="column 'who' contains tuples"):
-        with_keys(from_frame(frame), frame.assign(who=[(1, 2), (3, 4)]), "who")
+        with_keys(from_frame(frame), frame.assign(who=pd.Series([(1, 2), (3, 4)], dtype=object)), "who")
 
 
 LISTS, BYTES = "lists or structures", "bytes"
