@@ -310,6 +310,14 @@ def number(
     return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
 
 
+def reads_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
+    """Return whether a column of numbers reads like keys, by noisy counts of its magnitudes. `known`: single values.
+
+    A key is whole and never missing, and no value of it is frequent.
+    """
+    return kind.cells == "whole" and not known and magnitudes.reads_like_keys(counts, std, rows)
+
+
 class _Range(NamedTuple):
     """The bounds of a column of numbers, its scale, and what becomes of values beyond the bounds."""
 

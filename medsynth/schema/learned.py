@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..errors import LOST, TargetError
 from .columns.categorical import level_text
 from .columns.column import Column
-from .header import doubtful
+from .columns.identifier import Identifier
+from .declared import yaml_key
+from .header import doubtful, is_amount, may_be_key
 from .magnitudes import CLEAR_STDS
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates.
+    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys.
     """
 
     kind: ColumnKind
@@ -91,6 +93,7 @@ class LearnedColumn:
     std: float = 0.0
     far: Far = Far()
     unread: float = 0.0
+    key: bool = False
 
     @property
     def has_unread(self) -> bool:
@@ -123,11 +126,23 @@ class LearnedColumn:
         bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
         return found is not None and found.categorical and len(found.levels) < 2 and self.only is None and not bare
 
-    def is_key(self, name: str) -> bool:
-        """Return whether a column without surviving levels is a key: by its name, unless it has few whole numbers."""
+    def is_key(self, name: str, rows: int) -> bool:
+        """Return whether a column of a table of `rows` rows is a key by its numbers or its name, and has no levels.
+
+        A doubtful name does not decide about few whole numbers. The end of a name only decides if all cells may differ.
+        Numbers do not decide if the name means an amount.
+        """
         found = self.column
-        narrow = found is not None and not found.categorical and found.places == 0 and found.size <= FEW_VALUES
-        return doubtful(name) and not narrow
+        if found is None or (found.categorical and not self.lost):
+            return False
+        fewest = FEW_VALUES + 1 if doubtful(name) else rows
+        wide = found.categorical or found.places > 0 or found.size >= fewest
+        return (may_be_key(name) and wide) or (self.key and not is_amount(name))
+
+    def fresh_keys(self) -> Identifier:
+        """Return the column as fresh keys: whole numbers from one on in place of whole numbers."""
+        whole = self.kind.cells == "whole"
+        return Identifier(shape="#", dtype="int64") if whole and not self.lost else Identifier()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,12 +196,18 @@ class Learned:
                 f"Only one value survived the noise in {_listed(words)}. Rarer values, if there are any, were merged "
                 "into it. To keep them, declare a schema."
             )
-        if lost := [name for name, column in self.columns.items() if column.lost]:
+        if lost := [n for n, column in self.columns.items() if column.lost and self.schema.columns[n].modelled]:
             found.append(
                 f"{LOST}{_listed(lost)}. No value of these columns has enough rows. They look like keys or free text, "
                 "have too many levels, or contain numbers beyond a billion or with units or marks among their digits. "
                 "The sampled rows contain nothing of them. Declare identifiers or a hierarchy, write numbers plainly, "
                 "or remove these columns."
+            )
+        if keys := [name for name in self.columns if not self.schema.columns[name].modelled]:
+            found.append(
+                f"Read as keys, which no model learns: {_listed(keys)}. Their numbers or names are those of keys, and the "
+                "noisy counts show no frequent value. Sampled rows have fresh keys. To keep numbers, declare a schema "
+                f"with `{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`."
             )
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(
