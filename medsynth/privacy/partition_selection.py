@@ -26,7 +26,7 @@ from ..errors import BudgetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema, inference
-from ..schema.cells import CellKinds, is_code_of_a_number
+from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number
 from ..schema.columns.column import Column
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
@@ -185,7 +185,9 @@ class RawTable:
         """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates."""
         dates = [name for name in names if kinds[name].cells == "date"]
         numbers = [name for name in names if name not in dates]
-        pairs = inference.date_pairs([name for name in dates if name != target and not doubtful(name)])
+        pairs = inference.date_pairs(
+            [name for name in dates if name != target and not doubtful(name) and kinds[name].form not in CLOCKS]
+        )
         parts: dict[str, Callable[[RawRows], Integers]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
+# Lines of a schema for a lost column, after its name.
+CURES = (
+    "kind: identifier}  # keys: fresh ones",
+    "kind: identifier, drop: true}  # free text: left out",
+    "kind: categorical, levels: [A, B, other], unknown: other}  # codes: or with a hierarchy in place of levels",
+    "kind: continuous, bounds: [LOW, HIGH], missing: true, unknown: missing}  # numbers, written without units",
+    'kind: date, bounds: [FIRST, LAST], format: "%Y-%m-%dT%H:%M:%S+01:00"}  # dates in another form, or with a zone',
+)
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
 
 
@@ -198,16 +206,15 @@ class Learned:
             )
         if lost := [n for n, column in self.columns.items() if column.lost and self.schema.columns[n].modelled]:
             found.append(
-                f"{LOST}{_listed(lost)}. No value of these columns has enough rows. They look like keys or free text, "
-                "have too many levels, or contain numbers beyond a billion or with units or marks among their digits. "
-                "The sampled rows contain nothing of them. Declare identifiers or a hierarchy, write numbers plainly, "
-                "or remove these columns."
+                f"{LOST}{_listed(lost)}. No value of these columns has enough rows, and sampled rows contain none of "
+                "them. Remove these columns, or declare them in a schema by the line that fits:\n"
+                + "\n".join(f"  {yaml_key(lost[0])}: {{{line}" for line in CURES)
             )
         if keys := [name for name in self.columns if not self.schema.columns[name].modelled]:
             found.append(
-                f"Read as keys, which no model learns: {_listed(keys)}. Their numbers or names are those of keys, and the "
-                "noisy counts show no frequent value. Sampled rows have fresh keys. To keep numbers, declare a schema "
-                f"with `{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`."
+                f"Read as keys, which no model learns: {_listed(keys)}. Their numbers or names are those of keys, and "
+                "the noisy counts show no frequent value. Sampled rows have fresh keys. To keep numbers, declare a "
+                f"schema with `{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`."
             )
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(

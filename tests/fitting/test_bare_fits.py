@@ -72,7 +72,7 @@ def test_cells_come_back_as_they_were_written(frame: pd.DataFrame, tmp_path: Pat
     table = written(frame, tmp_path)
     schema = learn(table, "label").schema
     gaps = {name: column.missing for name, column in schema.columns.items() if isinstance(column.missing, tuple)}
-    assert gaps == {"years": (999,), "income": (-9,), "dose": ("?",), "viral_load": ("<50",), "finding": ("?",)}  # fmt: skip
+    assert gaps == {"years": (999,), "income": (-9,), "dose": ("?",), "viral_load": ("<50",), "finding": ("?",)}
     assert schema.columns["finding"].levels == ("None", "mild")  # the commonest value is a level
     again = csv_cells(encode(table, schema), schema)
     for name in (
