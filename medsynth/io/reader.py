@@ -155,7 +155,7 @@ def _workbook(path: Path) -> OpenTable:
     except Exception:  # a damaged archive can cause any error in the parser
         raise TableError(f"{path} is a workbook that cannot be read. {WORKBOOK_CURE}") from None
     texts = ([list(map(_cell_text, row)) for row in rows] for rows in sheets)
-    found = [(rows, cells) for rows, own in zip(sheets, texts, strict=True) if (cells := _trimmed(own))]
+    found = [(rows, kept) for rows, own in zip(sheets, texts, strict=True) if (kept := _trimmed(own))]
     if len(found) != 1:
         raise TableError(f"{path} is a workbook with {len(found)} sheets that are not empty. {WORKBOOK_CURE}")
     ((written, (head, *rows)),) = found

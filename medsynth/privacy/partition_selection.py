@@ -25,8 +25,8 @@ import pandas as pd
 from ..errors import BudgetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
-from ..schema import Identifier, Schema, inference
-from ..schema.cells import CellKinds, is_code_of_a_number
+from ..schema import Schema, inference
+from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number
 from ..schema.columns.column import Column
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
@@ -136,10 +136,10 @@ class RawTable:
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
-        # All columns in the table's order. A column without levels that looks like a key is a key.
+        # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
-        made |= {n: Identifier() for n in self._names if n not in {*settled, target} and columns[n].is_key(n)}
+        made |= {n: columns[n].fresh_keys() for n in self._names if n != target and columns[n].is_key(n, self._rows)}
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
         return Learned(schema=schema, columns=columns, rows=self._rows)
 
@@ -192,7 +192,9 @@ class RawTable:
         """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates."""
         dates = [name for name in names if kinds[name].cells == "date"]
         numbers = [name for name in names if name not in dates]
-        pairs = inference.date_pairs([name for name in dates if name != target and not doubtful(name)])
+        pairs = inference.date_pairs(
+            [name for name in dates if name != target and not doubtful(name) and kinds[name].form not in CLOCKS]
+        )
         parts: dict[str, Callable[[RawRows], Integers]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
@@ -211,18 +213,20 @@ class RawTable:
             codes = {*kind.codes, *(seen.gaps if seen else ())}
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
             single = seen.kept if seen else {}
+            key = False
             if name in dates:
                 column, far = inference.day(found[:-own], std, kind, gaps, single)
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}")
+                key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
                 column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest, words = self._rows - sum(gaps.values()), set(gaps).difference(self._kinds.codes)
             unread = float(found[-own - 1]) - sum(gaps[word] for word in words if not is_number(word))
             columns[name] = LearnedColumn(
-                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread
+                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key
             )
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)

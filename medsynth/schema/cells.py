@@ -44,22 +44,26 @@ FAR_DAYS = ("0001-01-01", "1753-01-01", "1799-12-31", "1800-01-01", "1899-12-30"
             "2100-01-01", "2100-12-31", "2199-12-31", "2200-01-01", "2299-12-31", "2999-12-31", "3000-01-01",
             "9999-01-01", "9999-12-30", "9999-12-31")  # fmt: skip
 WORDS = ("text", PADDED, "word", FAR)
-DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d/%m/%Y",
-        "%m/%d/%Y")  # fmt: skip
-UNTIMED = ("%Y%m%d", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y")  # read without a time: each kind of cell costs noise
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y",
+        "%Y-%-m-%-d", "%-d.%-m.%Y", "%-d/%-m/%Y", "%-m/%-d/%Y", "%d/%m/%Y", "%m/%d/%Y")  # fmt: skip
+# Read without a time: each kind of cell costs noise.
+UNTIMED = ("%Y%m%d", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y", "%Y-%-m-%-d", "%-d.%-m.%Y")
 EITHER = "day and month in either order"  # 03/04/2020 does not show the order
+SHORT_EITHER = "short day and month in either order"  # 3/4/2020
+SHORT = (SHORT_EITHER, "%-d/%-m/%Y", "%-m/%-d/%Y")  # with hours and minutes at most
+MIDNIGHT = f"{DAYS[0]} 00:00:00"  # a day that is written with a time
+CLOCKS = ("%H:%M", "%H:%M:%S")  # times without a day
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
 WITH_SECONDS = " and seconds"  # marks timestamps whose seconds are not zero
 MOMENTS = tuple(
     day + time + more
-    for day in (*DAYS, EITHER)
-    for time in TIMES
-    if time == "" or (day not in UNTIMED and (day == DAYS[0] or not time.endswith("Z")))
+    for day in (*DAYS, EITHER, SHORT_EITHER)
+    for time in (TIMES if day == DAYS[0] else TIMES[:1] if day in UNTIMED else TIMES[:2] if day in SHORT else TIMES[:3])
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
-)
+) + (MIDNIGHT, *CLOCKS)
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
 _FORMS = (
-    (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
+    (re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"), ("%Y-%m-%d",)),
     (re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})"), ("%Y/%m/%d",)),
     (re.compile(r"(?:19|20)[0-9]{6}(?![0-9])"), ("%Y%m%d",)),
     (re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})"), ("%d.%m.%Y",)),
@@ -69,6 +73,8 @@ _FORMS = (
     (re.compile(r"([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4})"), ("%d %b %Y",)),
     (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
 )
+_ONE_DIGIT = re.compile(r"(?<![0-9])[1-9](?![0-9])")
+_CLOCK = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$")
 _TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?$")
 
 
@@ -156,15 +162,17 @@ def _number_kind(text: str, *, whole: bool) -> str:
 
 
 def moment(text: str) -> str | None:
-    """Return the form of a date or a timestamp, one of MOMENTS; None for another text. Midnight alone makes a date.
+    """Return the form of a date, a timestamp or a time of day, one of MOMENTS; None for another text.
 
     An offset such as +01:00, as tz-aware columns have it, is left out: the time is read as its clock shows it.
 
-    >>> moment("2020-02-29"), moment("2020-02-30"), moment("2020-02-29 00:00:00"), moment("13/04/2020 13:45")
-    ('%Y-%m-%d', None, '%Y-%m-%d', '%d/%m/%Y %H:%M')
+    >>> moment("2020-02-29"), moment("2020-02-30"), moment("2020-02-29 00:00:00"), moment("13/4/2020 13:45")
+    ('%Y-%m-%d', None, '%Y-%m-%d 00:00:00', '%-d/%-m/%Y %H:%M')
     """
     if not text[:1].isdigit() or len(text) > 40:
         return None
+    if clock := _CLOCK.match(text):
+        return CLOCKS[clock[1] is not None]
     for pattern, orders in _FORMS:
         if found := pattern.match(text):
             fitting = [order for order in orders if _iso(found.group(), order)]
@@ -172,23 +180,26 @@ def moment(text: str) -> str | None:
                 return None
             if any(_iso(found.group(), order) in FAR_DAYS for order in fitting):
                 return FAR
-            return _with_time(EITHER if len(fitting) > 1 else fitting[0], text[found.end() :])
+            day = EITHER if len(fitting) > 1 else fitting[0]
+            if _ONE_DIGIT.search(found.group()):
+                day = SHORT_EITHER if day == EITHER else day.replace("%d", "%-d").replace("%m", "%-m")
+            return _with_time(day, text[found.end() :])
     return None
 
 
 def _with_time(day: str, rest: str) -> str | None:
     """Return the form of a day and the rest of its text: nothing, or a time of day."""
     if not rest:
-        return day
+        return day if day in MOMENTS else None
     time = _TIME.match(rest)
     if time is None or int(time[2]) > 23 or int(time[3]) > 59 or int(time[4] or 0) > 59:
         return None
     seconds = int(time[4] or 0) or int(time[5] or 0)
-    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or time[6] == "Z"):
-        return day
     zone = time[6] or ""
     if len(zone) > 1 and day != DAYS[0]:
         return None
+    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or zone == "Z"):
+        return MIDNIGHT if rest == " 00:00:00" else day
     form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (zone if zone == "Z" else "")
     form += WITH_SECONDS if seconds else ""
     return form if form in MOMENTS else None

@@ -37,12 +37,12 @@ def _words(*lines: str) -> frozenset[str]:
 
 
 PERSON_KEYS = _words(
-    "id pid ptid mrn ssn ahv empi mpi patient patientid patientnbr patientno patientnr patientnum patientnumber",
-    "patientkey patid patnr patno medicalrecordnumber medrecno hospitalnumber hospitalno nhsnumber nhsno chi",
-    "chinumber subject subjectid subjectno subjectnumber subjid usubjid participant participantid person personid",
-    "personnumber personnr memberid member beneficiaryid respondentid clientid individualid userid studyid",
-    "insurancenumber ahvnumber ahvnr socialsecuritynumber name fullname patientname firstname lastname surname",
-    "email phone phonenumber telephone address",
+    "id pid pidnum pidno idnum idno idnumber ptid mrn ssn ahv empi mpi patient patientid patientnbr patientno",
+    "patientnr patientnum patientnumber patientkey patid patnr patno medicalrecordnumber medrecno hospitalnumber",
+    "hospitalno nhsnumber nhsno chi chinumber subject subjectid subjectno subjectnumber subjid usubjid participant",
+    "participantid person personid personnumber personnr memberid member beneficiaryid respondentid clientid",
+    "individualid userid studyid insurancenumber ahvnumber ahvnr socialsecuritynumber name fullname patientname",
+    "firstname lastname surname email phone phonenumber telephone address",
 )
 ROW_KEYS = _words(
     "encounterid encounternbr encounter visitid admissionid hadmid stayid icustayid caseid caseno casenr",
@@ -61,6 +61,14 @@ FACTS_OF_A_PERSON = _words(
 )
 DOUBTFUL = _words(
     "pid subject participant person patient index record encounter name case chi ssn",
+)
+# The end of a name that may be a key's: patient_id and sampleId, but not paid or fluid.
+_ENDS = re.compile(r"(?i:(?:^|[^a-z])(?:id|uid|uuid|guid|mrn|key)$)|(?<=[a-z0-9])(?:Id|ID|Key)$")
+# Amounts may have as many digits as keys.
+AMOUNTS = _words(
+    "amount amounts cost costs charge charges price income salary wage wages revenue payment payments paid balance",
+    "expense expenses expenditure total totals claims premium usd eur chf gbp dollars euros count counts steps",
+    "platelet platelets plt population weight grams volume area distance budget sum value",
 )
 
 
@@ -95,6 +103,24 @@ def keys(header: Collection[str]) -> list[str]:
 def doubtful(name: str) -> bool:
     """Return whether columns that are not keys also have this name, as PID is a party's: then the levels decide."""
     return normalised(name) in DOUBTFUL
+
+
+def may_be_key(name: str) -> bool:
+    """Return whether a name is doubtful or ends as keys do: then the levels and the numbers decide.
+
+    >>> may_be_key("implant_id"), may_be_key("deviceId"), may_be_key("fluid"), may_be_key("paid")
+    (True, True, False, False)
+    """
+    return doubtful(name) or bool(_ENDS.search(name))
+
+
+def is_amount(name: str) -> bool:
+    """Return whether a word of a name means an amount.
+
+    >>> is_amount("Total charges"), is_amount("cellCount"), is_amount("pidnum")
+    (True, True, False)
+    """
+    return not AMOUNTS.isdisjoint(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
 
 
 def free_texts(header: Iterable[str]) -> list[str]:

@@ -21,12 +21,16 @@ from ..io.table import is_number, whole_text
 from . import magnitudes
 from .cells import (
     BOOLEANS,
+    CLOCKS,
     DAYS,
     EITHER,
     FAR,
+    MIDNIGHT,
     MOMENTS,
     NUMBERS,
     PADDED,
+    SHORT,
+    SHORT_EITHER,
     USUAL_NUMBERS,
     WITH_SECONDS,
     WORDS,
@@ -37,7 +41,7 @@ from .cells import (
 )
 from .columns.categorical import Binary, Categorical
 from .columns.column import Column, Floats, Level
-from .columns.date import Date, ordinal
+from .columns.date import CLOCK_DAY, Date, ordinal
 from .columns.number import Continuous, Count, Policy
 from .learned import EMPTY, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
@@ -154,21 +158,35 @@ def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKin
 
 
 def _date(moments: dict[str, float]) -> ColumnKind:
-    """Return dates or timestamps in the form of most cells; `moments` are clear counts."""
+    """Return dates, timestamps or times of day in the form of most cells; `moments` are clear counts."""
+    clocks = {form: moments.get(form, 0.0) for form in CLOCKS}
+    if sum(clocks.values()) > sum(moments.values()) / 2:
+        clock = max(clocks, key=lambda form: clocks[form])
+        return ColumnKind(cells="date", form=clock, seconds="%S" in clock)
     days: dict[str, float] = {}
     for form, count in moments.items():
-        day = next(start for start in (*DAYS, EITHER) if form.startswith(start))
-        days[day] = days.get(day, 0.0) + count
-    either = days.pop(EITHER, 0.0)
-    day = max(days, key=lambda name: days[name], default="%d/%m/%Y")
-    if either > sum(days.values()) and day not in DAYS[-2:]:
-        day = "%d/%m/%Y"
-    own = {form: count for form, count in moments.items() if form.startswith((day, EITHER))}
-    timed = {form: count for form, count in own.items() if form not in (day, EITHER)}
+        if form not in CLOCKS:
+            day = next(start for start in (*DAYS, EITHER, SHORT_EITHER) if form.startswith(start))
+            days[day] = days.get(day, 0.0) + count
+    short, either = days.pop(SHORT_EITHER, 0.0), days.pop(EITHER, 0.0)
+    # 12/11/2020 has no zero to leave out: cells with one digit show the form of the others.
+    if short + sum(days.get(form, 0.0) for form in SHORT) > either + sum(days.get(form, 0.0) for form in DAYS[-2:]):
+        days |= {f: days.get(f, 0.0) + days.pop(f.replace("-", ""), 0.0) for f in SHORT[1:]}
+        either += short
+        usual = SHORT[1:]
+    else:
+        usual = DAYS[-2:]
+    day = max(days, key=lambda name: days[name], default=usual[0])
+    if either > sum(days.values()) and day not in usual:
+        day = usual[0]
+    starts = (day, day.replace("%-", "%"), EITHER, SHORT_EITHER)
+    own = {form: count for form, count in moments.items() if form.startswith(starts)}
+    timed = {form: count for form, count in own.items() if form not in (*starts, MIDNIGHT)}
     if sum(timed.values()) < sum(own.values()) / 2:
-        return ColumnKind(cells="date", form=day)
+        midnight = moments.get(MIDNIGHT, 0.0) > sum(own.values()) / 2
+        return ColumnKind(cells="date", form=MIDNIGHT if midnight else day)
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
-    time = most.removeprefix(EITHER) if most.startswith(EITHER) else most.removeprefix(day)
+    time = most.removeprefix(next(start for start in starts if most.startswith(start)))
     return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))
 
 
@@ -309,6 +327,14 @@ def number(
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
     make = _count if decimals is None else partial(_continuous, decimals=decimals)
     return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
+
+
+def reads_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
+    """Return whether a column of numbers reads like keys, by noisy counts of its magnitudes. `known`: single values.
+
+    A key is whole and never missing, and no value of it is frequent.
+    """
+    return kind.cells == "whole" and not known and magnitudes.reads_like_keys(counts, std, rows)
 
 
 class _Range(NamedTuple):
@@ -482,6 +508,8 @@ def day(
     named = [text for text, cell in cells.items() if not first <= cell <= last]
     gaps = [*(code for code in codes if not is_code_of_a_number(code)), *named]
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
+    if kind.form in CLOCKS:
+        ends, first, last = (CLOCK_DAY, CLOCK_DAY), 0, 0
     timed = "%H" in kind.form
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
     column = Date(

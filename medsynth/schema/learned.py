@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..errors import LOST, Message, TargetError, some
 from .columns.categorical import level_text
 from .columns.column import Column
-from .header import doubtful
+from .columns.identifier import Identifier
+from .declared import yaml_key
+from .header import doubtful, is_amount, may_be_key
 from .magnitudes import CLEAR_STDS
 
 if TYPE_CHECKING:
@@ -20,6 +22,14 @@ TIMES = "Times are read as the clock shows them: "  # starts the sentence about 
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
+# Lines of a schema for a lost column, after its name.
+CURES = (
+    "kind: identifier}  # keys: fresh ones",
+    "kind: identifier, drop: true}  # free text: left out",
+    "kind: categorical, levels: [A, B, other], unknown: other}  # codes: or with a hierarchy in place of levels",
+    "kind: continuous, bounds: [LOW, HIGH], missing: true, unknown: missing}  # numbers, written without units",
+    'kind: date, bounds: [FIRST, LAST], format: "%Y-%m-%dT%H:%M:%S+01:00"}  # dates in another form, or with a zone',
+)
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
 
 
@@ -82,7 +92,7 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates.
+    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys.
     """
 
     kind: ColumnKind
@@ -93,6 +103,7 @@ class LearnedColumn:
     std: float = 0.0
     far: Far = Far()
     unread: float = 0.0
+    key: bool = False
 
     @property
     def has_unread(self) -> bool:
@@ -138,11 +149,23 @@ class LearnedColumn:
             return float(self.lost)
         return min(max(self.rest / rows, 0.0), 1.0)
 
-    def is_key(self, name: str) -> bool:
-        """Return whether a column without surviving levels is a key: by its name, unless it has few whole numbers."""
+    def is_key(self, name: str, rows: int) -> bool:
+        """Return whether a column of a table of `rows` rows is a key by its numbers or its name, and has no levels.
+
+        A doubtful name does not decide about few whole numbers. The end of a name only decides if all cells may differ.
+        Numbers do not decide if the name means an amount.
+        """
         found = self.column
-        narrow = found is not None and not found.categorical and found.places == 0 and found.size <= FEW_VALUES
-        return doubtful(name) and not narrow
+        if found is None or (found.categorical and not self.lost):
+            return False
+        fewest = FEW_VALUES + 1 if doubtful(name) else rows
+        wide = found.categorical or found.places > 0 or found.size >= fewest
+        return (may_be_key(name) and wide) or (self.key and not is_amount(name))
+
+    def fresh_keys(self) -> Identifier:
+        """Return the column as fresh keys: whole numbers from one on in place of whole numbers."""
+        whole = self.kind.cells == "whole"
+        return Identifier(shape="#", dtype="int64") if whole and not self.lost else Identifier()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,11 +219,9 @@ class Learned:
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
         where = "the other columns" if gaps or strange or empty else "any column"
-        found.append(
-            Message(
-                f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as missing."
-            )
-        )
+        found.append(Message(
+            f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as missing."
+        ))  # fmt: skip
         return found + self._losses()
 
     def _losses(self) -> list[Message]:
@@ -220,15 +241,21 @@ class Learned:
                 [f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items()],
                 "Only one value survived the noise in {}. To keep rarer ones, declare a schema.", only,
             ))  # fmt: skip
-        if lost := [name for name, column in self.columns.items() if column.lost]:
+        if lost := [n for n, column in self.columns.items() if column.lost and self.schema.columns[n].modelled]:
             found.append(_both(
-                f"{LOST}{{}}. No value of these columns has enough rows. They look like keys or free text, have too "
-                "many levels or an unusual form of dates, or contain numbers beyond a billion or with units. The "
-                "sampled rows contain nothing of them. Declare identifiers, a hierarchy or a date with its `format`, "
-                "write numbers plainly, or remove these columns.",
+                f"{LOST}{{}}. No value of these columns has enough rows, and sampled rows contain none of them. Remove "
+                "these columns, or declare them in a schema by the line that fits:\n"
+                + "\n".join(f"  {yaml_key(lost[0])}: {{{line}" for line in CURES),
                 lost,
-                f"{LOST}{{}}. No value has enough rows, and the sampled rows contain none. Declare identifiers, a "
-                "hierarchy or a date with its `format`, write numbers plainly, or remove these columns.",
+            ))  # fmt: skip
+        if keys := [name for name in self.columns if not self.schema.columns[name].modelled]:
+            found.append(_both(
+                "Read as keys, which no model learns: {}. Their numbers or names are those of keys, and the noisy "
+                "counts show no frequent value. Sampled rows have fresh keys. To keep numbers, declare a schema with "
+                f"`{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`.",
+                keys,
+                "Read as keys: {}. Sampled rows have fresh keys. To keep numbers, declare a schema with "
+                f"`{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`.",
             ))  # fmt: skip
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(_both(

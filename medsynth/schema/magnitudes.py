@@ -24,6 +24,7 @@ PROBABLE_STDS = 2.0  # standard deviations of its noise that the neighbour of a 
 DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, same day or positive; neither, only first, only second
 TRIMMED = 0.005  # share of the clear rows that a range of differences may leave out at each end
 SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from the cell of zero
+LONG, EVEN_STDS = 10_000, 10.0  # a number of five digits; noise that even counts must exceed this many times
 WIDE = 6  # cells: a wider range starts at the same day
 ELSEWHERE = 0.1  # share of the range's rows that may be outside of it, noise included
 MOST_DECIMALS, USUAL_DECIMALS = 12, 2  # digits after the point that are counted; and kept if none of them is clear
@@ -139,6 +140,33 @@ def near(counts: Floats, value: float, unit: float, own: float) -> float:
     below = np.clip((np.minimum(powers[1:], -low) - np.maximum(powers[:-1], -high)) / np.diff(powers), 0, 1)
     weights = np.concatenate([below[::-1], [1.0 if low <= 0 <= high else 0.0], part])
     return max(0.0, float(weights @ counts[:-1]) - own) * unit / (2 * reach)
+
+
+def reads_like_keys(counts: Floats, std: float, rows: int) -> bool:
+    """Return whether noisy counts of whole numbers show those of keys: long ones, or the numbers of the rows.
+
+    Long numbers have five digits or more, and a range of as many values as there are rows. The numbers of the rows
+    cover the range from one evenly.
+    """
+    clear = believed(counts, std, clear_stds(MAGNITUDES))
+    cells = np.flatnonzero(clear)
+    if clear.sum() < rows / 2 or cells[-1] == MAGNITUDES - 1:
+        return False
+    first, last = (_edge(int(cells[k]), upper=bool(k)) for k in (0, -1))
+    if cells[0] >= magnitude_cell(np.array([LONG]))[0]:
+        return last - first >= rows
+    return cells[0] > len(HALF_OCTAVES) and any(
+        _are_even(counts, std, rows, end) for end in np.linspace(1, 2, 41) * rows
+    )
+
+
+def _are_even(counts: Floats, std: float, rows: int, end: float) -> bool:
+    """Return whether noisy counts clearly show the whole numbers from one to `end`, equally often each."""
+    edges = np.minimum(np.ceil(2.0 ** (np.append(HALF_OCTAVES, HALF_OCTAVES[-1] + 1) / 2)), math.floor(end) + 1)
+    expected = np.zeros(MAGNITUDES)
+    expected[len(HALF_OCTAVES) + 1 : -1] = np.diff(np.maximum(edges, 1)) * rows / math.floor(end)
+    square = float(np.square((counts - expected) / std).sum())
+    return square < MAGNITUDES + CLEAR_STDS * math.sqrt(2 * MAGNITUDES) and expected.max() > EVEN_STDS * std
 
 
 def beyond(counts: Floats, std: float) -> float:

@@ -86,8 +86,32 @@ FAR_DECIMALS = ["-9999.9", "999999", "888.8", "9998.5", "-999.9", "99999.99"]
 FAR_WHOLES = ["999999", "-32768", "65535", "9998", "-9997", "2147483647"]
 FAR_DAYS = ["9999-12-31", "1900-01-01", "1899-12-30", "2999-12-31", "1753-01-01", "0001-01-01", "2099-12-31"]
 WORDS = ["#VALUE!", "hemolysed", "ongoing", "inf", "-inf", "clotted", "see note", "#DIV/0!", "TNP", "<LLOQ"]
-FORMS = ["%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y"]
-TIMED = ["%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M:%SZ"]
+FORMS = [
+    "%-d.%-m.%Y",
+    "%-d/%-m/%Y",
+    "%-m/%-d/%Y",
+    "%Y-%-m-%-d",
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%Y-%m-%d 00:00:00",
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d.%m.%Y",
+    "%d.%m.%y",
+    "%d-%b-%Y",
+    "%d %b %Y",
+]
+TIMED = [
+    "%-m/%-d/%Y %H:%M",
+    "%d/%m/%Y %H:%M",
+    "%H:%M",
+    "%H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%d.%m.%Y %H:%M",
+    "%Y-%m-%dT%H:%M:%SZ",
+]
 
 CASES: dict[str, Case] = {
     **{f"decimals with {code}": Case(with_code(one_decimal, code, 0.08), gaps=(code,), most=400)
@@ -106,6 +130,7 @@ CASES: dict[str, Case] = {
        for word in ("open", "TBD")},
     **{f"days as {form}": Case(partial(days, form=form), "date") for form in FORMS},
     **{f"moments as {form}": Case(partial(moments, form=form), "date") for form in TIMED},
+    **{f"periods as {form}": Case(partial(days, form=form), "categorical") for form in ("%Y-%m", "%G-W%V", "%b %Y")},
     "two far codes": Case(lambda d: some(some(one_decimal(d), "888.8", 0.08, d), "999.9", 0.08, d),
                           gaps=("888.8", "999.9"), most=400),
     "rare words of many kinds": Case(lambda d: np.where(d.random(N) < 0.08, [f"note {k}" for k in range(N)],

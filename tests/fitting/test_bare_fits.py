@@ -72,7 +72,7 @@ def test_cells_come_back_as_they_were_written(frame: pd.DataFrame, tmp_path: Pat
     table = written(frame, tmp_path)
     schema = learn(table, "label").schema
     gaps = {name: column.missing for name, column in schema.columns.items() if isinstance(column.missing, tuple)}
-    assert gaps == {"years": (999,), "income": (-9,), "dose": ("?",), "viral_load": ("<50",), "finding": ("?",)}  # fmt: skip
+    assert gaps == {"years": (999,), "income": (-9,), "dose": ("?",), "viral_load": ("<50",), "finding": ("?",)}
     assert schema.columns["finding"].levels == ("None", "mild")  # the commonest value is a level
     again = csv_cells(encode(table, schema), schema)
     for name in (
@@ -143,11 +143,11 @@ def test_a_column_of_one_value_is_not_lost(tmp_path: Path) -> None:
     """On the old code a column of zeros read "LOST: ... like keys or free text". The seed is fixed."""
     frame = pd.DataFrame({
         "zero": [0] * N, "nearly": ["here"] * (N - 2) + ["there"] * 2, "none": ["None"] * N,
-        "key": [f"k{k}" for k in range(N)], "label": [0, 1] * (N // 2),
+        "tag": [f"k{k}" for k in range(N)], "label": [0, 1] * (N // 2),
     })  # fmt: skip
     text = "\n".join(learn(written(frame, tmp_path), "label").summary())
     assert "Only one value survived the noise in zero (0, about 100%), nearly (here, about 100%), none (N" in text
-    assert "LOST: key. No value" in text
+    assert "LOST: tag. No value" in text
 
 
 def test_a_target_of_one_class_has_another_for_the_rest(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from .dtypes import holds_moments
 from .number import Quantity, check_apart
 
 DAYS_OF_YEAR = 365.2425
+CLOCK_DAY = date(1900, 1, 1)  # the day of times without a day, as strptime reads them
 PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}
 
 
@@ -78,14 +79,33 @@ class Date(Quantity):
             raise ValueError("a `resolution` finer than a day needs bounds that are days and closer together")
         check_apart(self.gap_words, *self.units)
         self.check_values()
+        self._check_format()
+        return self
+
+    def _check_format(self) -> None:
+        """Raise ValueError unless the format has all that the resolution and the bounds need.
+
+        A month or a week may be without a day. With bounds that are the first day of 1900, the format is a time of day.
+        """
+        if "%z" in self.format or "%Z" in self.format:
+            raise ValueError(
+                "format cannot contain a zone's code. Write the zone as the cells do, as %Y-%m-%dT%H:%M:%S+01:00 does: "
+                "cells with other zones keep their clock's time"
+            )
         sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
+        if self.bounds == (CLOCK_DAY, CLOCK_DAY):
+            sample = datetime.combine(CLOCK_DAY, sample.time())
+        whole = (sample, sample.replace(day=1)) if self.per_day == 1 else (sample,)
         try:
-            if datetime.strptime(sample.strftime(self.format), self.format) != sample:
+            known = _parsed(sample.strftime(self.format), self.format)
+            if known not in whole and not ("%V" in self.format and known == datetime(2003, 12, 29)):
                 raise ValueError
         except (ValueError, re.error):  # strptime makes a regular expression of it, which may be invalid
             time = ", an hour and a minute, as %d.%m.%Y %H:%M" if self.per_day > 1 else ", as %d.%m.%Y"
-            raise ValueError(f"format must have a day, a month and a year{time} does") from None
-        return self
+            raise ValueError(
+                f"format must have a day, a month and a year{time} does. It may leave out the day (%Y-%m, %G-W%V). For "
+                "times of day set `resolution`, and `bounds: [1900-01-01, 1900-01-01]`"
+            ) from None
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
         """Raise ValueError unless `after` names a date with its own bounds that is missing only if this one may be."""
@@ -214,10 +234,20 @@ def _days(values: Values) -> Floats:
     return values.astype(np.float64)
 
 
+def _parsed(word: str, form: str) -> datetime:
+    """Return a moment in its form. %-d is a day without a zero in front, and a week alone is its first day."""
+    form = form.replace("%-", "%")
+    return (
+        datetime.strptime(f"{word} 1", f"{form} %u")
+        if "%V" in form and "%u" not in form
+        else datetime.strptime(word, form)
+    )
+
+
 def ordinal(word: str, form: str) -> float:
     """Return a date's day number, in its format or ISO's, with its time as a part of the day; NaN for none."""
     try:
-        found = datetime.strptime(word, form)
+        found = _parsed(word, form)
     except ValueError:
         try:
             found = datetime.fromisoformat(word)
