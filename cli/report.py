@@ -110,8 +110,7 @@ def report(
     for file in pages.values():
         check_page(file, *inputs.files, review, thresholds, force=force)
 
-    show = sys.stderr.isatty() and not quiet
-    with starting(show):
+    with starting(show := sys.stderr.isatty() and not quiet):
         from medsynth.report import build as page
         from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
