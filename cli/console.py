@@ -156,7 +156,7 @@ def newest_model(*, quiet: bool = False) -> Path | None:
 
 
 @contextmanager
-def report_progress(show: bool) -> Iterator[Callable[[str], None]]:
+def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None]]:
     """Show a line with the section that is being computed and the time since the start."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -165,7 +165,7 @@ def report_progress(show: bool) -> Iterator[Callable[[str], None]]:
 
     columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("reading", total=computed() + 2)
+        task = bar.add_task("reading", total=pages * computed() + 2)
 
         def step(name: str) -> None:
             bar.update(task, description=name, advance=1)

@@ -72,8 +72,8 @@ def fit(
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
             model = run(
-                source, **options, checkpoint=files.checkpoint, resume=resume, model_name=files.model.name,
-                notice=tell, progress=show,
+                source, **options, checkpoint=files.checkpoint, resume=resume,
+                model_name=files.model.name, notice=tell, progress=show,
             )  # fmt: skip
             model.save(files.model, force=force)
         except KeyboardInterrupt:
@@ -208,7 +208,7 @@ def _publish(files: Files, tell: Callable[[str], None]) -> None:
 
 def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     """Print the result of a fit."""
-    from medsynth.artifact import claim
+    from medsynth.artifact import claim, quality
     from medsynth.schema.learned import LEARNED
 
     facts: dict[str, Any] = {
@@ -223,8 +223,11 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "rows": model.rows,
         "schema": model.schema.name,
         "device": model.device,
+        "quality": model.quality,
     }
     lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
+    lines += [text for text in [quality(model)] if text]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
-    result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)
+    replicates = " --replicates 20" if model.config.get("inference") else ""
+    result(facts, "\n".join([*lines, f"Next: medsynth sample -n 10000{replicates}"]), as_json=as_json)

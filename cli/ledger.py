@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,11 +18,17 @@ from .options import Json, ModelArgument
 if TYPE_CHECKING:
     from medsynth.artifact import Model
 
+COUNTED = "counted_rows"  # a model's tensor, `row_count.COUNTED_ROWS`
+PUBLIC_ROWS = re.compile(r"the number of rows, (\d+)")  # in the note of public facts
+
 
 @guarded
 def ledger(
     model: ModelArgument = None,
-    table: Annotated[Path | None, typer.Option(help="Print the total of all fits on this table instead.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="Print the total of all fits on this data: a table, a folder, a tables file or a model."),
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute epsilon with an independent accountant.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -34,6 +41,8 @@ def ledger(
         medsynth ledger patients.medsynth --verify
 
         medsynth ledger --table patients.csv
+
+        medsynth ledger --table hospital
     """
     if table is not None:
         if model is not None or verify:
@@ -77,10 +86,10 @@ def _lines(fitted: Model) -> list[str]:
 
 
 def _of_table(table: Path, as_json: bool) -> None:
-    from medsynth.budget import Budget
+    from medsynth.fitting.budgets import spent_on
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    spent = (Budget.on_file(table) or Budget.of(table)).spent()
+    spent = spent_on(table)
     fits, row, patient = [fit.describe() for fit in spent.fits], spent.row(), spent.patient()
     pairs = zip(fits, spent.fits, strict=True)
     line = "{started}  {method:<14} epsilon {shown:<8} for one {unit:<24} {model}"
@@ -99,7 +108,7 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
 
         medsynth inspect patients.medsynth --json
     """
-    from medsynth.artifact import claim, load
+    from medsynth.artifact import claim, load, quality
 
     fitted = load(find_model(model))
     from medsynth.sampling.replicates import released, why_not
@@ -110,17 +119,18 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
         "tensors": tensors,
         "released": released(fitted),
         "replicable": why_not(fitted) is None,
+        "quality": fitted.quality,
     }
-    result(content, "\n".join([translated(claim(fitted)), *_contents(fitted)]), as_json=as_json)
+    heads = [translated(claim(fitted)), *(text for text in [quality(fitted)] if text)]
+    result(content, "\n".join([*heads, *_contents(fitted)]), as_json=as_json)
 
 
 def _contents(fitted: Model) -> list[str]:
     """Return the lines that describe a model: one per fact, per column and per tensor."""
-    declared = "declared" if fitted.rows_declared else "counted in the table"
     lines = [
         "",
         f"{'method':<10} {fitted.method}{f', preset {fitted.preset}' if fitted.preset else ''}, on {fitted.device}",
-        f"{'rows':<10} {fitted.rows}, {declared}",
+        f"{'rows':<10} {_rows(fitted)}",
         f"{'settings':<10} {_listed(fitted.config)}",
         f"{'replicates':<10} {_replicable(fitted)}",
         f"{'versions':<10} {_listed(fitted.versions)}",
@@ -137,6 +147,20 @@ def _contents(fitted: Model) -> list[str]:
     lines += ["", f"{'tensor':<40} shape"]
     return lines + [f"{name:<40} {'x'.join(map(str, t.shape))}" for name, t in sorted(fitted.tensors.items())
                     if not name.startswith(RELEASED)]  # fmt: skip
+
+
+def _rows(fitted: Model) -> str:
+    """Return the public number of rows that were read, and the released number of those that count."""
+    declared = "declared" if fitted.rows_declared else "the table's own"
+    if fitted.tables is not None:
+        return f"{fitted.rows} patients, {declared if fitted.rows_declared else 'the rows of the first table'}"
+    most, noted = fitted.ledger.max_rows, [PUBLIC_ROWS.search(note) for note in fitted.ledger.notes]
+    if most is not None:
+        read = next((f"{found[1]} read, {declared}; " for found in noted if found), "")
+        return f"{read}about {fitted.rows} count, by noisy counts: at most {most} of each patient"
+    counted = fitted.tensors.get(COUNTED)
+    about = "" if counted is None else f" (about {float(counted[0]):.0f} by noisy counts)"
+    return f"{fitted.rows} read, {declared}; all of them count{about}"
 
 
 def _replicable(fitted: Model) -> str:

@@ -13,7 +13,7 @@ import typer
 from medsynth.errors import MedsynthError, TableError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import check_page, guarded, newest_model, notify, one_of, report_progress, result
+from .console import check_page, guarded, newest_model, notify, one_of, report_progress, result, starting
 from .options import ADVANCED, Encoding, Force, Json, ModelArgument, ModelOption, Quiet
 
 if TYPE_CHECKING:
@@ -110,11 +110,13 @@ def report(
     for file in pages.values():
         check_page(file, *inputs.files, review, thresholds, force=force)
 
-    from medsynth.report import build as page
-    from medsynth.report.data.verdict import Review, Thresholds, failing, load
+    show = sys.stderr.isatty() and not quiet
+    with starting(show):
+        from medsynth.report import build as page
+        from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
     given = Given(load(review, Review), load(thresholds, Thresholds), target, subgroup, encoding, shareable)
-    with report_progress(sys.stderr.isatty() and not quiet) as step:
+    with report_progress(show, len(pages)) as step:
         step("reading")
         if fitted and tables:
             made = _pages_of_tables(inputs, fitted, tables, given, pages, step)
@@ -194,6 +196,7 @@ def _pages_of_tables(
         train=None if inputs.train is None else read_folder(tables, inputs.train, given.encoding),
         disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows,
     )  # fmt: skip
+    step("proof of origin")
     own = drawn_by(fitted, made_in)
     if fitted.claims and not own:
         notify(f"No claim can be made for {made_in}: nothing proves that {inputs.model} drew it.")
@@ -350,13 +353,13 @@ def _print(
 
 def line_of(verdict: Verdict) -> str:
     """Return a verdict as one line of text."""
-    figure = _shown(verdict.estimate)
+    figure = "none" if verdict.outcome == "no guarantee" else _shown(verdict.estimate)
     return f"{_marked(verdict):<13} {verdict.question:<52} {figure}, at most {verdict.limit:g}: {verdict.measure}"
 
 
 def _marked(verdict: Verdict) -> str:
     """Return a verdict's outcome, in capitals if it needs attention."""
-    return verdict.outcome.upper() if verdict.outcome in ("beyond", "doubtful") else verdict.outcome
+    return verdict.outcome.upper() if verdict.outcome in ("beyond", "no guarantee", "doubtful") else verdict.outcome
 
 
 def _namesake(synthetic: Path) -> Path | None:

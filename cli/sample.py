@@ -49,6 +49,16 @@ Replicates = Annotated[
 ]
 
 
+# Options that models of several tables refuse, each with what to do instead.
+ONE_TABLE = {
+    "where_any": "`where` accepts columns of first rows, such as stays.ward=heart. For conditions on any row, draw "
+    "more patients, and select in the written tables those whose rows meet them.",
+    "balance": "Draw each class by itself with `where`, such as sex=F and then sex=M, and as many patients of each.",
+    "replicates": "Make one table with one row per patient of these tables, fit it with `inference`, and draw "
+    "replicates of that model.",
+}
+
+
 @guarded
 def sample(
     model_file: ModelArgument = None,
@@ -150,9 +160,9 @@ def _to_folder(
     from medsynth.sampling.table_files import outputs, write_tables
 
     assert fitted.tables is not None
-    for name in ("where_any", "balance", "replicates"):
+    for name, cure in ONE_TABLE.items():
         if getattr(draw, name):
-            raise UsageError(f"`{name}` works for one table only. Leave it out.")
+            raise UsageError(f"`{name}` works for one table only. {cure}")
     if draw.rows is not None and draw.patients is not None:
         raise UsageError("For several tables, -n and --patients both count patients. Give one of them.")
     if output == "-":

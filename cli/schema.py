@@ -74,14 +74,14 @@ def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: b
     check_outputs(output, inputs=tuple(found), force=force)
     text = draft_tables(name, {name_of(path): table_kinds(path, encoding) for path in found})
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
-    told = f"Wrote {output}. Fill in every TODO, then: medsynth plan {output} --epsilon 3.7"
+    told = f"Wrote {output}. Fill in every TODO, then: medsynth schema check {output}"
     result({"tables": str(output)}, told, as_json=as_json)
 
 
 @app.command()
 @guarded
 def check(
-    table: Csv,
+    table: Drafted,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     encoding: Encoding = None,
     as_json: Json = False,
@@ -90,14 +90,18 @@ def check(
 
     The output contains exact counts of rows. It is PRIVATE: show it only to those who may see the table.
 
-    Example:
+    For a folder or a .tables.yaml file, compare all tables, their keys, and rules that read two tables.
+
+    Examples:
 
         medsynth schema check patients.csv
+
+        medsynth schema check hospital
     """
     from medsynth.fitting.schema_check import check_schema
 
     found = check_schema(table, schema, encoding)
-    meets, name = not found.problems, found.schema.name
+    meets, name = not found.problems, found.name
     remarks = ["PRIVATE: exact counts of rows. Do not share them. A fit goes on despite these remarks:", *found.remarks]
     lines = [f"{table} meets the schema {name!r}."] * meets + ["\n  - ".join(remarks)] * bool(found.remarks)
     content = {"schema": name, "meets": meets, "problems": list(found.problems), "private": list(found.remarks)}

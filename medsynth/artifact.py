@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 7
+QUALITY = "expected_similarity"  # tensor: what the noise leaves of each column, (columns of the core,)
+WORST = 3  # columns that the sentence about quality names
 MAX_BYTES = 1 << 30  # largest model file that is read
 FIELDS: dict[str, type | UnionType] = {
     "format": int,
@@ -81,6 +83,15 @@ class Model:
     def claims(self) -> bool:
         """Whether the model makes a privacy claim."""
         return self.epsilon is not None and self.ledger.claims
+
+    @property
+    def quality(self) -> dict[str, float]:
+        """The similarity to the fitted rows that the noise leaves in each column, as expected; empty if not known."""
+        found = self.tensors.get(QUALITY)
+        names = self.schema.core.names
+        if found is None or found.shape != (len(names),):
+            return {}
+        return {name: round(float(one), 4) for name, one in zip(names, found, strict=True)}
 
     def __repr__(self) -> str:
         return (
@@ -255,6 +266,17 @@ def verify(model: Model) -> dict[str, float]:
             f"The claim is wrong: the model claims {model.epsilon:.4f}, but costs {pld:.4f}. Do not share this model."
         )
     return {"pld": pld, "claimed": model.epsilon, "rdp": accountant.epsilon(events, delta, "rdp")}
+
+
+def quality(model: Model) -> str | None:
+    """Return what the noise leaves of single columns in one sentence or two; None if the model does not say."""
+    found = model.quality
+    if not found:
+        return None
+    worst = sorted(found, key=lambda name: found[name])[:WORST]
+    least = ", ".join(f"{name} {found[name]:.2f}" for name in worst)
+    mean = sum(found.values()) / len(found)
+    return f"By the noise that was added, one-way similarity is about {mean:.2f} (1 is perfect). Least: {least}."
 
 
 def claim(model: Model, *, brief: bool = False) -> str:

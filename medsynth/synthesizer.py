@@ -45,6 +45,7 @@ class Synthesizer:
     unit: str | None = None
     max_rows: int | None = None
     seed: int | None = None
+    anyway: bool = False
     model_: Model = field(init=False, repr=False, compare=False)
 
     def fit(self, frame: pd.DataFrame, y: None = None) -> Self:

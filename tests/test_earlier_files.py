@@ -1,8 +1,9 @@
 """A model is spent budget: files that an earlier tree wrote still sample the same rows, and budgets are still read.
 
 `fixtures/models` were fitted on simulated rows before the rooms were rebuilt, with few steps. `expected.json` has what
-that tree said of each: its epsilon, and the SHA-256 of twenty rows or patients drawn with seed 1. `fixtures/budgets`
-are of four trees: without attempts, with attempts, with counts of records, and with a fit that failed.
+that tree said of each: its epsilon, and the SHA-256 of twenty rows or patients drawn with seed 1. Rules now keep
+shares, so the rows of `visits` and `ward` are those of this tree. `fixtures/budgets` are of four trees: without
+attempts, with attempts, with counts of records, and with a fit that failed.
 """
 
 import hashlib

@@ -75,7 +75,7 @@ CELLS: dict[str, Any] = {
     "a timestamp with a zone": pd.Timestamp("2020-02-29 13:45", tz="Europe/Zurich"), "a new level": "east",
     "another case": "NORTH", "combining marks": "Zu\u0308rich", "a right-to-left mark": "\u202enorth",
     "a very long text": "x" * 100_000, "per cent": "8%", "scientific": "8e0", "hexadecimal": "0x8", "a yes": "yes",
-    "a True": "True", "a list": [8, [5]], "bytes": b"8", "an underscore": "1_000", "a lone surrogate": "\\ud800",
+    "a True": "True", "an underscore": "1_000", "a lone surrogate": "\\ud800",
     "minus nine": -9, "a code of three nines": 999, "minus nine as a float": -9.0, "a dot": ".", "unknown": "unknown",
     "None as a word": "None", "a timestamp": "2020-02-29 13:45:07", "a timestamp with a T": "2020-02-29T13:45",
     "a day before a month": "29/02/2020", "a timestamp of pandas": pd.Timestamp("2020-02-29 13:45"),

@@ -102,9 +102,14 @@ class Sites:
                 break
         if len(found) < least:
             missing = ", ".join(name for name in sites if name not in found)
+            begun = (
+                f"All {least} sites with which this secure sum began must answer it, because their masks cancel only "
+                f"together. The study's minimum, {self.study.minimum}, applies to the next measurement"
+            )
+            rule = begun if least > self.study.minimum else f"At least {least} sites must answer"
             raise MedsynthError(
-                f"No answer from {missing}. At least {least} sites must answer. The measurements so far are saved: fit "
-                "again with `resume` when these sites are back."
+                f"No answer from {missing}. {rule}. The measurements so far are saved: fit again with `resume` when "
+                "these sites are back."
             )
         return {name: found[name] for name in sites if name in found}
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..errors import SchemaError, UsageError, validators_words
+from ..fitting.planning import check_inference
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
 from ..methods import registry
@@ -176,6 +177,7 @@ class Study(BaseModel):
         """Return every measurement with its noise. Raise UsageError or BudgetError if sites cannot answer them."""
         module, config = registry.load(self.method, self.preset), self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
+        check_inference(config, most)
         rows = equivalent_rows(self.rows, most, self.noises)
         queries = [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []
         queries += module.queries(config, rows, len(core.columns), self.epsilon)

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import socket
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -202,17 +203,29 @@ def ask(path: Path, message: bytes) -> bytes:
         return receive(connection)
 
 
+def mode_in(folder: Path) -> int:
+    """Return the mode of sockets in a folder: for the owner alone, and for the group of a folder of mode 2770.
+
+    So FLARE can run under an account that is in this group and cannot read the table.
+    """
+    return 0o660 if stat.S_IMODE(folder.stat().st_mode) == 0o2770 else 0o600
+
+
 @contextlib.contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """Open a socket that only its owner can reach. Raise MedsynthError if that is impossible."""
+    """Open a socket that only its owner can reach, or also the group of its folder (`mode_in`).
+
+    Raises MedsynthError if that is impossible.
+    """
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         raise MedsynthError(f"The path of the socket {path} is too long. Name a folder with a shorter path.")
     listener = socket.socket(socket.AF_UNIX)
     try:
-        os.fchmod(listener.fileno(), 0o600)  # Linux creates the file with this mode; a umask would affect all threads
+        mode = mode_in(path.parent)
+        os.fchmod(listener.fileno(), mode)  # Linux creates the file with this mode; a umask would affect all threads
         path.unlink(missing_ok=True)
         listener.bind(str(path))
-        os.chmod(path, 0o600)
+        os.chmod(path, mode)
     except OSError as error:
         listener.close()
         raise MedsynthError(f"Cannot open the socket {path} ({error.strerror}). Name another folder.") from None

@@ -204,7 +204,7 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     if model is None or path is None:
         return False
     own = _whose(real) == path.stem and real.resolve().parent == path.resolve().parent
-    if not (own or any(_lists(budget, path) for budget in _budgets_of(real))):
+    if not (own or any(lists(budget, path) for budget in budgets_of_rows(real))):
         return False
     if not name_of(real).endswith(HELD_OUT):
         return True
@@ -217,16 +217,16 @@ def budget_of_model(path: Path, real: Path | None) -> Budget | None:
 
     Otherwise that of the table that the model is named after; None without one.
     """
-    own = [budget for budget in (_budgets_of(real) if real else ()) if _lists(budget, path)]
+    own = [budget for budget in (budgets_of_rows(real) if real else ()) if lists(budget, path)]
     return own[0] if own else Budget.on_file(path.with_name(path.stem))
 
 
-def _lists(budget: Budget, path: Path) -> bool:
+def lists(budget: Budget, path: Path) -> bool:
     """Return whether a budget file lists the model in the file `path`."""
     return any(path.name in fit.models for fit in budget.spent().fits)
 
 
-def _budgets_of(real: Path) -> list[Budget]:
+def budgets_of_rows(real: Path) -> list[Budget]:
     """Return the existing budget files of the table that `real` is, or that it was split from.
 
     The file of the split names that table. If the table has moved, look next to the rows for a table of its name, or

@@ -42,6 +42,11 @@ def targets(source: Path, settings: FitSettings) -> list[str]:
 
 def check_settings(settings: FitSettings) -> None:
     """Raise UsageError for a setting of one table alone."""
+    if settings.inference:
+        raise UsageError(
+            "`inference` needs one table with one row per patient. Make such a table of these tables, and fit it. "
+            "Nothing was spent."
+        )
     for field in fields(FitSettings):
         if field.name not in OF_SEVERAL and getattr(settings, field.name) != field.default:
             raise UsageError(f"`{field.name}` is for one table. Set this option per table, in the tables file.")

@@ -19,6 +19,7 @@ from .training import (
     codes_by,
     declared_or_measured_schema,
     encode_into_vault,
+    expected_similarity,
     note_counted_rows,
     rows_in_use,
     seal,
@@ -95,12 +96,13 @@ def fit_by(options: FitOptions, source: Source) -> Model:
             tensors = train_tables(private, of_tables, planned, out)
             return seal(planned, planned.plan.rows, of_tables.schema, tensors, private.tables)
         rows, sizes = rows_in_use(planned, out.releases)
-        schema = declared_or_measured_schema(private, planned, out.releases, rows)
+        schema, without_level = declared_or_measured_schema(private, planned, out.releases, rows)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
         if schema.order is None:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
             del private, codes  # frees the memory of the raw table
             tensors = train(planned, rows, vault, schema, out.seed, public_rows)
+            tensors |= expected_similarity(planned, rows, schema, tensors, without_level)
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import Message, UsageError, brief
+from ..errors import BudgetError, Message, UsageError, brief
 from ..io.split import note_of
 from ..methods import registry
 from ..methods.registry import METHODS, Method
@@ -23,6 +23,7 @@ from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .environment import choose_device
+from .expectation import LIMIT
 from .opening import Source, opened
 from .private import Private, Remark
 from .private_table import PublicRows
@@ -76,8 +77,9 @@ def choose_method(options: FitOptions) -> ChosenMethod:
 def plan_measurements(private: Private, options: FitOptions, method: ChosenMethod) -> PlannedFit:
     """Bound contributions, and plan every measurement with its noise. Nothing is measured yet.
 
-    Raises BudgetError if the noise would hide everything in a table without a schema.
+    Raises BudgetError if the columns are expected to be mostly noise, unless the options say `anyway`.
     """
+    check_inference(method.config, private.max_rows)
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     check_has_target(private, method.name)
     stay, units = private.bounded_rows(entropy)
@@ -87,8 +89,9 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
         queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
     )
     plan = replace(plan, rows_std=private.rows_std if options.rows is None else None)
-    for note in private.check_enough(plan):
-        options.notice(note)
+    if not options.no_dp:
+        for note in notes_on_quality(private, plan, stop=not options.anyway):
+            options.notice(note)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
 
@@ -97,6 +100,37 @@ def check_has_target(private: Private, method: str) -> None:
     """Raise UsageError for a table without a target, if the method needs one."""
     if private.target is None and not METHODS[method].without_target:
         raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
+
+
+def check_inference(config: Any, max_rows: int | None) -> None:
+    """Raise UsageError if regressions are declared that no replicate of this model could estimate."""
+    if getattr(config, "inference", ()) and (max_rows or 1) > 1:
+        raise UsageError(
+            "`inference` needs one row per patient: several rows of a patient are not independent draws, so no "
+            "replicates can be drawn. Make a table with one row per patient, for example of first visits or of changes "
+            "between two visits, or set `max_rows` to 1. To fit all rows, leave `inference` out. Nothing was spent."
+        )
+
+
+def notes_on_quality(private: Private, plan: Plan, *, stop: bool) -> list[str]:
+    """Return what to expect of a fit, and notes about its noise, from public numbers alone.
+
+    Raises BudgetError, if this should `stop` the fit, for an expectation below the limit.
+    """
+    found, notes = private.expected(plan), private.notes_on_noise(plan)
+    if found is None:
+        return notes
+    if found.one_way >= LIMIT:
+        return [f"{found}.", *notes]
+    text = (
+        f"{plan.rows} rows are too few for {private.columns} columns at this budget. {found}. Below {LIMIT:.2f} most "
+        "of the model is noise, so a fit stops before it spends anything. Use fewer columns, more rows or a larger "
+        f"`epsilon`.{' Draft a schema and declare it, which costs nothing.' if found.level is not None else ''}"
+        f"{' A smaller `max_rows` has less noise.' if (plan.max_rows or 1) > 1 else ''}"
+    )
+    if stop:
+        raise BudgetError(f"{text} To fit all the same, set `anyway`.")
+    return [f"WARNING: {text}", *notes]
 
 
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
@@ -219,9 +253,10 @@ def plan_fit(
         raise UsageError("A plan needs two rows or more.")
     check_rows(count)
     max_rows, delta = private.max_rows if private else None, settings.delta_of(count)
+    check_inference(config, max_rows)
     made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
     if private is None:
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget)
     notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, count))}."]
-    notes += private.check_enough(made)
+    notes += notes_on_quality(private, made, stop=False)
     return made, notes + module.notes(config, private.records(made), columns, settings.budget)

@@ -12,6 +12,7 @@ from ..methods.registry import Method
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.contribution import PrivacyUnits
 from ..rng import Entropy
+from .expectation import Expectation
 from .settings import FitSettings
 
 
@@ -54,8 +55,11 @@ class Private(Protocol):
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
         """Return the facts that no noise covers and that neighbouring tables share, one phrase each."""
 
-    def check_enough(self, plan: Plan) -> list[str]:
-        """Return notes about the noise for the user. Raise BudgetError if the fit could not learn anything."""
+    def notes_on_noise(self, plan: Plan) -> list[str]:
+        """Return notes about the noise for the user, from public numbers alone."""
+
+    def expected(self, plan: Plan) -> Expectation | None:
+        """Return what a fit by this plan should achieve, if it can be simulated."""
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
         """Yield what becomes public without a declaration, and warnings about the table's header."""

@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import BudgetError, Message, SchemaError, UsageError, did_you_mean, some
+from ..errors import Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
-from ..patients.successive_rows import changing
+from ..patients.successive_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import Thresholded, rows_of
@@ -33,8 +33,9 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
-from ..schema.magnitudes import CLEAR_STDS
+from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
+from .expectation import Expectation
 from .private import Remark
 from .private_rows import independent_rows, order_of_rows, patients
 from .settings import NO_TARGET, FitSettings, Notice, TableSettings
@@ -63,7 +64,9 @@ class PrivateTable:
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
-        return [*learning, *(later_rows.queries(own) if self.order else own)]
+        if self.order and self.declared:
+            own = later_rows.queries(own, {"": bool(ending(self.declared))})
+        return [*learning, *own]
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
         """Return the positions of the rows in use, and their patients; None for both if the row is the unit.
@@ -181,26 +184,28 @@ class PrivateTable:
             facts.append("the rows of `public`")
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
-    def check_enough(self, plan: Plan) -> list[str]:
-        """Return notes about the noise before anything is spent, from declared numbers and planned noise alone.
+    def expected(self, plan: Plan) -> Expectation | None:
+        """Return what a fit by this plan should achieve; None if its method or an order cannot be simulated."""
+        if self.declared is not None:
+            if self.order is not None or not expectation.counts_columns(plan):
+                return None
+            return Expectation(one_way=expectation.of_schema(plan, self.declared))
+        rare = None if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
+        level = smallest_level(plan, partition_selection.LEVELS, self.columns)
+        return Expectation(
+            one_way=expectation.of_bare_table(plan, self.columns),
+            level=level / plan.rows,
+            target_class=None if rare is None else rare / plan.rows,
+        )
 
-        Raises BudgetError if the fit of a table without a schema could not learn anything.
-        """
+    def notes_on_noise(self, plan: Plan) -> list[str]:
+        """Return notes about the noise before anything is spent, from declared numbers and planned noise alone."""
         if isinstance(self.data, ClusterTable):
             check_plan(plan)
         if self.declared is not None:
             return []
-        columns = self.columns
-        level = smallest_level(plan, partition_selection.LEVELS, columns)
+        level = smallest_level(plan, partition_selection.LEVELS, self.columns)
         rare = level if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
-        needed = max(CLEAR_STDS * plan.noise(partition_selection.KINDS) * math.sqrt(columns), 2 * rare)
-        if plan.rows < needed:
-            raise BudgetError(
-                f"{plan.rows} rows are too few to learn the kinds of {columns} columns at this budget: about "
-                f"{needed:.0f} are needed. Nothing was spent. Draft a schema and declare it, which costs nothing. Or "
-                "use a larger `epsilon`, more rows or fewer columns."
-                + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
-            )
         needs = (
             f"At this budget a level needs about {level:.0f} rows ({level / plan.rows:.1%}) to survive the noise. "
             if self.target is None else
@@ -472,7 +477,7 @@ def check_target(schema: Schema) -> None:
         raise SchemaError(
             f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
         )
-    if len(schema.columns) < 2:
+    if len(schema.core.columns) < 2:
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
 
 

@@ -15,7 +15,7 @@ from ..errors import Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
-from ..patients.successive_rows import SuccessiveRows, changing, successive_rows
+from ..patients.successive_rows import SuccessiveRows, changing, ending, successive_rows
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
@@ -25,7 +25,7 @@ from ..sampling.placing import TableRows, form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
-from ..schema.linked import LinkedTables, joint, name_in_joint, own
+from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
 from .private import Remark
 from .private_table import read_rows
 from .settings import FitSettings
@@ -88,15 +88,19 @@ class PrivateTables:
         """
         if rows < 2:
             raise UsageError("Several tables need two patients or more.")
-        return with_later_rows(module.queries(config, rows, self.columns, epsilon), self.in_order)
+        in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
+        return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
 
     def bounded_rows(self, entropy: Entropy) -> tuple[None, None]:
         """Return None for both: `coded_tables` keeps a patient's first rows in each table, for any patients."""
         return None, None
 
-    def check_enough(self, plan: Plan) -> list[str]:
+    def notes_on_noise(self, plan: Plan) -> list[str]:
         """Return no notes: the schema of several tables is declared."""
         return []
+
+    def expected(self, plan: Plan) -> None:
+        """Return nothing: several tables are not simulated."""
 
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
         """Return the facts that no noise covers and that neighbouring tables share, one phrase each."""

@@ -1,26 +1,32 @@
-"""Compare a table with its schema, all at once, with exact counts: PRIVATE, for whoever writes the schema."""
+"""Compare tables with their schema, all at once, with exact counts: PRIVATE, for whoever writes the schema.
+
+A table is read as its fit reads it: a large one in pieces, from which only counts are kept.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import SchemaError
-from ..io import table as io_table
+from ..errors import SchemaError, UsageError
+from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
-from ..schema.codec import encode
+from ..schema.codec import check_header, encode
 from ..schema.header import person_keys
 from ..schema.inference import NARROW, by_start
-from .private_rows import patients
-from .private_table import choose_schema, read_table
+from .private_rows import order_of_rows, patients
+from .private_table import choose_schema, read_rows
+from .private_tables import private_tables
+from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # share of cells beyond the bounds; share of the bounds' width that cells use
@@ -30,157 +36,320 @@ MIDDLE = (0.05, 0.95)  # quantiles of the days between two dates that must be cl
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaCheck:
-    """The findings. `problems` stop a fit, each with its first row. `remarks` do not; they count rows exactly."""
+    """The findings. `problems` stop a fit, each with its first row. `remarks` do not; they count rows exactly.
 
-    schema: Schema
+    `name`: of the schema, or of the tables.
+    """
+
+    name: str
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
 
 
 def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -> SchemaCheck:
-    """Compare a table with the schema that its fit would use. Raise SchemaError without one.
+    """Compare a table, or the tables of a folder or a file of tables, with the schema that their fit would use.
 
-    NO NOISE: the counts are of rows, for the owner of the table, who writes its schema.
+    NO NOISE: the counts are of rows, for the owner of the tables, who writes their schema. Raises SchemaError without a
+    schema, UsageError for a `schema` next to several tables.
     """
-    data = read_table(path, encoding)
+    if is_linked(path):
+        if schema is not None:
+            raise UsageError(f"{path} names several tables, whose file declares the columns. Leave `schema` out.")
+        return _check_tables(path, encoding)
+    data = read_rows(path, encoding)
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
         raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
-    problems = [text for name in found.columns for text in _faults(data, found, name)]
-    if found.unit:
-        try:
+    problems, remarks = _checked(data, found)
+    try:
+        if found.unit:
             patients(data, found.unit)
-        except SchemaError as error:
-            problems.append(str(error))
-    remarks = [text for name in found.columns for text in _remarks(data, found, name)]
-    if not problems:
-        codes = encode(data, found)
-        remarks += [*_broken_rules(data, found, codes), *_computed_too_finely(data, found, codes)]
-        remarks += [
-            f"column {second!r}: nearly always some days after {first!r}. If the two belong together, declare "
-            f"`after: {first}`, with bounds in days. Otherwise the model does not learn the time between them"
-            for second, first in related_dates(data.cells, found).items()
-        ]
+        if found.order and isinstance(data, LargeTable):
+            order_of_rows(data, found)
+    except (SchemaError, UsageError) as error:
+        problems.append(str(error))
     if found.unit is None and (keys := person_keys(data.header)):
         remarks.append(
             f"column {keys[0]!r} reads like a person's key: if rows share persons, declare the keys unit and max_rows"
         )
-    return SchemaCheck(schema=found, problems=tuple(problems), remarks=tuple(remarks))
+    return SchemaCheck(name=found.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def related_dates(cells: pd.DataFrame, schema: Schema) -> dict[str, str]:
-    """Return dates without `after` that usually follow shortly after another date, with that date. PRIVATE."""
-    dates = {name: column for name, column in schema.columns.items() if column.dated and not column.depends_on}
-    days = {name: np.floor(column.cell_values(cells[name]).astype(np.float64)) for name, column in dates.items()}
-    starts = {name for column in schema.columns.values() for name in column.depends_on}
-    pairs = []
-    for first, second in itertools.permutations(dates, 2):
-        between = days[second] - days[first]
-        known = between[np.isfinite(between)]
-        timed = getattr(dates[second], "per_day", 1) > 1  # `after` would drop its time
-        if timed or second in starts or len(known) < KEY_ROWS:
+def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
+    """Compare several tables with the file that declares them: columns, keys and rules."""
+    source = find(path)
+    tables, cells = source.tables, dict[str, Table]()
+    problems, remarks = list[str](), list[str]()
+    for name in tables.tables:
+        data, schema = read_rows(source.file(name), encoding), tables.alone(name)
+        try:
+            if isinstance(data, LargeTable):
+                raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
+            if tables.other_columns == "leave out":
+                own = [column for column in data.header if column in schema.columns]
+                data = replace(data, header=tuple(own), cells=data.cells[own])
+            check_header(data, schema)
+        except (SchemaError, UsageError) as error:
+            problems.append(str(error))
             continue
-        low, high = np.quantile(known, MIDDLE)
-        if low >= 0 and NARROW * (high - low + 1) <= dates[second].size:
-            pairs.append((first, second))
-    return by_start(pairs)
+        cells[name] = data
+        found, more = _checked(data, schema.model_copy(update={"columns": {n: schema.columns[n] for n in data.header}}))
+        problems += found
+        remarks += [f"table {name!r}: {text}" for text in more]
+    if not problems:
+        try:
+            private = private_tables(tables, cells)
+        except SchemaError as error:
+            problems.append(str(error))
+        else:
+            first = cells[tables.first].cells.drop(columns=tables.key)
+            for name, data in cells.items():
+                own_rules = tables.view(name)
+                if name != tables.first:  # its rules may read the patient's columns
+                    beside = first.iloc[private.whose[name]].reset_index(drop=True)
+                    data = replace(data, cells=pd.concat([data.cells, beside], axis=1))
+                rules = _Rules(own_rules)
+                rules.add(replace(data, cells=data.cells[[*own_rules.columns]]))
+                remarks += [f"table {name!r}: {text}" for text in rules.remarks()]
+    return SchemaCheck(name=tables.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def _read(data: io_table.Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
+def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[str]]:
+    """Return the problems and remarks of a table by its columns and rules, in one pass over its pieces."""
+    columns = {name: _OfColumn(data.where, schema, name, data.rows) for name in schema.columns}
+    rules, between, problems = _Rules(schema), _BetweenDates(schema), list[str]()
+    across = schema.has_rules_across_rows and isinstance(data, LargeTable)  # its order is a problem of its own
+    for piece in data.chunks():
+        for one in columns.values():
+            one.add(piece)
+        if not any(one.faults for one in columns.values()) and not across:
+            rules.add(piece)
+            between.add(piece)
+    problems = [text for one in columns.values() for text in one.problems()]
+    remarks = [text for one in columns.values() for text in one.remarks()]
+    if not problems and not across:
+        remarks += [*rules.remarks(), *(
+            f"column {second!r}: nearly always some days after {first!r}. If the two belong together, declare "
+            f"`after: {first}`, with bounds in days. Otherwise the model does not learn the time between them"
+            for second, first in between.related().items()
+        )]  # fmt: skip
+    return problems, remarks
+
+
+def _read(piece: Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
     """Yield the faults of a column: what is wrong, what to do, the first row, and the number of rows."""
-    related = {other: (schema.columns[other], data.cells[other]) for other in column.depends_on}
-    place, reading = column.read_rows(data.cells[name], related)
+    related = {other: (schema.columns[other], piece.cells[other]) for other in column.depends_on}
+    place, reading = column.read_rows(piece.cells[name], related)
     for fault in reading.faults:
         rows = np.nonzero(fault.found[place])[0]
         if len(rows):
-            yield fault.what, fault.cure, int(rows[0]) + 1, len(rows)
+            yield fault.what, fault.cure, piece.before + int(rows[0]) + 1, len(rows)
 
 
-def _faults(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
-    for what, cure, row, _ in _read(data, schema, name, schema.columns[name]):
-        yield f"{data.where}, column {name!r}, row {row}: {what}. {cure}"
+@dataclass
+class _OfColumn:
+    """What the pieces of a table show about one column. `rows`: of the whole table."""
+
+    where: str
+    schema: Schema
+    name: str
+    rows: int
+    faults: dict[str, tuple[str, int]] = field(default_factory=dict)  # what is wrong: the cure and the first row
+    clipped: int = 0
+    stray: int = 0
+    known: int = 0
+    finite: int = 0
+    span: tuple[float, float] = (np.inf, -np.inf)  # the smallest and largest value
+    distinct: pd.Index | None = field(default_factory=lambda: pd.Index([], dtype=np.uint64))
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.column = self.schema.columns[self.name]
+
+    def add(self, piece: Table) -> None:
+        """Count in a piece: faults, and what a fit would do silently."""
+        column, cells = self.column, piece.cells[self.name]
+        for what, cure, row, _ in _read(piece, self.schema, self.name, column):
+            self.faults.setdefault(what, (cure, row))
+        if not column.modelled:
+            return
+        strict = column.model_copy(update={"out_of_range": "error"})
+        found = _read(piece, self.schema, self.name, strict)
+        self.clipped += sum(count for what, _, _, count in found if "outside" in what)
+        if column.reads_anything and getattr(column, "hierarchy", None) is None:
+            plain = column.model_copy(update={"unknown": None})
+            found = _read(piece, self.schema, self.name, plain)
+            self.stray += sum(count for what, _, _, count in found if "outside" not in what)
+        if not column.categorical and not column.depends_on:
+            number = np.asarray(column.cell_values(cells), np.float64)
+            number = number[np.isfinite(number)]
+            self.finite += len(number)
+            if len(number):
+                self.span = min(self.span[0], float(number.min())), max(self.span[1], float(number.max()))
+        self._add_distinct(cells[~cells.isin(MISSING_TOKENS)])
+        codes = cells[cells.isin(CellKinds().codes)].value_counts()
+        self.codes.update({str(code): int(count) for code, count in codes.items()})
+
+    def _add_distinct(self, known: pd.Series) -> None:
+        """Count the cells that are there, and keep hashes of the distinct ones while they could be a key's."""
+        self.known += len(known)
+        if self.distinct is not None and (self.column.categorical or self.column.places == 0):
+            texts = known.unique()
+            hashes = pd.util.hash_array(np.asarray(texts, dtype=object), categorize=False)
+            self.distinct = self.distinct.union(pd.Index(hashes), sort=False)
+            if self.known - len(self.distinct) > (1 - KEY_SHARE) * self.rows:
+                self.distinct = None  # too many cells repeat, whatever follows
+
+    def problems(self) -> Iterator[str]:
+        """Yield what stops a fit."""
+        for what, (cure, row) in self.faults.items():
+            yield f"{self.where}, column {self.name!r}, row {row}: {what}. {cure}"
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a fit would do silently, and columns that look declared wrongly."""
+        if not self.column.modelled:
+            return
+        if self.clipped:
+            doubt = ": widen the bounds, or declare a missing code of missing values"
+            yield f"column {self.name!r}: {self.clipped} cells are outside the bounds and are clipped" + (
+                doubt if self.clipped > MUCH_CLIPPED * self.rows else ""
+            )
+        elif not self.column.categorical and not self.column.depends_on and (part := self._used()) < LITTLE_USED:
+            yield f"column {self.name!r}: its cells use {part:.1%} of the bounds' width. Check the bounds"
+        if self.stray:
+            yield f"column {self.name!r}: {self.stray} cells are read as `unknown`"
+        whole = self.column.categorical or self.column.places == 0
+        distinct = 0 if self.distinct is None else len(self.distinct)
+        if whole and self.known >= KEY_ROWS and distinct > KEY_SHARE * self.known:
+            yield f"column {self.name!r}: nearly all of its cells differ. If it is a key, declare `kind: identifier`"
+        for code, count in _codes(self.column, self.codes):
+            word = code if is_code_of_a_number(code) else f'"{code}"'
+            yield (
+                f"column {self.name!r}: {count} cells contain {code!r}, a usual code of missing values. If it is one, "
+                f"declare `missing: [{word}]`"
+            )
+
+    def _used(self) -> float:
+        """Return the share of the bounds' width that the column's values use; 1 if it cannot be judged."""
+        low, high = self.column.units
+        if self.column.scale == "log" or self.finite < KEY_ROWS or low == high:
+            return 1.0
+        width: float = (high - low) / 10**self.column.places / getattr(self.column, "per_day", 1)
+        return (self.span[1] - self.span[0]) / width
 
 
-def _remarks(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
-    """Yield what a fit would do silently: clipped cells, cells read as `unknown`, likely keys, codes, wide bounds."""
-    column, cells, rows = schema.columns[name], data.cells[name], len(data.cells)
-    if not column.modelled:
-        return
-    strict = column.model_copy(update={"out_of_range": "error"})
-    clipped = sum(count for what, _, _, count in _read(data, schema, name, strict) if "outside" in what)
-    if clipped:
-        doubt = ": widen the bounds, or declare a missing code of missing values"
-        yield f"column {name!r}: {clipped} cells are outside the bounds and are clipped" + (
-            doubt if clipped > MUCH_CLIPPED * rows else ""
-        )
-    elif not column.categorical and not column.depends_on and (part := _used(column, cells)) < LITTLE_USED:
-        yield f"column {name!r}: its cells use {part:.1%} of the bounds' width. Check the bounds"
-    if column.reads_anything and getattr(column, "hierarchy", None) is None:
-        plain = column.model_copy(update={"unknown": None})
-        if stray := sum(count for what, _, _, count in _read(data, schema, name, plain) if "outside" not in what):
-            yield f"column {name!r}: {stray} cells are read as `unknown`"
-    known = cells[~cells.isin(io_table.MISSING_TOKENS)]
-    whole = column.categorical or column.places == 0
-    if whole and len(known) >= KEY_ROWS and known.nunique() > KEY_SHARE * len(known):
-        yield f"column {name!r}: nearly all of its cells differ. If it is a key, declare `kind: identifier`"
-    for code, count in _codes(column, cells):
-        word = code if is_code_of_a_number(code) else f'"{code}"'
-        yield (
-            f"column {name!r}: {count} cells contain {code!r}, a usual code of missing values. If it is one, declare "
-            f"`missing: [{word}]`"
-        )
-
-
-def _used(column: Column, cells: pd.Series) -> float:
-    """Return the share of the bounds' width that a column's values use; 1 if it cannot be judged."""
-    values = np.asarray(column.cell_values(cells), np.float64)
-    values, (low, high) = values[np.isfinite(values)], column.units
-    if column.scale == "log" or len(values) < KEY_ROWS or low == high:
-        return 1.0
-    width: float = (high - low) / 10**column.places / getattr(column, "per_day", 1)
-    return float(np.ptp(values)) / width
-
-
-def _codes(column: Column, cells: pd.Series) -> Iterator[tuple[str, int]]:
+def _codes(column: Column, counts: Counter[str]) -> Iterator[tuple[str, int]]:
     """Yield usual codes of missing values in a column that its schema declares neither as missing nor as values."""
-    counts = cells.value_counts()
     levels, (low, high) = {str(level) for level in column.levels}, column.units
     for code in CellKinds().codes:
-        if code == "" or code in column.gap_words or code in levels or code not in counts.index:
+        if code == "" or code in column.gap_words or code in levels or code not in counts:
             continue
         if is_code_of_a_number(code) and (column.categorical or low <= int(code) * 10**column.places <= high):
             continue
-        if code in io_table.MISSING_TOKENS and column.missing is True:
+        if code in MISSING_TOKENS and column.missing is True:
             continue
-        yield code, int(counts[code])
+        yield code, counts[code]
 
 
-def _broken_rules(data: io_table.Table, schema: Schema, codes: NDArray[np.int32]) -> Iterator[str]:
-    succession = in_order(data.cells, schema) if schema.has_rules_across_rows else None
-    for rule in schema.parsed_rules:
-        if rule.defines is None:
-            position = succession.position(values(codes, schema, rule.before)) if succession else None
-            if count := int(rule.broken(values(codes, schema, rule.columns), position).sum()):
-                yield f"rule {rule.text!r}: {count} rows break it; sampled rows never do"
+class _BetweenDates:
+    """The days between each two dates of a table, counted: {(first, second): rows by days}."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.dates = {name: one for name, one in schema.columns.items() if one.dated and not one.depends_on}
+        self.days = {pair: Counter[int]() for pair in itertools.combinations(self.dates, 2)}
+
+    def add(self, piece: Table) -> None:
+        """Count in a piece."""
+        if not self.days:
+            return
+        day = {
+            name: np.floor(column.cell_values(piece.cells[name]).astype(np.float64))
+            for name, column in self.dates.items()
+        }
+        for first, second in self.days:
+            between = day[second] - day[first]
+            found = np.unique(between[np.isfinite(between)].astype(np.int64), return_counts=True)
+            self.days[first, second].update(dict(zip(*(one.tolist() for one in found), strict=True)))
+
+    def related(self) -> dict[str, str]:
+        """Return dates without `after` that usually follow shortly after another date, with that date. PRIVATE."""
+        starts = {name for column in self.schema.columns.values() for name in column.depends_on}
+        pairs = []
+        for first, second in itertools.permutations(self.dates, 2):
+            ahead = (first, second) in self.days
+            counts = self.days[(first, second) if ahead else (second, first)]
+            timed = getattr(self.dates[second], "per_day", 1) > 1  # `after` would drop its time
+            if timed or second in starts or counts.total() < KEY_ROWS:
+                continue
+            days = np.array(sorted(counts), np.int64)
+            rows = np.array([counts[int(day)] for day in days])
+            days, rows = (days, rows) if ahead else (-days[::-1], rows[::-1])
+            low, high = (_quantile(days, rows, share) for share in MIDDLE)
+            if low >= 0 and NARROW * (high - low + 1) <= self.dates[second].size:
+                pairs.append((first, second))
+        return by_start(pairs)
 
 
-def _computed_too_finely(data: io_table.Table, schema: Schema, codes: NDArray[np.int32]) -> Iterator[str]:
-    """Yield columns that a rule computes with more decimals than most of their cells: trees would spot such rows."""
-    for name, definition in schema.core.definitions.items():
-        column, inputs = definition.column, [schema.names.index(one) for one in definition.inputs]
-        recorded = np.asarray(column.cell_values(data.cells[name]), np.float64)
-        computed = np.asarray(column.values(definition.codes(codes[:, inputs]), {}), np.float64)
-        for places in range(column.places):
-            coarse = _share_with(places, recorded)
-            if coarse > MOSTLY > _share_with(places, computed):
-                yield (
-                    f"column {name!r}: {coarse:.0%} of its cells have {places} decimals or fewer, but its rule "
-                    f"computes {column.places}. Consider `decimals: {places}`"
+def _quantile(ascending: NDArray[np.int64], counts: NDArray[np.int64], share: float) -> float:
+    """Return the quantile of values that occur `counts` times each, as numpy interpolates it.
+
+    >>> float(_quantile(np.array([1, 5]), np.array([2, 2]), 0.5))
+    3.0
+    """
+    place = share * (counts.sum() - 1)
+    below, above = ascending[np.searchsorted(counts.cumsum(), [np.floor(place), np.ceil(place)], side="right")]
+    return float(below + (place - np.floor(place)) * (above - below))
+
+
+class _Rules:
+    """Rows that break the rules of a schema, and columns that a rule computes with too many decimals."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.broken = Counter[str]()
+        self.numbers = Counter[tuple[str, bool]]()  # cells of a computed column that are numbers
+        self.coarse = Counter[tuple[str, int, bool]]()  # its numbers with few decimals: recorded, or computed
+
+    def add(self, piece: Table) -> None:
+        """Count in a piece, which is the whole table if a rule reads other rows."""
+        schema = self.schema
+        if not (schema.parsed_rules or schema.core.definitions):
+            return
+        codes = encode(piece, schema)
+        succession = in_order(piece.cells, schema) if schema.has_rules_across_rows else None
+        for rule in schema.parsed_rules:
+            if rule.defines is None:
+                position = succession.position(values(codes, schema, rule.before)) if succession else None
+                self.broken[rule.text] += int(rule.broken(values(codes, schema, rule.columns), position).sum())
+        for name, definition in schema.core.definitions.items():
+            column, inputs = definition.column, [schema.names.index(one) for one in definition.inputs]
+            recorded = np.asarray(column.cell_values(piece.cells[name]), np.float64)
+            computed = np.asarray(column.values(definition.codes(codes[:, inputs]), {}), np.float64)
+            for own, numbers in ((True, recorded), (False, computed)):
+                self.numbers[name, own] += int(np.isfinite(numbers).sum())
+                for places in range(column.places):
+                    self.coarse[name, places, own] += _count_with(places, numbers)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield rules that rows break, and columns that a rule computes more finely than they are recorded."""
+        for text, count in self.broken.items():
+            if count:
+                yield f"rule {text!r}: {count} rows break it; sampled rows never do"
+        for name, definition in self.schema.core.definitions.items():
+            for places in range(definition.column.places):
+                recorded, computed = (
+                    self.coarse[name, places, own] / max(1, self.numbers[name, own]) for own in (True, False)
                 )
-                break
+                if recorded > MOSTLY > computed:  # trees would spot such rows
+                    yield (
+                        f"column {name!r}: {recorded:.0%} of its cells have {places} decimals or fewer, but its rule "
+                        f"computes {definition.column.places}. Consider `decimals: {places}`"
+                    )
+                    break
 
 
-def _share_with(places: int, numbers: NDArray[np.float64]) -> float:
-    """Return the share of `numbers`, missing ones left out, with at most this number of decimals."""
+def _count_with(places: int, numbers: NDArray[np.float64]) -> int:
+    """Return how many of `numbers`, missing ones left out, have at most this number of decimals."""
     scaled = numbers[np.isfinite(numbers)] * 10.0**places
-    return float(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).mean()) if len(scaled) else 0.0
+    return int(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).sum())

@@ -145,7 +145,9 @@ class FitSettings(TableSettings):
     )
     device: str = field(default="auto", metadata=_about("auto, cpu or cuda."))
     seed: int | None = field(default=None, metadata=_about("Repeat initial weights and latent draws; never noise."))
-    anyway: bool = field(default=False, metadata=_about(f"Fit although epsilon is above {MOST_EPSILON}."))
+    anyway: bool = field(
+        default=False, metadata=_about(f"Fit although epsilon is above {MOST_EPSILON}, or most is noise.")
+    )
     no_dp: bool = field(default=False, metadata=_about("Add no noise: NOT PRIVATE, for comparison."))
 
     def __post_init__(self) -> None:

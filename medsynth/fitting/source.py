@@ -75,8 +75,7 @@ def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Sourc
     if len(own) > 1:
         raise UsageError(f"{path} contains several files that name tables. Pass one of them, such as {own[0]}.")
     if own:
-        tables = LinkedTables.load(own[0])
-        return Source(tables=tables, folder=path, name=tables.name, declared_in=own[0])
+        return find(own[0])
     for table, name in BUNDLED.items():
         if named(path, table):
             notice(f"Tables: the bundled {name!r}, recognised by the table {table!r}.")

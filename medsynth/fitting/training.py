@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..artifact import Arrays, Model
+from ..artifact import QUALITY, Arrays, Model
 from ..errors import LOST, MedsynthError, Message
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
@@ -23,11 +24,14 @@ from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
+from ..sampling.rejection import rejection_sample
+from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, lost_target
+from ..schema.learned import LEARNED, TIMES, lost_target
 from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
+from . import expectation
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
@@ -48,12 +52,16 @@ SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that 
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
 
 
-def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:
+def declared_or_measured_schema(
+    private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int
+) -> tuple[Schema, dict[str, float]]:
     """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
 
-    Raises TargetError as soon as the measurements show one class of the target.
+    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. Raises
+    TargetError as soon as the measurements show one class of the target.
     """
     schema, notice = private.declared, planned.options.notice
+    without_level = dict[str, float]()
     if schema is None:
         data, units = private.data, planned.units
         if units is not None and planned.stay is not None:
@@ -63,15 +71,17 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
         schema = learned.schema
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + text for text in summary)
-        others = [text for text in summary if not text.startswith(LOST)]
+        loud = (LOST, TIMES)
+        others = [text for text in summary if not text.startswith(loud)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))
-        for lost in (text for text in summary if text.startswith(LOST)):
-            notice(lost)
+        for text in (text for text in summary if text.startswith(loud)):
+            notice(text)
         if private.target is not None and learned.schema.columns[private.target].size < 2:
             raise lost_target(private.target)
-    return schema
+        without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
+    return schema, without_level
 
 
 def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
@@ -199,6 +209,22 @@ def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
     return progress
 
 
+def expected_similarity(
+    planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, without_level: Mapping[str, float]
+) -> Arrays:
+    """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one."""
+    simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
+    if planned.options.no_dp or not (simulated and planned.ledger.complete):
+        return {}
+    plan, method = planned.plan.used_on(rows, _rows_std(planned)), planned.method
+    seed = stream_seed(planned.options.seed, "quality")
+    count = min(rows, expectation.MOST_ROWS)
+    codes = method.module.generate(tensors, method.config, schema.core, rows, count, seed)
+    found = expectation.of_model(plan, schema.core, codes)
+    lost = [without_level.get(name, 0.0) for name in schema.core.names]
+    return {QUALITY: np.clip(found - lost, 0.0, 1.0).astype(np.float32)}
+
+
 def train_in_order(
     private: PrivateTable, planned: PlannedFit, out: WayOut, schema: Schema, codes: Coded | None,
     rows: int, sizes: Arrays,
@@ -214,13 +240,20 @@ def train_in_order(
     split = successive_rows(codes[planned.stay], planned.units, schema)
     mean = rows_of_a_patient(sizes)
     patients, several = max(2, round(rows / mean)), 1 - float(sizes[ROWS_PER_PATIENT][0])
-    core = with_rows_column(schema).core
+    of_first = with_rows_column(schema)
+    core = of_first.core
     firsts = Vault(split.first, core.names, out.releases, split.patients)
     plan = plan_of_first_rows(planned.plan, patients)
     found = trained(planned, plan, firsts, core, out.seed, None)
     planned.options.phase("later rows")
     method, count = planned.method, simulated_patients(mean - 1)
-    simulated = method.module.generate(found, method.config, core, patients, count, stream_seed(out.seed, "first rows"))
+
+    def sampler(rows: int, seed: int | None) -> Codes:
+        return np.asarray(method.module.generate(found, method.config, core, patients, rows, seed))
+
+    seed = stream_seed(out.seed, "first rows")
+    whole = rejection_sample(sampler, of_first, count, seed, partial(broken_firsts, schema=of_first))
+    simulated = whole[:, [of_first.names.index(name) for name in core.names]]
     return {**found, **train_later(planned, out, schema, split, several * patients, simulated)}
 
 
@@ -247,6 +280,7 @@ def train_later(
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
     later = Training(
         schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
+        last=Vault(split.last, later_columns(schema), out.releases, split.patients_of_last),
         plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],
         counts=counts, rng=numpy_stream(out.seed, f"later rows{table}"),
         progress=_told(planned, planned.plan, "cpu"), table=table,

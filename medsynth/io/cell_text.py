@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import struct
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Texts = NDArray[np.object_]
 LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact, and are written as whole numbers.
+FLOAT32 = float(np.finfo(np.float32).max)
+_BITS32 = struct.Struct("f")
+LONG_TEXT, SHORTER = 12, 5  # Length of a text that may have digits of 32 bits; by how many digits it is shorter then.
 SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
 NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
 MARK = np.iinfo(np.int64).min  # Marks a missing moment or span.
@@ -29,6 +33,45 @@ MARK = np.iinfo(np.int64).min  # Marks a missing moment or span.
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 # Days since 1970 in the years whose moments have a Python date in every zone.
 FIRST_DAY, LAST_DAY = ((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days for year in (2, 9999))
+
+
+NOT_A_VALUE_CURE = "Give each part its own column, as a number or a text, or remove the column."
+# Types of objects that are not single values, in words.
+_PARTS: dict[type, str] = {
+    list: "lists", tuple: "tuples", dict: "dictionaries", set: "sets", frozenset: "sets", np.ndarray: "arrays",
+    pd.Series: "series", pd.Index: "indexes", pd.DataFrame: "frames", pd.api.extensions.ExtensionArray: "arrays",
+    bytes: "bytes", bytearray: "bytes", memoryview: "bytes", complex: "complex numbers",
+    np.complexfloating: "complex numbers", np.void: "records",
+}  # fmt: skip
+
+
+class NotAValue(Exception):
+    """A column contains something other than single values. Its message names what, and no value."""
+
+
+def _check_value(kind: type) -> None:
+    """Raise NotAValue for a type whose objects are not single values, or have no text of their own."""
+    if found := next((words for part, words in _PARTS.items() if issubclass(kind, part)), None):
+        raise NotAValue(found)
+    own: Any = kind
+    if own.__str__ is object.__str__ and own.__repr__ is object.__repr__:
+        raise NotAValue("objects without a text")
+
+
+def check_type(kind: pyarrow.DataType) -> None:
+    """Raise NotAValue for an Arrow type of lists, structures or bytes."""
+    import pyarrow
+
+    types = pyarrow.types
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        if kind.extension_name not in ("pandas.interval", "arrow.uuid"):
+            check_type(kind.storage_type)
+    elif types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        check_type(kind.value_type)
+    elif types.is_nested(kind):
+        raise NotAValue("lists or structures")
+    elif "binary" in str(kind):
+        raise NotAValue("bytes")
 
 
 def plain_text(word: str) -> str:
@@ -51,11 +94,28 @@ def value_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, float | np.floating):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else str(number)
+        return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else _decimal_text(number)
     if isinstance(value, pd.Interval):
         left, right = "[" if value.closed_left else "(", "]" if value.closed_right else ")"
         return f"{left}{frame_value_text(value.left)}, {frame_value_text(value.right)}{right}"
     return plain_text(str(value))
+
+
+def _decimal_text(number: float) -> str:
+    """Return the digits of a number. One that is not whole and has 32 bits has the digits of these, if they are fewer.
+
+    The column's type plays no part, because one cell may turn float32 into float64.
+
+    >>> _decimal_text(float(np.float32(0.1))), _decimal_text(0.1), _decimal_text(1.0625)
+    ('0.1', '0.1', '1.0625')
+    """
+    text = str(number)
+    if len(text) < LONG_TEXT or number.is_integer() or not abs(number) < FLOAT32:
+        return text
+    if _BITS32.unpack(_BITS32.pack(number))[0] != number:
+        return text
+    short = str(np.float32(number))
+    return short if len(short) <= len(text) - SHORTER else text
 
 
 def frame_value_text(value: object) -> str:
@@ -71,8 +131,6 @@ def frame_value_text(value: object) -> str:
             return value_text(float(value))
         except OverflowError:  # larger than all floats, so in no typed column
             return value_text(value)
-    if isinstance(value, complex | np.complexfloating) and value.imag == 0:
-        return value_text(float(value.real))
     if isinstance(value, datetime.timedelta):
         nanoseconds = value.nanoseconds if isinstance(value, pd.Timedelta) else 0
         seconds = value.days * 86_400 + value.seconds
@@ -145,6 +203,7 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
     """
     kind: Any = column.dtype
     if isinstance(kind, pd.ArrowDtype):
+        check_type(kind.pyarrow_dtype)
         return arrow_texts(column.array.__arrow_array__())
     if isinstance(kind, pd.CategoricalDtype):
         place = np.asarray(column.cat.codes, np.int64)
@@ -158,6 +217,7 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
         return texts
     if isinstance(kind, pd.StringDtype) or (isinstance(kind, np.dtype) and kind.kind == "O"):
         return _object_texts(column.to_numpy(object), value_text if exact else frame_value_text)
+    _check_value(kind.type)
     place, distinct = pd.factorize(column)
     return placed(_distinct_texts(pd.Series(distinct), exact), place)
 
@@ -178,6 +238,8 @@ def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
 
 def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
     """Return the texts of objects, each by its own type: True, 1 and Decimal("1.0") have different texts."""
+    for kind in set(map(type, values)):
+        _check_value(kind)
     missing = pd.isna(values)
     words = cache(plain_text)  # Keeps each distinct word once in memory.
     return np.array(

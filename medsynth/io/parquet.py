@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..errors import TableError
-from .cell_text import arrow_texts
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_texts, check_type
 from .table import OpenTable, Table, check_names
 
 if TYPE_CHECKING:
     import pyarrow
 
+TEXT_NAMES = ("unicode", "string", "categorical", "empty")  # the types of columns' names that pandas stores
 PERIODS = "pandas.core.arrays.arrow.extension_types"  # Its import registers pandas' months and intervals with Arrow.
 
 
@@ -45,7 +46,7 @@ def count_cells(path: Path) -> int:
 def opened(path: Path) -> Iterator[OpenTable]:
     """Open the Parquet file at `path`. An index that pandas stored in it is a column if it has a name.
 
-    Raises TableError for a damaged file, and for columns of lists or structures.
+    Raises TableError for a damaged file, and for columns without single values.
     """
     import pyarrow.parquet
 
@@ -76,15 +77,22 @@ def opened(path: Path) -> Iterator[OpenTable]:
 
 
 def _check_types(schema: pyarrow.Schema, where: str) -> None:
-    """Raise TableError for a column of lists or structures."""
-    import pyarrow
+    """Raise TableError for a column whose type has no single values, such as lists, and for names as a frame has them.
 
-    for k, column in enumerate(schema, 1):
-        kind = column.type
-        stored = kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
-        interval = stored is not kind and kind.extension_name == "pandas.interval"
-        if pyarrow.types.is_nested(stored) and not interval:
-            raise TableError(f"{where}: column {k} contains lists or structures. Make their parts columns.")
+    Types and names are public: they are the form of the file.
+    """
+    levels = (schema.pandas_metadata or {}).get("column_indexes") or [{}]
+    check_names((), where, len(levels))
+    if (kind := levels[0].get("pandas_type", "unicode")) not in TEXT_NAMES:
+        raise TableError(
+            f"{where}: the names of its columns are not texts, but of the pandas type {kind}. Sampled rows have texts "
+            "as names. Turn the names into texts first, for example with `frame.rename(columns=str)`."
+        )
+    for column in schema:
+        try:
+            check_type(column.type)
+        except NotAValue as error:
+            raise TableError(f"{where}, column {column.name!r} contains {error}. {NOT_A_VALUE_CURE}") from None
 
 
 def _columns(schema: pyarrow.Schema, rows: int) -> list[tuple[str, int | range]]:

@@ -154,13 +154,17 @@ def _workbook(path: Path) -> OpenTable:
             book.close()
     except Exception:  # a damaged archive can cause any error in the parser
         raise TableError(f"{path} is a workbook that cannot be read. {WORKBOOK_CURE}") from None
-    found = [trimmed for rows in sheets if (trimmed := _trimmed([list(map(_cell_text, row)) for row in rows]))]
+    texts = ([list(map(_cell_text, row)) for row in rows] for rows in sheets)
+    found = [(rows, cells) for rows, own in zip(sheets, texts, strict=True) if (cells := _trimmed(own))]
     if len(found) != 1:
         raise TableError(f"{path} is a workbook with {len(found)} sheets that are not empty. {WORKBOOK_CURE}")
-    head, *rows = found[0]
-    header = text.check_header(tuple(head), str(path))
-    cells = pd.DataFrame(rows, columns=list(header), dtype=object)
-    table = Table(str(path), header, cells, "of a workbook", WrittenText(header, ","))
+    ((written, (head, *rows)),) = found
+    first = next(row for row in written if any(map(_cell_text, row)))
+    # Names keep their blanks, unlike cells.
+    names = (cell if isinstance(cell, str) else own for cell, own in zip(first, head, strict=False))
+    header = text.check_header((*names, *head[len(first) :]), str(path))
+    frame = pd.DataFrame(rows, columns=list(header), dtype=object)
+    table = Table(str(path), header, frame, "of a workbook", WrittenText(header, ","))
     return OpenTable(header, table.form, lambda most: iter([table]))
 
 

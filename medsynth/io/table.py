@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import TableError
-from .cell_text import frame_texts
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, Texts, frame_texts
 from .writer import WrittenText
 
 if TYPE_CHECKING:
@@ -126,11 +126,25 @@ class OpenTable(NamedTuple):
     rows: int | None = None
 
 
-def check_names(header: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return the names of the columns. Raise TableError if two are the same."""
-    if len(set(header)) < len(header):
-        raise TableError(f"{where}: two columns have the same name. Rename one.")
-    return header
+def check_names(header: Sequence[object], where: str, levels: int = 1) -> tuple[str, ...]:
+    """Return the names of the columns. Raise TableError if one is not a text, or if two are the same.
+
+    `levels`: the number of names that each column has.
+    """
+    if levels > 1:
+        raise TableError(
+            f"{where}: each column has {levels} names, one above the other. Join them into one text per column."
+        )
+    for k, name in enumerate(header, 1):
+        if not isinstance(name, str):
+            raise TableError(
+                f"{where}: the name of column {k} is not a text, but of the type {type(name).__name__}. Sampled rows "
+                "have texts as names. Turn the names into texts first, for example with `frame.rename(columns=str)`."
+            )
+    if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
+        places = " and ".join(str(k) for k, name in enumerate(header, 1) if name == twice)
+        raise TableError(f"{where}: the columns {places} have the same name, {twice!r}. Rename all but one.")
+    return tuple(map(str, header))
 
 
 def check_rows(rows: int, where: str) -> None:
@@ -140,21 +154,41 @@ def check_rows(rows: int, where: str) -> None:
 
 
 def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
-    """Return a pandas frame as a table of text. Raise TableError for repeated column names or fewer than two rows.
+    """Return a pandas frame as a table of text. An index with a name becomes a column, as `to_csv` and Parquet do it.
 
     Args:
         frame: The rows. A whole number of more than 15 digits keeps them all in columns of text, `Int64` and Arrow
             types. In others it is rounded to the nearest float, as pandas does once a cell of its column is missing.
         where: The table's name in messages.
+
+    Raises TableError for fewer than two rows, names that are not texts or occur twice, and cells that are not single
+    values, such as lists.
     """
-    header = check_names(tuple(str(name) for name in frame.columns), where)
+    check_names((), where, frame.columns.nlevels)
+    frame = with_index(frame)
+    header = check_names(list(frame.columns), where)
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from. Provide two or more.")
-    try:
-        texts = {name: frame_texts(frame.iloc[:, k]) for k, name in enumerate(header)}
-    except Exception:  # an object in a cell can raise any error when it is turned into text
-        raise TableError(f"{where}: a cell contains an object that cannot be written as text. Remove it.") from None
+    texts = {name: _texts(frame.iloc[:, k], where) for k, name in enumerate(header)}
     return Table(where, header, pd.DataFrame(texts, dtype=object))
+
+
+def with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose index is columns before the others, if it has a name or several levels."""
+    named = frame.index.nlevels > 1 or frame.index.name is not None
+    return frame.reset_index(allow_duplicates=True) if named else frame
+
+
+def _texts(column: pd.Series, where: str, *, exact: bool = False) -> Texts:
+    """Return the text of each cell of a frame's column, (rows,). Raise TableError if one is not a single value."""
+    try:
+        return frame_texts(column, exact=exact)
+    except NotAValue as error:
+        raise TableError(f"{where}, column {column.name!r} contains {error}. {NOT_A_VALUE_CURE}") from None
+    except Exception:  # an object in a cell can raise any error when it is turned into text
+        raise TableError(
+            f"{where}, column {column.name!r}: a cell contains an object that cannot be written as text. Remove it."
+        ) from None
 
 
 def with_keys(table: Table, frame: pd.DataFrame, name: str) -> Table:
@@ -162,7 +196,7 @@ def with_keys(table: Table, frame: pd.DataFrame, name: str) -> Table:
 
     Its dtype does not depend on a cell: a table with a missing key is refused.
     """
-    texts = frame_texts(frame.iloc[:, table.header.index(name)], exact=True)
+    texts = _texts(with_index(frame).iloc[:, table.header.index(name)], table.where, exact=True)
     return replace(table, cells=table.cells.assign(**{name: texts}))
 
 

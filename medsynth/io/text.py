@@ -52,7 +52,7 @@ def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
             first, records, unnamed = _named(first, records)
             if any(ESCAPED.search(word) for word in first):
                 raise TableError(f"{path}: the header is not valid {name}. Set the file's `encoding`, such as cp1252.")
-            header = check_header(tuple(word.strip() for word in first), str(path))
+            header = check_header(tuple(first), str(path))
             table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
             yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
     except UnicodeError:
@@ -93,9 +93,12 @@ def form(delimiter: str, encoding: str = "utf-8-sig", unnamed: str = "") -> str:
 
 
 def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return the header if it can be one. Its cells are never printed: they may be a patient's."""
+    """Return the header if it can be one. Its cells are never printed: they may be a patient's.
+
+    Names keep their blanks and their case: names that differ in nothing else are two names.
+    """
     for k, cell in enumerate(header):
-        if not cell or NUMBER.match(cell):
+        if not cell.strip() or NUMBER.match(cell.strip()):
             raise TableError(
                 f"{where}: no header: column {k + 1} of the first line is a number or empty. "
                 "Add a first line with column names, or remove the lines above it. If a number is a name there, put a "

@@ -8,7 +8,7 @@ import gzip
 import io
 import lzma
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -45,14 +45,17 @@ def runs_as_formula(text: str) -> bool:
     return text[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBER.fullmatch(text)
 
 
-def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str]) -> None:
+def write(
+    file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str], days: Collection[str] = ()
+) -> None:
     """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
 
-    Parquet is written from `frames`, CSV from `texts`: only the one that is used is sampled.
+    Parquet is written from `frames`, with dates in the columns `days`. CSV is written from `texts`. Only the one that
+    is used is sampled.
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        parts = ParquetParts(file)
+        parts = ParquetParts(file, days)
         for frame in frames:
             parts.add(frame)
         parts.close()
@@ -88,17 +91,17 @@ def _quoted(texts: list[str], alone: bool) -> list[str]:
 
 
 class ParquetParts:
-    """A Parquet file that is written part by part, in the types of the first part."""
+    """A Parquet file that is written part by part, in the types of the first part; `days` are columns of dates."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._writer = file, cast(Any, None)
+    def __init__(self, file: BinaryIO, days: Collection[str] = ()) -> None:
+        self._file, self._days, self._writer = file, days, cast(Any, None)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Add a part in the same columns."""
         import pyarrow
 
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
-        types = _settled(table.schema) if self._writer is None else self._writer.schema
+        types = _settled(table.schema, self._days) if self._writer is None else self._writer.schema
         self.add_table(table.cast(types), types)
 
     def add_table(self, table: pyarrow.Table, types: pyarrow.Schema) -> None:
@@ -124,12 +127,22 @@ def _storable(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
 
 
-def _settled(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """Return the first part's types; a column that is all missing there may contain words later."""
+def _settled(schema: pyarrow.Schema, days: Collection[str]) -> pyarrow.Schema:
+    """Return the first part's types, with dates in the columns `days`, unless codes make words of these.
+
+    A column that is all missing there may contain words later. pandas cannot read its own name of a dictionary.
+    """
     import pyarrow
 
-    fields = [f.with_type(pyarrow.string()) if pyarrow.types.is_null(f.type) else f for f in schema]
-    return pyarrow.schema(fields, schema.metadata)
+    fields = []
+    for one in schema:
+        if pyarrow.types.is_null(one.type):
+            one = one.with_type(pyarrow.string())
+        elif one.name in days and pyarrow.types.is_timestamp(one.type):
+            one = one.with_type(pyarrow.date32())
+        fields.append(one)
+    facts = {key: re.sub(rb'"dictionary<[^"]*"', b'"object"', text) for key, text in (schema.metadata or {}).items()}
+    return pyarrow.schema(fields, facts)
 
 
 @dataclass(frozen=True)

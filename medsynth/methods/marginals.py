@@ -26,6 +26,7 @@ REFERENCE_CELLS = 128  # cells for which CURVATURE_STD holds; finer cells have s
 TAIL_SHARE = 0.02  # largest share of rows in a tail that is cut off, unless it rises above the noise
 TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
 NEWTON_STEPS = 60
+SPURIOUS_STDS = 3.0  # standard deviations of noise that a count of missing values must exceed to be believed
 
 
 def cleaned(counts: Floats, total: float) -> Floats:
@@ -179,10 +180,21 @@ class Condition:
 
 
 def without_spurious_missing(counts: Floats, target: Column | None, std: float) -> Floats:
-    """Return noisy class counts, (classes,). Set a missing target's count to zero if it is below three `std`."""
+    """Return noisy class counts, (classes,). A missing target's count is zero if noise of `std` explains it."""
     found, gaps = counts.copy(), target.gaps if target else 0
-    found[len(found) - gaps :] *= found[len(found) - gaps :] >= 3 * std
+    found[len(found) - gaps :] *= found[len(found) - gaps :] >= SPURIOUS_STDS * std
     return found
+
+
+def spurious_missing(counts: Floats, std: Floats, column: Column) -> Whole:
+    """Return the cells of missing values that noise of `std` explains, by noisy counts of a column's cells, (cells,).
+
+    Only for a column whose unreadable cells are missing: in a learned schema nobody has declared that any is missing.
+    """
+    gaps = np.arange(len(counts) - column.gaps, len(counts))
+    if getattr(column, "unknown", None) != "missing":
+        return gaps[:0]
+    return np.asarray(gaps[counts[gaps] < SPURIOUS_STDS * std[gaps]])
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,8 @@ def tensors(stages: Stages, model: MixtureModel) -> Arrays:
     shares = np.ascontiguousarray(model.shares().double().cpu().numpy().transpose(2, 1, 0))  # in the order of reading
     for name, span in model.layout.spans.items():
         table = shares[:, :, span]
+        table[:, :, (stages.like or stages).absent[name]] = 0.0  # the others have the ratios that were estimated
+        table = table / table.sum(2, keepdims=True)
         base[name] = np.log(np.maximum(table.mean(0), SMALLEST))
         residual[name] = (np.log(np.maximum(table, SMALLEST)) - base[name]).astype(np.float32, order="C")
     own, prior = stages.numbers, (stages.sizes / stages.sizes.sum()).astype(np.float32)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from ..methods.marginals import Condition, Counts, cleaned, mean_over_priors, posterior_mode
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.cells import EveryCode
-from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid
@@ -23,6 +23,9 @@ from ..schema.columns.number import Quantity
 from ..schema.magnitudes import clear_stds
 from . import constants as k
 from .constants import COARSE, VALUES
+
+if TYPE_CHECKING:  # it imports PyTorch, which a plan does not need
+    from ..privacy.queries.measurements import Measurements
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

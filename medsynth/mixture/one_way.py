@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from ..methods.bins import DIGITS_OF, decoder_axes, digit_shares, fine_grid, grids
 from ..methods.marginals import ONE_WAY
 from ..privacy.accounting.calibration import Plan
-from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
@@ -19,6 +19,9 @@ from ..schema.columns.grid import Grid
 from . import constants as k
 from .grids import Survey, surveys
 from .weights import centred, noise_of_cells, weights_by_size
+
+if TYPE_CHECKING:  # it imports PyTorch, which a plan does not need
+    from ..privacy.queries.measurements import Measurements
 
 Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # prefix of the marginal of a column with few values; no column has this name

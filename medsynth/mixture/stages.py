@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..methods.bins import WIDE, Bins, decoder
-from ..methods.marginals import Condition, cleaned, without_spurious_missing
+from ..methods.marginals import Condition, cleaned, spurious_missing, without_spurious_missing
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
@@ -67,6 +67,7 @@ class Stages:
     `condition` (the map from the target's codes to classes).
     `by_class` sets the table's `rows` and `sizes`, the rows of each class, (classes,). It also sets rough estimates to
     choose cells: `mass`, the rows of each bin of a column, (bins,), and `shares`, p(bin | class), (classes, bins).
+    `absent`: the bins of missing values that noise alone explains, in columns whose unreadable cells are missing.
     """
 
     schema: Schema
@@ -84,6 +85,7 @@ class Stages:
     derived: dict[str, DerivedColumn] = field(init=False)
     mass: dict[str, Floats] = field(init=False, default_factory=dict)
     shares: dict[str, Floats] = field(init=False, default_factory=dict)
+    absent: dict[str, Whole] = field(init=False, default_factory=dict)
     chosen: list[tuple[str, ...]] = field(init=False, default_factory=list)
 
     def measured(self) -> list[Measured]:
@@ -164,6 +166,7 @@ class Stages:
         one, other = (np.maximum(error, TINY) ** -2 for error in (noise, std * math.sqrt(len(table))))
         both = (one * whole + other * table.sum(0)) / (one + other)
         self.mass[name] = self.rows * cleaned(both, self.rows)
+        self.absent[name] = spurious_missing(both, (one + other) ** -0.5, self.schema.columns[name])
         self.shares[name] = np.stack([cleaned(row, size) for row, size in zip(table, self.sizes, strict=True)])
 
     def _count_rows(self, whole: Mapping[str, Floats], std: Mapping[str, float]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +12,25 @@ from numpy.typing import NDArray
 from ..privacy.queries.rows import Codes
 from ..rng import Stream
 from ..schema import Schema
+from .column_rules import ColumnRules
 from .conditional import drawn, log_chances
 from .contexts import Context, Contexts, moving
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, named
+from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, named
 
 Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
     """The model that later rows are drawn from. `weights`: for each column its contexts, in order, and their weights of
-    its cells, (groups, cells).
+    its cells, (groups, cells). `ends`: the same for some columns, for a patient's last row.
     """
 
     contexts: Contexts
     weights: Mapping[str, Sequence[tuple[Context, Floats]]]
+    ends: Mapping[str, Sequence[tuple[Context, Floats]]] = field(default_factory=dict)
 
     @property
     def schema(self) -> Schema:
@@ -42,27 +46,73 @@ class Chain:
         found = self.contexts.cells(self.contexts.axis(context, own), rows)
         return found * values + self.groups(name, (LAST, name), rows) if moving(context) else found
 
+    @cached_property
+    def rules(self) -> ColumnRules:
+        """The rules that columns meet as they are drawn."""
+        return ColumnRules.by_column(self.schema, list(self.contexts.variables), self.contexts.fixed)
+
+    def possible(self, name: str, rows: Codes, rng: Stream) -> tuple[Codes, Mask] | None:
+        """Return a value from each cell of a column for later rows, and whether it breaks no rule: (rows, cells) each.
+
+        None if no rule is about the column. A row for which no value is possible allows all: whole rows are checked.
+        """
+        if name not in self.rules.of:
+            return None
+        variable, trial, width = self.contexts.variables[name], rows.copy(), self.contexts.width
+        codes = np.empty((len(rows), variable.cells), np.int32)
+        allowed = np.empty(codes.shape, np.bool_)
+        last = self.last(rows)
+        for cell in range(variable.cells):
+            codes[:, cell] = variable.draw(np.full(len(rows), cell), self._before(name, rows), rng)
+            self._put(name, trial, codes[:, cell])
+            broken = self.rules.broken(name, self.now(trial), trial[:, width : 2 * width], last)
+            allowed[:, cell] = ~broken
+        allowed[~allowed.any(1)] = True
+        return codes, allowed
+
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
         """Draw a column, or the gap, of later rows, (rows, `later_columns`), given the columns before it; in place."""
-        own, place = self.weights[name], self.contexts.place
-        variable, groups = self.contexts.variables[name], [self.groups(name, context, rows) for context, _ in own]
-        logs = variable.base + log_chances([weight for _, weight in own], groups)
-        last = rows[:, place[named(LAST, name)]] if name != GAP else np.zeros(len(rows), np.int32)
-        found = variable.draw(drawn(logs, rng), last, rng)
-        rows[:, place[named(OF if name == GAP else NOW, name)]] = found
+        variable, logs = self.contexts.variables[name], self._logs(name, self.weights[name], rows)
+        if name in self.ends:
+            last = self.last(rows)
+            logs[last] = self._logs(name, self.ends[name], rows[last])
+        if (values := self.possible(name, rows, rng)) is None:
+            found = variable.draw(drawn(logs, rng), self._before(name, rows), rng)
+        else:
+            codes, allowed = values
+            found = codes[np.arange(len(rows)), drawn(np.where(allowed, logs, -np.inf), rng)]
+        self._put(name, rows, found)
+
+    def _logs(self, name: str, own: Sequence[tuple[Context, Floats]], rows: Codes) -> Floats:
+        """Return the log chances of a column's cells in later rows, by weights: (rows, cells)."""
+        groups = [self.groups(name, context, rows) for context, _ in own]
+        return np.asarray(self.contexts.variables[name].base + log_chances([weight for _, weight in own], groups))
+
+    def last(self, rows: Codes) -> Mask:
+        """Return which later rows are a patient's last: (rows,)."""
+        return np.asarray(rows[:, self.contexts.place[named(OF, LEFT)]] == 0)
 
     def draw(self, rows: Codes, rng: Stream) -> None:
-        """Draw all columns of later rows with given last and first row and facts; in place.
-
-        Constant columns are copied from the first row, and the order is cut to its last value.
-        """
+        """Draw all columns of later rows with given last and first row and facts; in place."""
+        self.begin(rows)
         for name in self.contexts.variables:
             self.draw_column(name, rows, rng)
+
+    def begin(self, rows: Codes) -> None:
+        """Copy constant columns from the first row; in place."""
         place = self.contexts.place
         for name in self.contexts.fixed:
             rows[:, place[named(NOW, name)]] = rows[:, place[named(FIRST, name)]]
-        if GAP in self.contexts.variables:
-            order = self.schema.order or ""
+
+    def _before(self, name: str, rows: Codes) -> Codes:
+        """Return a column in the last row: (rows,); zero for the gap."""
+        return np.zeros(len(rows), np.int32) if name == GAP else rows[:, self.contexts.place[named(LAST, name)]]
+
+    def _put(self, name: str, rows: Codes, found: Codes) -> None:
+        """Write a column, (rows,); with the gap also the order, cut to its last value; in place."""
+        place, order = self.contexts.place, self.schema.order or ""
+        rows[:, place[named(OF if name == GAP else NOW, name)]] = found
+        if name == GAP:
             rows[:, place[named(NOW, order)]] = self.reached(rows).clip(max=self.schema.columns[order].size - 1)
 
     def reached(self, rows: Codes) -> Whole:

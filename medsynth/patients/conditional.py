@@ -87,7 +87,7 @@ class Fitted:
 
 def fitted(
     base: Floats, wanted: Sequence[Chances], contexts: Sequence[Whole], rows: float, weights: Floats,
-    start: Floats | None = None,
+    start: Floats | None = None, allowed: NDArray[np.bool_] | None = None,
 ) -> Fitted:  # fmt: skip
     """Fit weights to add to the log chances `base`, (cells,), so that the tables expected over simulated rows of
     `weights`, (rows,), are the wanted ones.
@@ -97,7 +97,7 @@ def fitted(
     the variance of the noise (Dudik, Phillips, Schapire 2007, section 4).
 
     `contexts`: (rows,) groups, one for each of `wanted`. `rows`: the number of rows in the counts. `start`: parameters
-    of a fit to the first of `wanted`.
+    of a fit to the first of `wanted`. `allowed`: (rows, cells) what rules allow; other cells have no chance.
     """
     from scipy.optimize import minimize  # slow to import, and every sample imports this module
     from scipy.sparse import csr_matrix
@@ -110,7 +110,7 @@ def fitted(
     weighted = csr_matrix((share[here], (places, here)), (int(heights[-1]), len(share)))
     ends = np.cumsum([0, *(len(one.counts) for one in wanted)])
     tie = np.concatenate([one.tie + first for one, first in zip(wanted, ends, strict=False)])
-    given = base + np.zeros((len(share), 1))
+    given = base + np.where(True if allowed is None else allowed, np.zeros((len(share), 1)), -np.inf)
     for one, context in zip(wanted, contexts, strict=True):
         if one.offset is not None:
             given = given + one.offset[context]

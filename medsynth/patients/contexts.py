@@ -79,6 +79,13 @@ class Contexts:
         found += [(FIRST, name)] if name != GAP and (self.schema.max_rows or 0) > 2 else []
         return [context for context in found if self.axis(context)[1].cells > 1]
 
+    def of_last(self, name: str) -> list[Context]:
+        """Return all that a column of a patient's last row depends on: what is known of the row, and its last value."""
+        found = [
+            context for context in self.of(name) if context[0] != LAST and context not in ((OF, LEFT), (OF, VISIT))
+        ]
+        return [EVERY, (LAST, name), *found]
+
     def of_moves(self, name: str) -> list[Context]:
         """Return all that a number's move may depend on in addition to its own last value."""
         found = [(OF, GAP)] if GAP in self.variables else []

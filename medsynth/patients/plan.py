@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..privacy.accounting.calibration import Plan, Query
@@ -11,7 +11,9 @@ SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables
 LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
 ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
 SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
+LAST_ROWS = "later rows: last ones"
 SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, SELECTION: 0.1, TWO_WAY: 0.4}
+LAST_SHARE = 0.2  # of the loss for a table's later rows, if a rule is about the last one
 
 
 def of_table(table: str, label: str) -> str:
@@ -19,14 +21,23 @@ def of_table(table: str, label: str) -> str:
     return f"{table}: {label}" if table else label
 
 
-def queries(of_method: Sequence[Query], tables: Sequence[str] = ("",)) -> list[Query]:
-    """Return the method's measurements, with their part of the privacy loss, and those of later rows in `tables`."""
+def shares(ending: bool) -> dict[str, float]:
+    """Return the part of each measurement of a table's later rows. `ending`: whether a rule is about the last row."""
+    rest = 1 - LAST_SHARE * ending
+    return {label: rest * part for label, part in SHARES.items()} | ({LAST_ROWS: LAST_SHARE} if ending else {})
+
+
+def queries(of_method: Sequence[Query], tables: Mapping[str, bool]) -> list[Query]:
+    """Return the method's measurements, with their part of the privacy loss, and those of later rows in `tables`.
+
+    For each table, by name: whether a rule is about the last row of a patient.
+    """
     share = later_share(len(tables))
     first = [replace(query, weight=query.weight * (1 - share) ** -0.5) for query in of_method]
     return first + [
         Query(label=of_table(table, label), weight=(share / len(tables) * part) ** -0.5)
-        for table in tables
-        for label, part in SHARES.items()
+        for table, ending in tables.items()
+        for label, part in shares(ending).items()
     ]
 
 

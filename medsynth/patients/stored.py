@@ -19,6 +19,7 @@ from .variables import Variable, fine_cells
 WHOSE = (NOW, LAST, FIRST, OF, *(MOVED + whose for whose in (NOW, LAST, FIRST, OF)))
 FACTS = (EVERY[1], *FACT_GROUPS, GAP)
 PREFIX, PARTS = "later.", ("group", "shares", "medium", "coarse")
+GIVEN, ENDS = "given", "last"  # weights of all later rows, and of a patient's last one
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ def tensors(chain: Chain) -> Arrays:
         found |= {f"{key}.place": variable.bins.place, f"{key}.fine": variable.bins.shares}
         found |= {f"{key}.{part}": getattr(variable, part) for part in PARTS}
         found |= {} if variable.bins.digits is None else {f"{key}.digits": variable.bins.digits}
-    for name, weights in chain.weights.items():
-        for k, (context, weight) in enumerate(weights):
-            key = f"{names.key(name)}.given.{k}"
-            found |= {f"{key}.of": np.array(names.number(context)), f"{key}.weights": weight}
+    for part, by_name in {GIVEN: chain.weights, ENDS: chain.ends}.items():
+        for name, weights in by_name.items():
+            for k, (context, weight) in enumerate(weights):
+                key = f"{names.key(name)}.{part}.{k}"
+                found |= {f"{key}.of": np.array(names.number(context)), f"{key}.weights": weight}
     return {key: np.asarray(value, np.float32) for key, value in found.items()}
 
 
@@ -91,10 +93,10 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
             repeats=moves and Variable.blurs(column, medium),
         )  # fmt: skip
 
-    def weights(name: str) -> list[tuple[Context, NDArray[np.float64]]]:
+    def weights(name: str, part: str) -> list[tuple[Context, NDArray[np.float64]]]:
         key, found = names.key(name), list[tuple[Context, NDArray[np.float64]]]()
-        while f"{key}.given.{len(found)}.of" in kept:
-            own = f"{key}.given.{len(found)}"
+        while f"{key}.{part}.{len(found)}.of" in kept:
+            own = f"{key}.{part}.{len(found)}"
             whose, place = kept[f"{own}.of"].astype(int).tolist()
             found.append((names.context(whose, place), kept[f"{own}.weights"].astype(np.float64)))
         return found
@@ -102,4 +104,5 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
     contexts = Contexts(
         schema, {name: variable(name) for name in moving}, {name: variable(name) for name in fixed(schema)}
     )
-    return Chain(contexts, {name: weights(name) for name in moving})
+    ends = {name: own for name in moving if (own := weights(name, ENDS))}
+    return Chain(contexts, {name: weights(name, GIVEN) for name in moving}, ends)

@@ -51,6 +51,12 @@ def changing(schema: Schema) -> list[str]:
     return [*found, *([schema.target] if schema.target in schema.core.columns and schema.target not in left else [])]
 
 
+def ending(schema: Schema) -> list[str]:
+    """Return the changing columns of which a rule depends on whether the row is the last, such as a patient's death."""
+    read = {word.name for rule in schema.parsed_rules if rule.reads_last for word in rule.words() if not word.function}
+    return [name for name in changing(schema) if name in read]
+
+
 def fixed(schema: Schema) -> list[str]:
     """Return the columns that a later row copies from the first one."""
     moving = changing(schema)
@@ -68,13 +74,15 @@ def later_columns(schema: Schema) -> tuple[str, ...]:
 class SuccessiveRows:
     """First rows, (patients, core of `with_rows_column`), and later ones, (rows, `later_columns`), with patients.
 
-    Each of these rows depends on one patient's rows alone.
+    `last`: the last ones among later rows. Each of these rows depends on one patient's rows alone.
     """
 
     first: Codes
     patients: PrivacyUnits
     later: Codes
     patients_of_later: PrivacyUnits
+    last: Codes
+    patients_of_last: PrivacyUnits
 
 
 def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> SuccessiveRows:
@@ -94,11 +102,15 @@ def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> Succes
         counted - 1,
     ]
     most = units.max_rows - 1
+    later = np.column_stack([now, last, first, *(fact.astype(np.int32) for fact in facts)])
+    ends = place[here] == counted - 1
     return SuccessiveRows(
         first=np.column_stack([codes[starts], (rows - 1).astype(np.int32)]),
         patients=PrivacyUnits(np.arange(len(starts)), 1),
-        later=np.column_stack([now, last, first, *(fact.astype(np.int32) for fact in facts)]),
+        later=later,
         patients_of_later=PrivacyUnits(patient[here], most, len(starts)),
+        last=later[ends],
+        patients_of_last=PrivacyUnits(patient[here][ends], 1, len(starts)),
     )
 
 

@@ -23,8 +23,8 @@ from .chain import Chain
 from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
-from .plan import ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, fixed, gap_column, named
+from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .trajectories import later_rows, second_rows
 from .variables import Axis, Variable, fine_cells
@@ -50,11 +50,13 @@ class Training:
     """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
     `patients`: the number of real patients with several rows, by noisy counts. `table`: the name of one of several
-    tables. `moves`: for numbers, the axis of how they move and the direction of each change.
+    tables. `last`: the patients' last rows. `moves`: for numbers, the axis of how they move and the direction of each
+    change. `ends`: what is known of columns of last rows that rules are about.
     """
 
     schema: Schema
     vault: Measurements
+    last: Measurements
     plan: Plan
     patients: float
     first: Codes
@@ -63,6 +65,7 @@ class Training:
     progress: Progress
     table: str = ""
     moves: dict[str, tuple[Axis, NDArray[np.int64]]] = field(default_factory=dict)
+    ends: dict[str, list[tuple[Context, Chances]]] = field(default_factory=dict)
 
     def run(self) -> Chain:
         """Measure and fit."""
@@ -70,6 +73,7 @@ class Training:
         names = list(contexts.variables)
         steps = (1 + ROUNDS) * len(names)
         wanted = self.measure_persistence(contexts)
+        self.measure_last_rows(contexts)
         chain, points = Chain(contexts, {}), dict[str, Floats]()
         for number in range(1 + ROUNDS):
             if number == 1:
@@ -227,6 +231,24 @@ class Training:
                 found[name, context] = Chances.by_group(counts, LEFT_OF_NOISE * std, response)
         return found
 
+    def measure_last_rows(self, contexts: Contexts) -> None:
+        """Measure how columns that depend on whether a row is the last, such as death, relate to last rows.
+
+        Each patient counts once here. In the other tables a patient's last row counts less than a whole patient.
+        """
+        keys = [(name, context) for name in ending(self.schema) for context in contexts.of_last(name)]
+        if not keys:
+            return
+        axes = {str(k): [contexts.axis(context), self.response(contexts, name, context)]
+                for k, (name, context) in enumerate(keys)}  # fmt: skip
+        noisy, std = self.last.measure_marginals(self._label(LAST_ROWS), axes), self._deviation(LAST_ROWS, len(keys))
+        for (name, context), table in zip(keys, noisy.values(), strict=True):
+            variable = contexts.variables[name]
+            ordered = contexts.ordered(context), variable.ordered(variable.coarse)
+            counts = denoised(table, std, ordered, self.patients)
+            found = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.coarse))
+            self.ends.setdefault(name, []).append((context, found))
+
     def candidates(self, contexts: Contexts) -> list[tuple[str, Context]]:
         """Return the pairs of a column and a context whose tables may be measured."""
         moves = [(name, context) for name in self.moves for context in contexts.of_moves(name)]
@@ -264,12 +286,14 @@ class Training:
 
         `points`: the parameters of the last fit of each column, where the next fit starts; in place.
         """
-        new = Chain(chain.contexts, weights := dict[str, list[tuple[Context, Floats]]]())
+        new = Chain(chain.contexts, weights := dict[str, list[tuple[Context, Floats]]](), ends := {})
         if chain.weights:
             rows, share = self.simulated(chain)
         else:  # nothing is known yet: last rows are first ones
             rows, share = second_rows(self.several, self.counts[self.counts > 1]), np.ones(len(self.several))
+        new.begin(rows)
         for k, name in enumerate(chain.contexts.variables):
+            possible = new.possible(name, rows, self.rng)
             known = [new.groups(name, context, rows) for context, _ in wanted[name]]
             found = fitted(
                 chain.contexts.variables[name].base,
@@ -278,11 +302,24 @@ class Training:
                 self.patients,
                 share,
                 points.get(name),
+                possible and possible[1],
             )
             points[name], added = found.point, dict[Context, Floats]()
             for (context, _), weight in zip(wanted[name], found.weights, strict=True):
                 added[context] = added.get(context, 0.0) + weight
             weights[name] = list(added.items())
+            if name in self.ends:
+                ends[name] = self.fit_end(new, name, rows, possible and possible[1])
             new.draw_column(name, rows, self.rng)
             step(k + 1)
         return new
+
+    def fit_end(self, chain: Chain, name: str, rows: Codes, allowed: NDArray[np.bool_] | None) -> list[
+        tuple[Context, Floats]
+    ]:  # fmt: skip
+        """Fit a column of patients' last rows to its own tables, on simulated later rows; each patient counts once."""
+        last, own = chain.last(rows), self.ends[name]
+        groups = [chain.groups(name, context, rows[last]) for context, _ in own]
+        base, some = chain.contexts.variables[name].base, None if allowed is None else allowed[last]
+        found = fitted(base, [one for _, one in own], groups, self.patients, np.ones(int(last.sum())), allowed=some)
+        return [(context, weight) for (context, _), weight in zip(own, found.weights, strict=True)]

@@ -219,8 +219,11 @@ class RawTable:
                 column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
-            rest = self._rows - sum(gaps.values())
-            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far)
+            rest, words = self._rows - sum(gaps.values()), set(gaps).difference(self._kinds.codes)
+            unread = float(found[-own - 1]) - sum(gaps[word] for word in words if not is_number(word))
+            columns[name] = LearnedColumn(
+                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread
+            )
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from ..artifact import Model
+from ..artifact import Model, quality
 from ..artifact import claim as sentence
 from ..errors import UsageError
 from ..fitting.settings import NO_TARGET
@@ -65,6 +65,7 @@ def build(
     commands: list[str] | None = None,
     notes: list[str] | None = None,
     linked: LinkedFacts | None = None,
+    looks: int = 1,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
     """Build the report on `synthetic`. It is shareable if no real row is given in `real`, `train` or `linked`.
@@ -74,6 +75,7 @@ def build(
     rows, as the parts of a split do. If not, rows of `real` are removed from `train`. `fitted_rows`: whether the model
     was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
     table in its budget file. `linked`: facts about several tables, if this report is about their patients.
+    `looks`: the number of pages that are read together; verdicts on attacks allow for it.
 
     `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives the
     id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
@@ -96,6 +98,7 @@ def build(
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,
+        looks=looks,
     )
     # Waiting threads made a report ten times slower on a busy machine.
     with threadpool_limits(1):
@@ -111,7 +114,8 @@ def _target(wanted: str | None, model: Model | None, rows: pd.DataFrame) -> str 
 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """Add the notes on the model, bring the tables to one form and compute the sections."""
-    notes = [NO_TASK] * (context.target is None) + notes
+    known = quality(context.claiming_model) if context.claiming_model else None
+    notes = [NO_TASK] * (context.target is None) + ([known] if known else []) + notes
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)

@@ -80,7 +80,8 @@ def report_tables(
 ) -> list[Page]:  # fmt: skip
     """Return the pages on several tables, the page on patients first; shareable variants without real tables.
 
-    `page_of`: the file name of a table's page. Raises the errors of `medsynth.report.build.build`.
+    `page_of`: the file name of a table's page. `step` receives the table and the section before it is
+    computed. Raises the errors of `medsynth.report.build.build`.
     """
     tables = tables_of(model)
     given = [side for side in (sides.synthetic, sides.real) if side is not None]
@@ -96,7 +97,6 @@ def report_tables(
         table: str, schema: Schema, rows: Callable[[Cells, str], Table], *,
         linked: LinkedFacts | None = None, notes: list[str] | None = None,
     ) -> Page:  # fmt: skip
-        step(table or "patients")
         report = build(
             synthetic=rows(sides.synthetic, "synthetic"),
             real=None if sides.real is None else rows(sides.real, "real"),
@@ -104,6 +104,7 @@ def report_tables(
             model=replace(model, schema=schema, tables=None), title=f"{title}, {table}" if table else title,
             drawn_by_model=drawn_by_model, disjoint=sides.disjoint, fitted_rows=sides.fitted_rows, review=review,
             thresholds=thresholds, fits=fits, commands=commands, linked=linked, notes=notes,
+            looks=1 + len(in_order), step=lambda name: step(f"{table or 'patients'}, {name}"),
         )  # fmt: skip
         return Page(table=table, report=report)
 

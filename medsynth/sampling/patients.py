@@ -13,6 +13,7 @@ from ..rng import Stream, numpy_stream, stream_seed
 from ..schema import Schema
 from .draw import Draw
 from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete, sample_again
+from .tilt import Tilt
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -138,7 +139,8 @@ def sizes_drawn(shares: Floats, count: int, rng: Stream) -> Whole:
 def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, schema: Schema, stream: Stream) -> None:
     """Sample every patient's later rows again, given the first row's values of the constant columns; in place.
 
-    Rows that break a constraint are sampled again; rows that still do become copies of their patient's first row.
+    Rows that break a constraint are sampled again; rows that still do become copies of their patient's first row. The
+    shares of values stay as far as the constraints allow.
     """
     starts = np.unique(patients, return_index=True)[1]
     left = np.setdiff1d(np.arange(len(codes)), starts)
@@ -153,7 +155,15 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
         found[:, rest] = rows[:, rest]
         return found
 
-    sample_again(codes, left, again, lambda rows, _: broken(rows, schema), REJECTION_ROUNDS)
+    drawn = again(left)
+    good = ~broken(drawn, schema)
+    tilt = Tilt.of(drawn, good, schema, schema.constant) if good.any() and not good.all() else None
+
+    def bad(rows: Codes, _: NDArray[np.int64]) -> Mask:
+        found = broken(rows, schema)
+        return found if tilt is None else found | ~tilt.accepted(rows, stream)
+
+    sample_again(codes, left, again, bad, REJECTION_ROUNDS)
 
 
 def patients_of_rows(

@@ -30,6 +30,7 @@ from .replicates import broken_model
 from .replicates import replicates as replicates_of
 from .visits import Form, broken_firsts, visits
 
+FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
 RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
 REPLICATE = "replicate"  # the column with the number of the replicate, from 1 on
 CHUNK_ROWS = 100_000  # drawn at once while a file is written
@@ -66,7 +67,8 @@ def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: b
 
     def chunk(start: int) -> PatientRows:
         seed = draw.seed if start == 0 or draw.seed is None else stream_seed(draw.seed, f"rows from {start}")
-        codes = _single_rows(sampler, of_rows, min(CHUNK_ROWS, rows - start), seed, halved)
+        count = min(CHUNK_ROWS, rows - start)
+        codes = _single_rows(sampler, of_rows, count, seed, halved=halved, even=draw.balance)
         return PatientRows(codes, np.arange(1, len(codes) + 1, dtype=np.int32))
 
     yield from in_order((partial(chunk, start) for start in range(0, rows, CHUNK_ROWS)), at_once)
@@ -83,7 +85,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
         return np.asarray(np.all([met(codes[:, schema.names.index(n)], r) for n, r in ranges.items()], axis=0))
 
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
-        single = partial(_single_rows, sampler, of_rows, halved=halved)
+        single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
         if schema.order is not None:
             return visits(model.tensors, Form(schema), single(count, seed), numpy_stream(seed, "later rows"))
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
@@ -92,11 +94,22 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets if ranges else None)
 
 
-def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, halved: bool) -> Codes:
-    """Return rows that break no rule; with an order, first rows with the number of rows that follow."""
+def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, *, halved: bool, even: bool) -> Codes:
+    """Return rows that break no rule; with an order, first rows with the number of rows that follow.
+
+    Raises UsageError if rules leave too few rows of a class for `even` classes.
+    """
     bad = None if of_rows.order is None else partial(broken_firsts, schema=of_rows)
     times = 2 ** halvings(count, len(of_rows.columns)) if halved else 1
     codes = rejection_sample(sampler, of_rows, times * count, seed, bad)
+    if even and len(codes) >= FEWEST_TO_JUDGE:
+        asked = np.bincount(sampler(FEWEST_TO_JUDGE, seed)[:, of_rows.core.names.index(of_rows.target)])
+        found = np.bincount(codes[:, of_rows.names.index(of_rows.target)], minlength=len(asked))[: len(asked)]
+        if (found / len(codes) < EVEN * asked / FEWEST_TO_JUDGE).any():
+            raise UsageError(
+                "`balance` asks for as many rows of each class, but rows of some class nearly always break a rule. "
+                "Leave out `balance`, or change the rules."
+            )
     return balanced(codes, of_rows, count, numpy_stream(seed, "balance")) if halved else codes
 
 

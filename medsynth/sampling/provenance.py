@@ -11,7 +11,7 @@ import io
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -118,7 +118,7 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
     found, whole = of(model, path, draw), iter([(draw, frames(model, draw), csv_chunks(model, draw))])
     for own, rows, texts in replicates_apart(model, draw) if NUMBER in table.name else whole:
         place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
-        atomic_write(place, partial(write, path=place, frames=rows, texts=texts), force=force)
+        atomic_write(place, partial(write, path=place, frames=rows, texts=texts, days=model.schema.days), force=force)
         found = replace(found, replicate=own.replicate)
         found.save(place, force=force)
     return found
@@ -161,7 +161,7 @@ def drawn_by(model: Model, table: Path) -> bool:
     try:
         draw = found.draw
         if is_parquet(table):
-            return _same_cells(table, frames(model, draw))
+            return _same_cells(table, frames(model, draw), model.schema.days)
         with unpacked(table) as file:
             for part in csv_chunks(model, draw):
                 known = io.BytesIO(part.encode())
@@ -173,12 +173,12 @@ def drawn_by(model: Model, table: Path) -> bool:
         return False
 
 
-def _same_cells(table: Path, parts: Iterator[pd.DataFrame]) -> bool:
+def _same_cells(table: Path, parts: Iterator[pd.DataFrame], days: Collection[str]) -> bool:
     """Return whether a Parquet file contains the same cells as these rows; its bytes vary with the library."""
     import pyarrow.parquet
 
     with tempfile.TemporaryFile() as file:
-        write(file, table.with_suffix(".parquet"), parts, ())
+        write(file, table.with_suffix(".parquet"), parts, (), days)
         file.seek(0)
         drawn = pyarrow.parquet.read_table(file)
     return bool(pyarrow.parquet.read_table(table).equals(drawn))

@@ -1,7 +1,7 @@
 """Rejection sampling under a schema's constraints: rows that break one are sampled again; defined columns are computed.
 
-Rows count alone here; `rules_across_rows` handles rules across a patient's rows. Source: von Neumann 1951. The number
-of rounds is fixed; rows that break a constraint in all of them become copies.
+Rows count alone here; `rules_across_rows` handles rules across a patient's rows. Source: von Neumann 1951. `Tilt` keeps
+the shares of values. The number of rounds is fixed; rows that are not accepted in any of them become copies.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from ..errors import UsageError
 from ..rng import numpy_stream
 from ..schema import Schema
 from .rules_across_rows import completed, values
+from .tilt import Tilt
 
 Codes = NDArray[np.int32]
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns given for each row]) to codes of the core
 Bad = Callable[[Codes], NDArray[np.bool_]]  # maps rows to which of them are bad
-REJECTION_ROUNDS = 12  # of sampling rows that break a constraint; the rest become copies of rows that break none
-OVERSAMPLING, MIN_SAMPLED = 4, 256  # rows sampled per wanted row, and at least: one in ten may meet a constraint
+REJECTION_ROUNDS = 40  # of sampling rows that break a constraint; the rest become copies of rows that break none
+MIN_SAMPLED = 8_192  # rows sampled at once, and to find the shares that the rules must not change
+SPARE = 1.1  # rows sampled, relative to the number of which enough should be accepted
 
 
 def complete(core: Codes, schema: Schema) -> Codes:
@@ -71,24 +73,27 @@ def sample_again(
 
 def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | None, bad: Bad | None = None) -> Codes:
     """Return `count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, without `bad` rows: by default
-    those that break a constraint by themselves.
+    those that break a constraint by themselves. The shares of values stay as far as the constraints allow.
 
     Raises UsageError if no row meets the constraints.
     """
+    if all(rule.defines for rule in schema.parsed_rules) and bad is None:
+        return complete(sampler(count, seed), schema)
     is_bad = bad or (lambda rows: broken(rows, schema))
-    codes = complete(sampler(count, seed), schema)
-    left = np.flatnonzero(is_bad(codes))
-    stream = numpy_stream(seed, "rules")
-    for _ in range(REJECTION_ROUNDS):
-        if not len(left):
-            break
-        wanted = min(max(OVERSAMPLING * len(left), MIN_SAMPLED), max(count, MIN_SAMPLED))
-        again = complete(sampler(wanted, int(stream.integers(2**62))), schema)
-        good = again[~is_bad(again)][: len(left)]
-        codes[left[: len(good)]] = good
-        left = left[len(good) :]
-    met = np.setdiff1d(np.arange(count), left)
-    if not len(met):
+    codes = complete(sampler(max(count, MIN_SAMPLED), seed), schema)
+    good = ~is_bad(codes)
+    if not good.any():
         raise UsageError("No sampled row meets the schema's rules. Change contradictory rules or conditions.")
-    codes[left] = codes[stream.choice(met, len(left))]
-    return codes
+    if good.all():
+        return codes[:count]
+    tilt, stream = Tilt.of(codes, good, schema), numpy_stream(seed, "rules")
+    good &= tilt.accepted(codes, stream)
+    found, rate = [codes[good][:count]], max(float(good.mean()), 1 / len(codes))
+    for _ in range(REJECTION_ROUNDS):
+        if not (left := count - sum(map(len, found))):
+            break
+        wanted = min(max(int(SPARE * left / rate), MIN_SAMPLED), max(count, MIN_SAMPLED))
+        again = complete(sampler(wanted, int(stream.integers(2**62))), schema)
+        found.append(again[~is_bad(again) & tilt.accepted(again, stream)][:left])
+    met = np.concatenate(found)
+    return np.concatenate([met, met[stream.choice(len(met), count - len(met))]])

@@ -68,7 +68,7 @@ def _drawn(model: Model, beside: Path, patients: int, seed: int, where: Where, e
     tables = tables_of(model)
     with tempfile.TemporaryDirectory(prefix=".medsynth-tables-", dir=beside) as name, ExitStack() as stack:
         files = {table: stack.enter_context((Path(name) / (table + ending)).open("wb")) for table in tables.tables}
-        parquet = {table: ParquetParts(file) for table, file in files.items()} if ending == PARQUET else {}
+        parquet = {t: ParquetParts(f, written(tables, t).days) for t, f in files.items()} if ending == PARQUET else {}
         for k, part in enumerate(table_codes(model, patients, seed, where)):
             for table, rows in part.items():
                 codes, schema = own_columns(tables, table, rows.codes), written(tables, table)

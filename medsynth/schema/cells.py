@@ -69,7 +69,7 @@ _FORMS = (
     (re.compile(r"([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4})"), ("%d %b %Y",)),
     (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
 )
-_TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?(Z)?)?$")
+_TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?$")
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,8 @@ def _number_kind(text: str, *, whole: bool) -> str:
 def moment(text: str) -> str | None:
     """Return the form of a date or a timestamp, one of MOMENTS; None for another text. Midnight alone makes a date.
 
+    An offset such as +01:00, as tz-aware columns have it, is left out: the time is read as its clock shows it.
+
     >>> moment("2020-02-29"), moment("2020-02-30"), moment("2020-02-29 00:00:00"), moment("13/04/2020 13:45")
     ('%Y-%m-%d', None, '%Y-%m-%d', '%d/%m/%Y %H:%M')
     """
@@ -182,9 +184,12 @@ def _with_time(day: str, rest: str) -> str | None:
     if time is None or int(time[2]) > 23 or int(time[3]) > 59 or int(time[4] or 0) > 59:
         return None
     seconds = int(time[4] or 0) or int(time[5] or 0)
-    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or time[6]):
+    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or time[6] == "Z"):
         return day
-    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (time[6] or "")
+    zone = time[6] or ""
+    if len(zone) > 1 and day != DAYS[0]:
+        return None
+    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (zone if zone == "Z" else "")
     form += WITH_SECONDS if seconds else ""
     return form if form in MOMENTS else None
 

@@ -36,7 +36,8 @@ def check_header(table: Table | LargeTable, schema: Schema) -> None:
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
             f"{table.where}: no column {absent[0]!r}{more}, but the schema {schema.name!r} declares it."
-            f"{did_you_mean(absent[0], table.header)} Rename the table's column, or remove it from the schema."
+            f"{did_you_mean(absent[0], table.header)} Blanks and case are part of a name. "
+            "Rename the table's column, or remove it from the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
     if extra:

@@ -39,8 +39,8 @@ from .columns.categorical import Binary, Categorical
 from .columns.column import Column, Floats, Level
 from .columns.date import Date, ordinal
 from .columns.number import Continuous, Count, Policy
-from .learned import ColumnKind, Far, LearnedColumn
-from .magnitudes import CLEAR_STDS, MAGNITUDES, PROBABLE_STDS, REQUIRED_SHARE, clear_stds
+from .learned import EMPTY, ColumnKind, Far, LearnedColumn
+from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
 FINE_SHARE = 0.05  # share of numbers with more decimals that a column of few values may have
@@ -246,6 +246,8 @@ def levels(
     names: list[Level] = [*map(int, kept)] if whole else [*kept]
     names.sort(key=float if mixed else None)
     dtype = "float64" if mixed or (whole and kind.pointed) else None
+    if not kept and not target and "" in codes and rest <= CLEAR_STDS * noise:
+        return Categorical(levels=EMPTY, unknown="", missing=missing_of(code for code in codes if code))
     if lost:
         other = OTHER
         while other in kept or other in codes:
@@ -284,9 +286,9 @@ def number(
 
     `decimals` are noisy counts of digits after the point. `codes` are noisy counts of the codes of missing values that
     were found, `levels` of single numbers that passed the threshold, `rows` is the public row count. A code or a level
-    that lies clearly apart from the values is a code of missing values; other codes are values. Words that are clearly
-    among the numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells. Numbers that
-    are mostly beyond what bounds may be, as keys of many digits are, are read as texts: nothing is learned of them.
+    that lies clearly apart from the values is a code of missing values; other codes are values. Every other cell is
+    missing, however rare: no word becomes a number. Numbers that are mostly beyond what bounds may be, as keys of many
+    digits are, are read as texts: nothing is learned of them.
     """
     gaps, counts = dict(codes), counts.copy()
     mass = rows - sum(codes.values())
@@ -301,20 +303,12 @@ def number(
     for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
-    # A word that is too rare to be named is missing, and never a value.
-    if apart or (not gaps and _has_others(kind, counts[MAGNITUDES - 1], std)):
-        gaps.setdefault("", 0.0)
     found = magnitudes.scale(counts, std)
     wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
     make = _count if decimals is None else partial(_continuous, decimals=decimals)
     return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
-
-
-def _has_others(kind: ColumnKind, count: float, std: float) -> bool:
-    """Whether cells of a column of numbers or dates are neither, by their noisy count or by the column's kind."""
-    return kind.words or count > PROBABLE_STDS * std
 
 
 class _Range(NamedTuple):
@@ -331,14 +325,12 @@ def _count(
 ) -> Column:
     """Return a column of whole numbers within these bounds."""
     whole = (math.floor(ends.low), max(math.floor(ends.low) + 1, math.ceil(ends.high)))
-    usual = min(max(round(magnitudes.typical(counts, ends.low, ends.high)), whole[0]), whole[1])
-    missing = _outside(gaps, whole)
     return Count(
         bounds=whole,
         scale=ends.scale,
-        missing=missing,
-        dtype="float64" if kind.pointed else None,
-        unknown="missing" if missing else usual,
+        missing=_outside(gaps, whole),
+        dtype="float64" if kind.pointed else None if gaps else "int64",
+        unknown="missing",
         out_of_range=ends.beyond,
         cut_points=_cut_points(counts, std, levels, whole, 0),
     )
@@ -356,19 +348,17 @@ def _continuous(
 ) -> Column:
     """Return a column of numbers with decimals within these bounds."""
     low, high = (ends.low, ends.high) if ends.high > ends.low else (ends.low, ends.low + 1.0)
-    missing = _outside(gaps, (low, high))
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and at most as many as fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     places = min(max(places, fewest), most, 12)
-    usual = float(min(max(round(magnitudes.typical(counts, low, high), places), low), high))
     return Continuous(
         bounds=(low, high),
         scale=ends.scale,
         decimals=places,
-        missing=missing,
-        unknown="missing" if missing else usual,
+        missing=_outside(gaps, (low, high)),
+        unknown="missing",
         whole_from=whole_from,
         zeros="all" if kind.zeros else "one" if kind.pointed else "none",
         out_of_range=ends.beyond,
@@ -434,8 +424,8 @@ def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, 
 
 
 def _outside(gaps: Mapping[str, float], ends: tuple[float, float]) -> bool | tuple[int | str, ...]:
-    """Return the `missing` of a column with these bounds: a number within them is a value."""
-    return missing_of(code for code in gaps if not (is_number(code) and ends[0] <= float(code) <= ends[1]))
+    """Return the `missing` of a column with these bounds: a number within them is a value. Any cell may be missing."""
+    return missing_of(code for code in gaps if not (is_number(code) and ends[0] <= float(code) <= ends[1])) or True
 
 
 def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
@@ -491,19 +481,15 @@ def day(
     first, last = max(first, 0), min(last, len(years) - 1)
     named = [text for text, cell in cells.items() if not first <= cell <= last]
     gaps = [*(code for code in codes if not is_code_of_a_number(code)), *named]
-    if apart or (not gaps and _has_others(kind, counts[-1], std)):
-        gaps.append("")
-    missing = missing_of(gaps)
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
-    usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)
     timed = "%H" in kind.form
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
     column = Date(
         bounds=ends,
         format=kind.form or ISO,
         resolution=("second" if seconds else "minute") if timed else "day",
-        missing=missing,
-        unknown="missing" if missing else usual,
+        missing=missing_of(gaps) or True,
+        unknown="missing",
         out_of_range="missing" if apart else "clip",
     )
     far = tuple(text for text in named if not math.isnan(ordinal(text, kind.form)))
@@ -572,8 +558,8 @@ def _date_after(
     ends, column, other = magnitudes.days_after(days, std, rows, rows_std), own.column, start.column
     if ends is None or column is None or other is None or "%H" in own.kind.form:
         return None
-    if NARROW * (ends[1] - ends[0] + 1) > column.size or (other.missing and not column.missing):
+    if NARROW * (ends[1] - ends[0] + 1) > column.size or (start.has_gaps and not own.has_gaps):
         return None
-    usual = min(max(round(magnitudes.typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
-    unknown: int | Literal["missing"] = "missing" if column.missing else usual
-    return Date(bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing, unknown=unknown)
+    return Date(
+        bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing or True, unknown="missing"
+    )

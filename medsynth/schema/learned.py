@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
+TIMES = "Times are read as the clock shows them: "  # starts the sentence about columns with a time
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
+EMPTY = ("",)  # the only level of a column whose cells are all empty
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
 
 
@@ -79,7 +81,8 @@ class LearnedColumn:
     """A column from noisy counts; its `column` is None if it has no levels and is to be read as numbers.
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
-    `std`: the standard deviation of the noise of `rest`.
+    `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
+    column of numbers or dates.
     """
 
     kind: ColumnKind
@@ -89,6 +92,17 @@ class LearnedColumn:
     rest: float = 0.0
     std: float = 0.0
     far: Far = Far()
+    unread: float = 0.0
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there clearly are cells that are neither values nor codes. They are read as missing."""
+        return self.std > 0 and self.unread > CLEAR_STDS * self.std
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the noisy counts show missing values."""
+        return bool(self.gaps) or self.has_unread
 
     @property
     def merged(self) -> bool:
@@ -102,14 +116,27 @@ class LearnedColumn:
         if found is None or not found.categorical or len(found.levels) > 1:
             return None
         word = level_text(found.levels[0])
-        return word if word in self.kept or word in self.gaps else None
+        return None if self.empty else word if word in self.kept or word in self.gaps else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the noisy counts show no value, but only empty cells."""
+        return self.column is not None and self.column.categorical and self.column.levels == EMPTY
 
     @property
     def lost(self) -> bool:
         """Whether no value of the column survived, though it clearly has some."""
         found = self.column
         bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
-        return found is not None and found.categorical and len(found.levels) < 2 and self.only is None and not bare
+        few = found is not None and found.categorical and len(found.levels) < 2
+        return few and self.only is None and not bare and not self.empty
+
+    def without_level(self, rows: int) -> float:
+        """Return the share of rows whose values have become another level, by noisy counts: all if it is lost."""
+        found = self.column
+        if found is None or not found.categorical or not self.kept:
+            return float(self.lost)
+        return min(max(self.rest / rows, 0.0), 1.0)
 
     def is_key(self, name: str) -> bool:
         """Return whether a column without surviving levels is a key: by its name, unless it has few whole numbers."""
@@ -137,9 +164,11 @@ class Learned:
         found = [Message(what, what)]
         if target is not None:
             found.append(_both(f"The target {target!r}: {{}}.", self._levels_of(target)))
-        if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
+        if gaps := {name: c.gaps for name, c in self.columns.items() if c.gaps and self.schema.columns[name].missing}:
             each = [f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items()]
             found.append(_both("Missing values in {}.", each))
+        if empty := [name for name, column in self.columns.items() if column.empty]:
+            found.append(_both("Only empty cells in {}: sampled rows have no values there.", empty))
         if named := {name: column.far.codes for name, column in self.columns.items() if column.far.codes}:
             found.append(_both(
                 "Read as codes of missing values, because they lie far from all other values: {}. If they are values, "
@@ -153,12 +182,25 @@ class Learned:
                 [f"{name} (near {', '.join(near)})" for name, near in apart.items()],
                 "Read as missing, because they lie far from all others: {}. If they are values, declare a schema.",
             ))  # fmt: skip
+        if strange := {name: column.unread for name, column in self.columns.items() if column.has_unread}:
+            found.append(_both(
+                "Cells that are neither values nor known codes are read as missing: {}.",
+                [f"{name} (about {_percent(count, self.rows)} of the rows)" for name, count in strange.items()],
+            ))  # fmt: skip
+        if timed := [name for name, column in self.schema.columns.items() if _shows_clock(column)]:
+            found.append(_both(
+                f"{TIMES}{{}}. If they have a zone or an offset such as +01:00, it is left out. To get a zone back, "
+                "declare it in the column's `dtype`.",
+                timed,
+            ))  # fmt: skip
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
-        found.append(Message(
-            "The noisy counts show no missing value in the other columns, and sampled rows have none there."
-            if gaps else "The noisy counts show no missing value in any column, and sampled rows have none."
-        ))  # fmt: skip
+        where = "the other columns" if gaps or strange or empty else "any column"
+        found.append(
+            Message(
+                f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as missing."
+            )
+        )
         return found + self._losses()
 
     def _losses(self) -> list[Message]:
@@ -214,6 +256,12 @@ class Learned:
         if column.categorical or not column.modelled:
             return "of levels" if column.modelled else "of keys"
         return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
+
+
+def _shows_clock(column: Column) -> bool:
+    """Return whether a column has times without a zone."""
+    written = str(getattr(column, "format", ""))
+    return "%H" in written and not written.endswith("Z")
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:

@@ -169,12 +169,6 @@ def _edge(cell: int, *, upper: bool) -> float:
     return float(f"{math.copysign(rounded, cell - middle):.2g}")
 
 
-def typical(counts: Floats, low: float = -math.inf, high: float = math.inf) -> float:
-    """Return the middle of the magnitude cell within the bounds with the largest count, for cells without a number."""
-    first, last = magnitude_cell(np.array([low, high]))
-    return _middle(int(first) + int(counts[first : last + 1].argmax()))
-
-
 def difference_cell(first: Floats, second: Floats) -> NDArray[np.int64]:
     """Return the public cell of the days from one date to another, each a day number or NaN. Same shape.
 

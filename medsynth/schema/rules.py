@@ -112,6 +112,7 @@ class End:
 
 
 Condition = Comparison | End
+END_OF_ROWS = End("last")
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class Rule:
         """Whether it reads more than one row: previous ones, or whether the row is the first or the last."""
         ends = any(isinstance(condition, End) for condition in (*self.premise, *self.conclusion))
         return ends or self.cumulative or bool(self.before)
+
+    @property
+    def reads_last(self) -> bool:
+        """Whether it reads if the row is the patient's last."""
+        return END_OF_ROWS in (*self.premise, *self.conclusion)
 
     def words(self) -> Iterator[Word]:
         """Yield the columns in the rule, with their functions."""
@@ -196,7 +202,7 @@ def _texts(side: Values) -> NDArray[np.object_]:
     return np.array([None if np.isnan(v) else f"{v:.12g}" for v in side], dtype=object)
 
 
-ENDS = {"first": End("first"), "last": End("last")}
+ENDS = {"first": End("first"), "last": END_OF_ROWS}
 
 
 class _Parser:

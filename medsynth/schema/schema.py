@@ -10,8 +10,9 @@ import yaml
 from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
+from ..io.table import with_index
 from ..row_count import MAX_ROWS_PER_PATIENT
-from .columns.column import dtype_name
+from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
 from .declared import Declaration, yaml_key
 from .rules import Constraint, Definition, Rule, parse
@@ -193,14 +194,19 @@ class Schema(Declaration):
             raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
 
+    @property
+    def days(self) -> frozenset[str]:
+        """The columns whose values are days without a time, unless a `dtype` is declared: dates in Parquet."""
+        return frozenset(n for n, c in self.columns.items() if c.days and c.dtype is None)
+
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
         """Return this schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
 
         A fit does not use its table's dtypes, which depend on cells: a missing cell turns int64 into float64. A column
-        whose dtype has no name in a schema keeps its kind's own.
+        whose dtype has no name in a schema, or that the frame does not have, keeps the dtype that it has.
         """
-        named = {str(name): dtype_name(dtype) for name, dtype in frame.dtypes.items()}
-        columns = {n: c.model_copy(update={"dtype": named.get(n)}) for n, c in self.columns.items()}
+        named = {str(name): dtype_name(dtype) for name, dtype in with_index(frame).dtypes.items()}
+        columns = {n: c.model_copy(update={"dtype": named.get(n) or c.dtype}) for n, c in self.columns.items()}
         return self.model_copy(update={"columns": columns})
 
     def to_dict(self) -> dict[str, object]:

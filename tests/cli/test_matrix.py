@@ -356,7 +356,7 @@ def parquet(values: list[object]) -> bytes:
 
 
 for name, value in {"lists": [7431], "structures": {"a": 7431}, "lists of lists": [[7431]]}.items():
-    CASES[f"parquet: {name}"] = Case("plan t.csv --epsilon 1", 1, "column 1 & lists", parquet([value] * 4), None)
+    CASES[f"parquet: {name}"] = Case("plan t.csv --epsilon 1", 1, "column 'x' & lists", parquet([value] * 4), None)
 CASES["parquet: half"] = Case("plan t.csv --epsilon 1", 1, "damaged", parquet([1, 2, 3, 4])[:200], None)
 
 

@@ -155,6 +155,15 @@ def test_a_socket_needs_a_place(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.parametrize(("folder", "mode"), [(0o2770, 0o660), (0o770, 0o600), (0o2777, 0o600), (0o700, 0o600)])
+def test_a_socket_is_its_owners_alone_unless_its_folder_is_of_a_group(folder: int, mode: int, tmp_path: Path) -> None:
+    """The account of FLARE, which cannot read the table, reaches it by that group."""
+    (place := tmp_path / "s").mkdir()
+    place.chmod(folder)
+    with listening(place / "x"):
+        assert (place / "x").stat().st_mode & 0o777 == mode
+
+
 CONTENT: dict[str, Any] = {
     "name": "t", "epsilon": 1, "rows": 10, "sites": ["a"],
     "schema": {"name": "t", "target": "y", "columns": {"y": {"kind": "binary", "levels": [0, 1]},

@@ -225,3 +225,66 @@ def test_a_column_computed_more_finely_than_it_is_recorded_is_named(
     finer = [text for text in found.remarks if "decimals" in text]
     assert len(finer) == told
     assert all(text.startswith("column 'index': 100% of its cells") and "`decimals: 0`" in text for text in finer)
+
+
+IN_PIECES = """
+name: t
+target: sick
+columns:
+  nr: {kind: count, bounds: [0, 100000]}
+  age: {kind: count, bounds: [0, 80], out_of_range: clip}
+  admitted: {kind: date, bounds: [2010-01-01, 2024-12-31]}
+  left: {kind: date, bounds: [2010-01-01, 2024-12-31]}
+  ward: {kind: categorical, levels: [heart, lung], unknown: lung}
+  half: {kind: continuous, bounds: [0, 60], decimals: 2, out_of_range: clip}
+  sick: {kind: binary, levels: ["no", "yes"]}
+rules: [age > 20, half = age / 2]
+"""
+
+
+def dated(rows: int) -> pd.DataFrame:
+    draw = np.random.default_rng(1)
+    day = pd.Timestamp("2012-01-01") + pd.to_timedelta(draw.integers(0, 3000, rows), "D")
+    age = np.where(draw.random(rows) < 0.1, 99, draw.integers(15, 80, rows)).astype(object)
+    age[::9] = -9
+    return pd.DataFrame({
+        "nr": np.arange(rows), "age": age, "admitted": day.strftime("%Y-%m-%d"),
+        "left": (day + pd.to_timedelta(draw.integers(1, 9, rows), "D")).strftime("%Y-%m-%d"),
+        "ward": draw.choice(["heart", "lung", "hart"], rows), "half": draw.integers(0, 60, rows),
+        "sick": draw.choice(["no", "yes"], rows),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("spoiled", [None, ("left", 700), ("admitted", 5), ("sick", 301)])
+def test_a_table_in_pieces_is_checked_as_a_whole_one(
+    spoiled: tuple[str, int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large table is never whole in memory, and its findings are the same, rows counted from its start."""
+    frame = dated(900)
+    if spoiled:
+        frame.loc[spoiled[1], spoiled[0]] = "?"
+    frame.to_csv(path := tmp_path / "t.csv", index=False)
+    (tmp_path / "t.schema.yaml").write_text(IN_PIECES)
+    whole = check_schema(path, None)
+    monkeypatch.setattr("medsynth.io.reader.is_large", lambda path: True)
+    monkeypatch.setattr("medsynth.io.reader._rows_of_a_chunk", lambda columns: 128)
+    assert check_schema(path, None) == whole
+    if spoiled:
+        assert len(whole.problems) == 1 and f"row {spoiled[1] + 1}:" in whole.problems[0]
+    else:
+        found = "\n".join(whole.remarks)
+        for text in ("'nr': nearly all", "'age':", "'left': nearly always", "are read as `unknown`", "rows break it",
+                     "'half': 100% of its cells have 0 decimals or fewer"):  # fmt: skip
+            assert text in found, text
+
+
+def test_a_large_table_with_an_order_is_a_problem_of_the_check_as_of_the_fit(
+    table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.assign(nr=table["nr"] // 2).to_csv(path := tmp_path / "t.csv", index=False)
+    keys = "unit: nr\nmax_rows: 2\norder: age\nrules: [age >= previous(age)]\n"
+    text = TEXT.replace("{kind: count, bounds: [0, 100000]}", "{kind: identifier}").replace("rules: [age > 20]", keys)
+    (tmp_path / "t.schema.yaml").write_text(text)
+    monkeypatch.setattr("medsynth.io.reader.is_large", lambda path: True)
+    found = check_schema(path, None)
+    assert len([text for text in found.problems if "too large to be read at once" in text]) == 1

@@ -51,11 +51,10 @@ ARROW: list[tuple[pa.Array, list[str]]] = [
     (pa.array([2**63 - 1, LEAST, None]), ["9223372036854775807", "-9223372036854775808", ""]),
     (pa.array([2**64 - 1, None], pa.uint64()), ["18446744073709551615", ""]),
     (pa.array([2.0, 0.1, float("nan"), float("inf"), 2.0**53]), ["2", "0.1", "", "inf", "9007199254740992.0"]),
-    (pa.array([0.1, 16_777_217.0], pa.float32()), ["0.10000000149011612", "16777216"]),
+    (pa.array([0.1, 16_777_217.0], pa.float32()), ["0.1", "16777216"]),
     (pa.array([Decimal("5.00"), None], pa.decimal128(9, 2)), ["5.00", ""]),
     (pa.array([True, False, None]), ["true", "false", ""]),
     (pa.array([" a ", "", None]), ["a", "", ""]),
-    (pa.array([b"a", None]), ["b'a'", ""]),
     (pa.nulls(2), ["", ""]),
     (pa.array([2**60 + 1, None, 3]).dictionary_encode(), ["1152921504606846977", "", "3"]),
     (pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array([1, None])), ["", "1", ""]),
@@ -68,7 +67,6 @@ ARROW: list[tuple[pa.Array, list[str]]] = [
     (counts(pa.timestamp("s"), 2**63 - 1), ["292277026596-12-04 15:30:07"]),
     (counts(pa.timestamp("us", "UTC"), 2**63 - 1), ["294247-01-10 04:00:54.775807+00:00"]),
     (counts(pa.duration("s"), 2**63 - 1, -1, None), ["106751991167300 days 15:30:07", "-1 days +23:59:59", ""]),
-    (pa.array([[1, 2], None]), ["[1, 2]", ""]),
 ]
 
 

@@ -123,7 +123,7 @@ def test_a_damaged_file_is_refused(damaged: str, tmp_path: Path) -> None:
 
 def test_lists_in_cells_are_refused(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2], "b": [[1], [2]]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="column 2 contains lists"):
+    with pytest.raises(TableError, match="column 'b' contains lists"):
         reader.read_large(tmp_path / "t.parquet")
 
 

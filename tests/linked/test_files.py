@@ -260,3 +260,20 @@ def test_an_internal_report_compares_both_sides(
     (tmp_path / "held" / "stays.csv").write_text("patient\nH1\nH2\n")
     with pytest.raises(TableError, match="has no column 'stay'"):
         read_folder(model.tables or pytest.fail(), tmp_path / "held")
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["--where-any", "ward=heart"], "such as stays.ward=heart"),
+        (["--balance"], "Draw each class by itself with --where"),
+        (["--replicates", "5"], "one row per patient.*fit it with --inference"),
+    ],
+)
+def test_options_of_one_table_say_what_to_do_instead(
+    words: list[str], cure: str, model: medsynth.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model.save("ward.medsynth")
+    done = CliRunner().invoke(app, ["sample", "ward.medsynth", "-n", "20", *words])
+    assert done.exit_code == 2 and re.search(cure, done.stderr.replace("\n", " ")), done.stderr

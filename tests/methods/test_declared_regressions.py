@@ -1,5 +1,6 @@
 """Regressions that a fit is told of: parsed, refused before anything is spent, and their moments exact."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,3 +201,50 @@ def test_a_regression_of_the_target_is_measured_by_class() -> None:
     }
     alone = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert alone.features(correlated(10, 0)).shape == (10, alone.products.width)
+
+
+OF_PATIENTS = {
+    "several rows, declared": {"unit": "who", "max_rows": 3},
+    "several rows, in order": {"unit": "who", "max_rows": 2, "order": "day"},
+    "several rows, some columns constant": {"unit": "who", "max_rows": 4, "constant": ["a"]},
+}
+COLUMNS_OF_PATIENTS = {
+    "who": {"kind": "identifier"},
+    "day": {"kind": "count", "bounds": [0, 99]},
+    "a": {"kind": "count", "bounds": [0, 9]},
+    "y": {"kind": "binary", "levels": ["n", "y"]},
+}
+
+
+def visits_of(patients: int, each: int) -> pd.DataFrame:
+    rows = np.arange(patients * each)
+    return pd.DataFrame(
+        {"who": rows // each, "day": rows % 99, "a": rows // each % 10, "y": np.where(rows % 3, "n", "y")}
+    )
+
+
+@pytest.mark.parametrize("method", ["mixture", "independent"])
+@pytest.mark.parametrize("case", [*OF_PATIENTS, "named by an option", "by a setting of the method"])
+def test_regressions_that_no_replicate_could_estimate_are_refused_before_anything_is_spent(
+    case: str, method: str, tmp_path: Path
+) -> None:
+    visits_of(40, 3).to_csv(table := tmp_path / "t.csv", index=False)
+    options: dict[str, Any] = {"epsilon": 5.0, "rows": 120, "method": method, "inference": ["y ~ a"]}
+    keys = OF_PATIENTS.get(case, {"unit": "who", "max_rows": 3})
+    if case == "named by an option":
+        options |= {"unit": "who", "max_rows": 3}
+    else:
+        options["schema"] = {"name": "t", "target": "y", "columns": COLUMNS_OF_PATIENTS, **keys}
+    if case == "by a setting of the method":
+        options["settings"] = {"inference": options.pop("inference")}
+    for run in (medsynth.plan, medsynth.fit):
+        with pytest.raises(UsageError, match="one row per patient.*max_rows.*Nothing was spent"):
+            run(table, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_regressions_of_one_row_per_patient_are_planned(tmp_path: Path) -> None:
+    visits_of(90, 1).to_csv(table := tmp_path / "t.csv", index=False)
+    schema = {"name": "t", "target": "y", "columns": COLUMNS_OF_PATIENTS, "unit": "who", "max_rows": 1}
+    made = medsynth.plan(table, epsilon=5.0, rows=90, schema=schema, inference=["y ~ a"])
+    assert DECLARED in list(made.measurements["measurement"])

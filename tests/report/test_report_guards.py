@@ -18,7 +18,7 @@ from medsynth.errors import UsageError
 from medsynth.report.build import build
 from medsynth.report.data import protocol
 from medsynth.report.data.protocol import LABELS, TaskPredictions
-from medsynth.report.data.statistics import auroc, compared
+from medsynth.report.data.statistics import auroc, compared, simultaneous
 from medsynth.report.data.tables import Tables
 from medsynth.report.data.verdict import Estimate, Threshold, Thresholds, decide
 from medsynth.report.sections import attacks as attack_section
@@ -114,6 +114,14 @@ def test_the_worst_attacks_interval_allows_for_looking_at_all() -> None:
         assert quoted.advantage.value == max(m.advantage.value for m in found)
         leaks, single = leaks + (quoted.advantage.low > 0), single + (quoted.auroc.low > 0.5)
     assert leaks <= 4 and single >= 6
+
+
+def test_intervals_allow_for_every_page_that_is_read() -> None:
+    """Normal draws: one family of five attacks reaches the 95 % quantile of their largest, five pages the 99 % one."""
+    draws = np.random.default_rng(0).normal(size=(200_000, 5))
+    for looks, reach in ((1, 2.569), (5, 3.089)):
+        found = simultaneous(np.zeros(5), draws, looks)
+        assert all(one.high == pytest.approx(reach, abs=0.04) for one in found)
 
 
 def verdict_of(advantage: Estimate, fair: bool = True) -> Any:

@@ -102,18 +102,19 @@ def verdict(key: str, outcome: Any) -> Verdict:
     ("wanted", "found"),
     [
         ("", ""),
-        ("beyond", "b"),
+        ("beyond", "b n"),
         ("undecided", "t j m"),
-        ("beyond doubtful", "b d"),
-        ("any", "b d t j m"),
+        ("beyond doubtful", "b n d"),
+        ("any", "b n d t j m"),
         ("t", "t"),
         ("w", ""),
-        ("w beyond j", "b j"),
+        ("w beyond j", "b n j"),
     ],
 )
 def test_what_a_failing_verdict_is(wanted: str, found: str) -> None:
     """An outcome by its word; a line by its key, unless it is within."""
-    lines = [verdict("w", "within"), verdict("b", "beyond"), verdict("d", "doubtful"), verdict("t", "too few rows"),
+    lines = [verdict("w", "within"), verdict("b", "beyond"), verdict("n", "no guarantee"),
+             verdict("d", "doubtful"), verdict("t", "too few rows"),
              verdict("j", "not judged"), verdict("m", "not measured")]  # fmt: skip
     assert [v.key for v in failing(lines, wanted.split())] == found.split()
 

@@ -118,6 +118,20 @@ def test_rows_without_privacy_get_no_claim_from_another_model(patients: Path, qu
     assert twin["banner"].startswith("No claim can be made") and "Shareable: every number" not in page
 
 
+@pytest.mark.parametrize("words", ["any", "beyond", "epsilon"])
+def test_without_a_claim_the_first_verdict_is_no_guarantee(patients: Path, quick: None, words: str) -> None:
+    """In print, on the page and in its twin; every strict --fail-on sees it."""
+    assert run("fit", "patients.csv", "--no-dp", "--method", "independent", "--rows", "300").exit_code == 0
+    assert run("sample", "-n", "100").exit_code == 0
+    done = run("report", "--fail-on", words)
+    assert done.exit_code == 5 and done.stdout.startswith("NO GUARANTEE"), done.stdout
+    lines = json.loads(Path("patients.report.json").read_text())["sections"]["verdicts"]["lines"]
+    assert (lines[0]["key"], lines[0]["outcome"], lines[0]["met"]) == ("epsilon", "no guarantee", False)
+    assert Path("patients.report.html").read_text().index("No guarantee") < Path(
+        "patients.report.html"
+    ).read_text().index("within")
+
+
 def test_the_real_table_gets_no_claim(fitted_patients: Path) -> None:
     done = run("report", "--shareable", "--synthetic", "patients.csv", "--model", "patients.medsynth")
     assert done.exit_code == 0 and "No claim can be made" in done.stderr

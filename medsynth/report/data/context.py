@@ -60,8 +60,8 @@ class Context:
     `synthetic`, `real` and `train` are tables of text cells; "" is an empty cell. `tables` has them in the form in
     which they are compared, and `predictions` has the classifiers' predictions for the held-out rows. Both are None in
     a shareable report. `sequences` has each table's patients in the declared order, under "real", "train" and
-    "synthetic"; it is empty without an order. `drawn_by_model`, `disjoint`, `fitted_rows`, `fits` and `linked` are as
-    in `medsynth.report.build.build`.
+    "synthetic"; it is empty without an order. `drawn_by_model`, `disjoint`, `fitted_rows`, `fits`, `looks` and `linked`
+    are as in `medsynth.report.build.build`.
 
     A report is shareable if its context contains neither a real row nor a figure of real rows: see `shareable`.
     """
@@ -79,6 +79,7 @@ class Context:
     disjoint: bool = False
     fitted_rows: bool = False
     fits: int | None = None
+    looks: int = 1
     linked: LinkedFacts | None = None
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)

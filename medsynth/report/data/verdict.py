@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...schema.declared import parse_yaml
 
 Role = Literal["direct identifier", "quasi identifier", "sensitive", "target", "other"]
-Outcome = Literal["within", "beyond", "doubtful", "too few rows", "not judged", "not measured"]
+Outcome = Literal["within", "beyond", "no guarantee", "doubtful", "too few rows", "not judged", "not measured"]
 
 
 class Record(BaseModel):
@@ -72,6 +72,9 @@ class Review(Record):
     regression: ReviewedRegression | None = None
 
 
+STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
+
+
 class Threshold(Record):
     """A limit that an estimate must not exceed, and where the limit comes from."""
 
@@ -98,6 +101,9 @@ class Thresholds(Record):
     propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
     lagged_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    last_row_share_gap: Threshold = Threshold(limit=0.1, source=STANDARDISED)
+    time_to_last_row_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    last_values_gap: Threshold = Threshold(limit=0.25, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
     rows_apart: Threshold = Threshold(limit=0.0, source="the file that names the tables")
 
@@ -144,10 +150,10 @@ class Verdict(Record):
 
 # Words for outcomes that `failing` accepts in addition to the keys of verdicts.
 FAILURES: dict[str, tuple[Outcome, ...]] = {
-    "beyond": ("beyond",),
+    "beyond": ("beyond", "no guarantee"),
     "doubtful": ("doubtful",),
     "undecided": ("too few rows", "not judged", "not measured"),
-    "any": ("beyond", "doubtful", "too few rows", "not judged", "not measured"),
+    "any": ("beyond", "no guarantee", "doubtful", "too few rows", "not judged", "not measured"),
 }
 
 
@@ -169,7 +175,7 @@ def decide(
 ) -> Verdict:  # fmt: skip
     """Return the verdict on `estimate`: within the threshold if the upper end of its interval is at most the limit.
 
-    With `instead`, the verdict has that outcome and nothing is decided.
+    With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met.
     """
     against = estimate.value if estimate.high is None else estimate.high
     met = None if against is None or instead else against <= threshold.limit
@@ -183,10 +189,16 @@ def decide(
         limit=threshold.limit,
         source=threshold.source,
         outcome=instead or decided,
-        met=met,
+        met=False if instead == "no guarantee" else met,
         detail=detail,
         decimals=decimals,
     )
+
+
+def holding(found: Estimate, threshold: Threshold) -> Outcome | None:
+    """Return "too few rows" if the interval contains the limit: it shows neither that it is met nor that it is not."""
+    low, high = found.low, found.high
+    return "too few rows" if low is not None and high is not None and low <= threshold.limit < high else None
 
 
 def doubtful(loss: Estimate, threshold: Threshold) -> Outcome | None:

@@ -5,6 +5,7 @@ Each drawing has a title and a description for screen readers.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from ..sections.attacks import Attacks
 from ..sections.claim import Claim, PrivacyLedger
 from ..sections.fidelity import Fidelity
 from ..sections.inference import Importance, Inference
+from ..sections.outcomes import Survival
 from ..sections.over_time import Band, Bars, Trajectory, Transitions, Waiting
 from ..sections.utility import Curve, NumericUtility, Utility
 
@@ -347,6 +349,31 @@ def waiting(found: Waiting, unit: str) -> Drawing:
         if len(points) > 1:
             drawing.path(points, f"stroke {side}")
     drawing.text((left + width) / 2, height - 8, f"{unit} since the row", "axis", "middle")
+    return drawing
+
+
+def survival(found: Survival, unit: str, name: str) -> Drawing:
+    """Draw the share of patients without an event by time: real and synthetic Kaplan-Meier curves."""
+    width, height, left, floor = 268.0, 190.0, 44.0, 142.0
+    drawing = Drawing(
+        width, height, f"Time to {name}",
+        f"Share of patients without it. At the end, after {found.times[-1]:.4g} {unit}: synthetic "
+        f"{found.synthetic[-1]:.1%}.",
+    )  # fmt: skip
+    lowest = min([share for share in [*(found.real or []), *found.synthetic] if share is not None], default=0.0)
+    bottom = 0.0 if lowest < 0.75 else math.floor(20 * lowest - 1e-9) / 20
+    across, up = Scale(0, found.times[-1], left, width - 12), Scale(bottom, 1, floor, 12)
+    for share in (bottom, (1 + bottom) / 2, 1.0):
+        drawing.line((left, up(share)), (width - 12, up(share)), "grid")
+        drawing.text(left - 5, up(share) + 4, f"{100 * share:.3g}%", anchor="end")
+    for time in ticks(0, found.times[-1], 3):
+        drawing.text(across(time), floor + 17, f"{time:g}", anchor="middle")
+    for side, shares in (("real", found.real or []), ("synthetic", found.synthetic)):
+        points = [(across(t), up(s)) for t, s in zip(found.times, shares, strict=False) if s is not None]
+        steps_ = [point for (x, y), (x_next, _) in itertools.pairwise(points) for point in ((x, y), (x_next, y))]
+        if len(points) > 1:
+            drawing.path([*steps_, points[-1]], f"stroke {side}")
+    drawing.text((left + width) / 2, height - 8, f"{unit} since the first row", "axis", "middle")
     return drawing
 
 

@@ -1,6 +1,6 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
-from . import attacks, claim, documentation, fidelity, inference, over_time, plausibility, utility
+from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, utility
 from .registry import register
 
 for section in (
@@ -21,6 +21,7 @@ for section in (
     fidelity.SYNTHETIC,
     plausibility.TABLES,
     over_time.OVER_TIME,
+    outcomes.OUTCOMES,
     utility.SUBGROUPS,
     attacks.ATTACKED,
     plausibility.PLAUSIBILITY,

@@ -164,12 +164,19 @@ class Membership(Record):
 
 
 def memberships(
-    scored: Sequence[tuple[MembershipAttack, Points]], member: Flags, rng: Stream, patients: Patients | None = None
+    scored: Sequence[tuple[MembershipAttack, Points]],
+    member: Flags,
+    rng: Stream,
+    patients: Patients | None = None,
+    looks: int = 1,
 ) -> tuple[str, list[Membership]]:
-    """Return the name of the attack with the largest advantage and the figures of all, from their scores, (rows,)."""
+    """Return the name of the attack with the largest advantage and the figures of all, from their scores, (rows,).
+
+    looks: the number of pages that are read together. The intervals of the advantages are valid for all of them.
+    """
     measured = stats.Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
     areas, draws = measured.value, stats.resampled(len(member), rng, measured, patients)
-    advantages = stats.simultaneous(2 * areas - 1, 2 * draws - 1)
+    advantages = stats.simultaneous(2 * areas - 1, 2 * draws - 1, looks)
     found = [
         Membership(
             name=attack.name,
@@ -201,13 +208,11 @@ def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Pat
         return Estimate(value=None)
 
     def rate(weights: Points) -> Points:
-        found = []
         order = np.argsort(-score, kind="stable")
-        for w in weights[:, order]:
-            misses = np.cumsum(w * ~member[order])
-            over = np.searchsorted(misses, false * misses[-1], side="right")
-            found.append((w * member[order])[:over].sum() / max((w * member[order]).sum(), 1))
-        return np.array(found)
+        hits, misses = (weights[:, order] * side[order] for side in (member, ~member))
+        alarms = np.cumsum(misses, axis=1)
+        found = alarms <= false * alarms[:, -1:]
+        return np.asarray((hits * found).sum(1) / np.maximum(hits.sum(1), 1))
 
     return stats.interval(float(rate(np.ones((1, len(member))))[0]), stats.resampled(len(member), rng, rate, patients))
 
@@ -299,6 +304,7 @@ def _values(frame: pd.DataFrame, column: str, tables: Tables) -> Values:
 class Attacks(Record):
     """The figures of all attacks. `worst` names the membership attack with the largest advantage.
 
+    `looks`: pages that are read together, for which the intervals of the advantages allow.
     `blind`: AuROC of separating members from controls without any synthetic row. If it is clearly above 0.5, `fair` is
     false: the two differ by themselves, and no attack's figure shows a leak.
     """
@@ -315,16 +321,21 @@ class Attacks(Record):
     unique_members: int
     unique_controls: int
     canary: str
+    looks: int = 1
 
 
 def attacks(
-    tables: Tables, sensitive: list[str], rng: Stream, sequences: Mapping[str, Sequences] | None = None
+    tables: Tables,
+    sensitive: list[str],
+    rng: Stream,
+    sequences: Mapping[str, Sequences] | None = None,
+    looks: int = 1,
 ) -> Attacks | None:
     """Return every figure of the section, or None without a training table or with too few rows.
 
     Controls are held-out rows. Half of them are the attacker's reference rows, and half are candidates next to the
     members. If patients are the unit, patients are halved. With the `sequences` of the tables, attacks on whole
-    patients are added: a row's score is then that of its patient.
+    patients are added: a row's score is then that of its patient. `looks`: see `memberships`.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
@@ -342,7 +353,7 @@ def attacks(
     if sequences and patients is not None:
         others = tables.patients["real"][split[0]]
         scored += whole_patients(sequences, patients[member], patients[~member], others, rng)
-    worst, found = memberships(scored, member, rng, patients)
+    worst, found = memberships(scored, member, rng, patients, looks)
     blind = blind_baseline(candidates, member, rng, patients)
     unique = [_unique(frame) for frame in (tables.train, tables.real)]
     made = set(keys(tables.synthetic))
@@ -364,6 +375,7 @@ def attacks(
         unique_members=len(unique[0]),
         unique_controls=len(unique[1]),
         canary="No canary audit was run.",
+        looks=looks,
     )
 
 
@@ -384,7 +396,9 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
         detail = "No attack was run. Attacks need the training table and held-out rows as controls."
     else:
         name, worst = next((m.name, m.advantage) for m in found.membership if m.name == found.worst)
-        detail = f"Worst of {len(found.membership)} attacks: {name}. Its interval allows for this choice. {nothing}"
+        together = f" and for {found.looks} pages that are read together" if found.looks > 1 else ""
+        allowed = f"Its interval allows for this choice{together}."
+        detail = f"Worst of {len(found.membership)} attacks: {name}. {allowed} {nothing}"
         if not found.fair:
             outcome = "not judged"
             detail += (
@@ -409,7 +423,9 @@ def _undecided(worst: Estimate, limit: float) -> bool:
 def _compute(context: Context) -> Attacks | None:
     tables, roles = context.compared, context.review.roles
     sensitive = [name for name, role in roles.items() if role == "sensitive"] or [context.target or ""]
-    return attacks(tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences)
+    return attacks(
+        tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences, context.looks
+    )
 
 
 ATTACKED = Section(

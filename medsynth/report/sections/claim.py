@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from ...artifact import Model
 from ...artifact import claim as sentence
 from ...privacy.accounting import accountant
+from ...privacy.accounting.events import Event as Event_
 from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, loss_shares
 from ...privacy.accounting.ledger import Ledger
 from ...sampling.patients import ROWS_PER_PATIENT
@@ -113,8 +115,9 @@ def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, f
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Is there a privacy guarantee?"
     if claim is None:
-        nothing = "No claim can be made for this table: no private model is proven to have drawn it."
-        return [decide("epsilon", question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
+        nothing = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
+        none = Estimate(value=None)
+        return [decide("epsilon", question, "epsilon", none, thresholds.epsilon, nothing, instead="no guarantee")]
     unit = "patients" if claim.per_patient else "rows"
     failing = f"This is the expected number of {unit} for which the guarantee might fail."
     if claim.delta_times_units > thresholds.delta_times_rows.limit:
@@ -163,10 +166,6 @@ def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
     events, delta = ledger.composition(), ledger.delta
     shares = loss_shares((entry.event, entry.count) for entry in ledger.entries)
     used = {type(event) for event, _ in events}
-    try:
-        by_pld = accountant.cross_check(events, delta)
-    except ImportError:
-        by_pld = None
     return PrivacyLedger(
         events=[
             Event(
@@ -186,8 +185,17 @@ def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
         accountant=ledger.accountant,
         epsilon=epsilon,
         by_rdp=accountant.epsilon(events, delta, "rdp"),
-        by_pld=by_pld,
+        by_pld=_by_pld(tuple(events), delta),
     )
+
+
+@lru_cache(maxsize=4)
+def _by_pld(events: tuple[tuple[Event_, int], ...], delta: float) -> float | None:
+    """Return epsilon by the second accountant, once for all pages of several tables; None if it is not installed."""
+    try:
+        return accountant.cross_check(events, delta)
+    except ImportError:
+        return None
 
 
 def _ledger(context: Context) -> PrivacyLedger | None:

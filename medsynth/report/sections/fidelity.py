@@ -116,7 +116,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
         two_way=two_way(real, made, counts),
         two_way_ceiling=two_way(real, twin, counts),
         propensity_auroc=separated,
-        propensity_ceiling=propensity_auroc(first, second, tables, rng, twins)[0],
+        propensity_ceiling=propensity_auroc(first, second, tables, rng, twins, relied_on=False)[0],
         propensity_columns=relied_on,
         pmse_ratio=pmse_ratio(first, other),
         columns=columns,
@@ -247,11 +247,12 @@ def missing_together(real: pd.DataFrame, other: pd.DataFrame) -> tuple[float | N
 
 def propensity_auroc(
     real: pd.DataFrame, other: pd.DataFrame, tables: Tables, rng: Stream,
-    patients: tuple[Patients | None, Patients | None] = (None, None),
+    patients: tuple[Patients | None, Patients | None] = (None, None), *, relied_on: bool = True,
 ) -> tuple[Estimate, list[tuple[str, float]]]:  # fmt: skip
     """Return the AuROC of boosted trees that separate two tables, out of fold, and the loss if a column is permuted.
 
-    `patients`: of each table's rows, if patients are the unit. A patient's rows stay in one fold.
+    `patients`: of each table's rows, if patients are the unit. A patient's rows stay in one fold. `relied_on`: whether
+    to permute columns.
     """
     size = min(len(real), len(other), ROWS)
     if size < FEWEST:
@@ -266,11 +267,10 @@ def propensity_auroc(
     model = HistGradientBoostingClassifier(random_state=0)
     areas = stats.Areas(y[None], stats.out_of_fold(model, x, y, cut)[None])
     value = stats.interval(areas.value[0], stats.resampled(2 * size, rng, areas, own)[:, 0])
-    inside, outside = cut[0]
+    inside, outside = cut[-1]  # the fold that `model` is still fitted to
     # With few patients a fold may have rows of one table only.
-    if len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:
+    if not relied_on or len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:
         return value, []
-    model.fit(stats.learnable(x[inside]), y[inside])
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
     lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]
     return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]

@@ -20,13 +20,14 @@ from ...artifact import Model
 from ...combining import combine
 from ...errors import UsageError
 from ...methods.regressions import Regression, parsed
+from ...rng import numpy_stream
 from ...sampling import sample
 from ...sampling.pipeline import REPLICATE
 from ...sampling.replicates import why_not
 from ...schema import Schema
 from ..data.columns import LARGEST, on_scale, words
 from ..data.context import Context
-from ..data.protocol import classifiers, regressors
+from ..data.protocol import classifiers, regressors, some
 from ..data.statistics import Floats, learnable, mean, overlap
 from ..data.tables import Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
@@ -59,7 +60,7 @@ def importance(tables: Tables) -> Importance | None:
     if tables.train is None or tables.target is None:
         return None
     names, test = tables.features, tables.real.head(ROWS)
-    frames = [tables.train, tables.synthetic]
+    frames = [some(frame, numpy_stream(0, "report/learned")) for frame in (tables.train, tables.synthetic)]
     *trained, x = matrices(names, tables.numbers, [*frames, test])
     truth = _target(test[tables.predicted], tables)
     found = [

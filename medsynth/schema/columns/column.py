@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import pandas_dtype
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, model_validator
 
 from ...errors import UsageError
 from ...io.table import MISSING_TOKENS, Kind, whole_text
+from .dtypes import cast, checked
 
 Level = StrictBool | StrictInt | StrictStr
 Texts = NDArray[np.object_]
@@ -26,21 +26,7 @@ Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or le
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
-_NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
-# dtypes that a schema may name: an artifact from anywhere may contain it
-KNOWN_DTYPE = re.compile(
-    r"object|category|bool|boolean|u?int(8|16|32|64)|U?Int(8|16|32|64)|[fF]loat(32|64)|string\[\w+\]"
-    rf"|datetime64\[(s|ms|us|ns)\]|arrow:({_NUMBERS}|string|large_string)"
-)
-
-
-def _checked(name: str) -> str:
-    if not KNOWN_DTYPE.fullmatch(name):
-        raise ValueError("`dtype` must be a pandas dtype, such as category, Int16, float32 or string[python]")
-    return name
-
-
-Dtype = Annotated[str, AfterValidator(_checked)]
+Dtype = Annotated[str, AfterValidator(checked)]
 
 
 class Fault(NamedTuple):
@@ -116,6 +102,11 @@ class Column(BaseModel, ABC):
     def ordered(self) -> bool:
         """Whether neighbouring codes are alike."""
         return not self.categorical
+
+    @property
+    def days(self) -> bool:
+        """Whether its values are days without a time."""
+        return False
 
     @property
     def written(self) -> bool:
@@ -318,36 +309,6 @@ class Column(BaseModel, ABC):
 def undeclared_gaps(column: Column, cells: pd.Series) -> dict[str, Mask]:
     """Return the rule that a column without missing values has none; nothing for another column."""
     return {} if column.missing else {"not missing": cells.isna().to_numpy(np.bool_)}
-
-
-def cast(values: pd.Series, dtype: str, categories: pd.CategoricalDtype) -> pd.Series:
-    """Return values in the dtype of that name, or unchanged if it is unknown or cannot represent them all."""
-    if not KNOWN_DTYPE.fullmatch(dtype):
-        return values
-    try:
-        if dtype == "category":
-            return values.astype(categories)
-        if dtype == "object":
-            return values.astype(object).mask(values.isna(), None)
-        if dtype.startswith("arrow:"):
-            import pyarrow
-
-            found: Any = pd.ArrowDtype(pyarrow.type_for_alias(dtype.removeprefix("arrow:")))
-        else:
-            found = pandas_dtype(dtype)
-        words = isinstance(found, pd.StringDtype) or dtype.endswith("string")
-        return (values.map(str, na_action="ignore") if words else values).astype(found)
-    except (ValueError, TypeError):
-        return values
-
-
-def dtype_name(dtype: object) -> str | None:
-    """Return the name by which `cast` finds a dtype, without the values of a category; None if it has no name."""
-    if isinstance(dtype, pd.ArrowDtype):
-        name = f"arrow:{dtype.pyarrow_dtype}"
-    else:
-        name = f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else str(dtype)
-    return name if KNOWN_DTYPE.fullmatch(name) else None
 
 
 def canonical(word: str, level: object) -> str:

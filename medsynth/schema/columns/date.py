@@ -14,6 +14,7 @@ from pydantic import StrictInt, model_validator
 
 from ...io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
+from .dtypes import holds_moments
 from .number import Quantity, check_apart
 
 DAYS_OF_YEAR = 365.2425
@@ -53,6 +54,10 @@ class Date(Quantity):
     def per_day(self) -> int:
         """The number of codes per day."""
         return PER_DAY[self.resolution]
+
+    @property
+    def days(self) -> bool:
+        return self.resolution == "day" and "%H" not in self.format
 
     @property
     def unit(self) -> str | None:
@@ -103,7 +108,10 @@ class Date(Quantity):
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
     def unreadable(self) -> tuple[str, str]:
-        return f"not a date in the form {self.format}", "Correct the cell, or the schema's `format`."
+        return (
+            f"not a date in the form {self.format}",
+            "Correct the cell or the schema's `format`, or set `unknown: missing`.",
+        )
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
@@ -129,7 +137,7 @@ class Date(Quantity):
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Return timestamps; or texts in the column's format, if another `dtype` is declared."""
         days = self._absolute(codes, related)
-        if dtype is not None and not dtype.startswith("datetime64"):
+        if dtype is not None and not holds_moments(dtype):
             return self._texts(days).mask(np.isnan(days), None)
         iso = pd.Series([None if np.isnan(d) else self._moment(d).isoformat() for d in days], dtype=object)
         return pd.to_datetime(iso, errors="coerce")  # days that timestamps cannot represent are missing

@@ -91,7 +91,7 @@ class Quantity(Column):
 
     def unreadable(self) -> tuple[str, str]:
         """Return what is wrong with a text that is not a value, and the cure."""
-        return "not a number", "Correct the cell, or declare the column categorical."
+        return "not a number", "Correct the cell, set `unknown: missing`, or declare the column categorical."
 
     @property
     def _unknown_code(self) -> int:

@@ -1,0 +1,107 @@
+"""Later rows never get a forbidden value, and states that end a patient's rows stay as frequent as measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.patients import training
+from medsynth.patients.column_rules import ColumnRules
+from medsynth.patients.plan import LAST_ROWS, LAST_SHARE, SHARES, shares
+from medsynth.patients.stored import restored
+from medsynth.patients.successive_rows import GAP, changing, ending, fixed
+from medsynth.schema import Schema
+
+COLUMNS: dict[str, Any] = {
+    "who": {"kind": "identifier"},
+    "day": {"kind": "count", "bounds": [0, 400]},
+    "sex": {"kind": "binary", "levels": ["F", "M"]},
+    "marker": {"kind": "count", "bounds": [0, 100]},
+    "half": {"kind": "continuous", "bounds": [0, 50], "decimals": 1},
+    "dose": {"kind": "count", "bounds": [0, 9]},
+    "total": {"kind": "count", "bounds": [0, 99]},
+    "died": {"kind": "binary", "levels": ["no", "yes"]},
+}
+HEAD = {"name": "t", "target": "died", "unit": "who", "max_rows": 6, "order": "day", "constant": ["sex"]}
+
+
+def schema(*rules: str) -> Schema:
+    return Schema.from_dict({**HEAD, "columns": COLUMNS, "rules": ["half = marker / 2", *rules]})
+
+
+@pytest.mark.parametrize(
+    ("rule", "column"),
+    [
+        ("died = yes implies last row", "died"),
+        ("last row implies dose = 0", "dose"),
+        ("day > previous(day)", GAP),
+        ("marker >= previous(marker)", "marker"),
+        ("dose > 3 implies marker > 20", "dose"),
+        ("half > 5", "marker"),  # by the column that it is computed from
+        ("previous(half) > 5 implies dose > 0", "dose"),
+        ("died = yes implies marker > 50 and sex = F", "died"),
+        ("sex = F implies marker < 90", "marker"),
+        ("previous(died) = no", None),  # about the previous row alone
+        ("total >= previous(total)", None),  # a running sum
+    ],
+)
+def test_the_last_drawn_column_of_a_rule_decides_it(rule: str, column: str | None) -> None:
+    table = schema("total = cumulative(dose)", rule)
+    found = ColumnRules.by_column(table, [GAP, *changing(table)], fixed(table))
+    assert list(found.of) == ([column] if column else [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        ((), []),
+        (("died = yes implies last row",), ["died"]),
+        (("last row implies dose = 0", "first row implies marker > 3"), ["dose"]),
+        (("sex = F implies last row",), []),  # it does not change
+        (("previous(dose) > 3 implies last row and marker > 1",), ["marker"]),
+    ],
+)
+def test_columns_that_depend_on_the_last_row_get_a_query(rules: tuple[str, ...], names: list[str]) -> None:
+    assert ending(schema(*rules)) == names
+    found = shares(bool(names))
+    assert sum(found.values()) == pytest.approx(1) and (LAST_ROWS in found) == bool(names)
+    assert not names or found[LAST_ROWS] == LAST_SHARE and set(found) == {*SHARES, LAST_ROWS}
+
+
+def patients(count: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Patients with two to six rows; 40 % die at the last one, mostly those with a high marker there."""
+    sizes = rng.integers(2, 7, count)
+    who = np.repeat(np.arange(count), sizes)
+    last = np.append(np.diff(who) > 0, True)
+    place = np.arange(len(who)) - np.searchsorted(who, who)
+    marker = rng.integers(0, 101, len(who))
+    died = last & (rng.random(len(who)) < np.where(marker > 50, 0.7, 0.1))
+    return pd.DataFrame({
+        "who": who, "day": 10 * place + rng.integers(0, 5, len(who)), "sex": np.where(who % 2 == 0, "F", "M"),
+        "marker": marker, "half": marker / 2, "dose": rng.integers(0, 5, len(who)), "total": 0,
+        "died": np.where(died, "yes", "no"),
+    })  # fmt: skip
+
+
+def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each row of any patient with the same chance, and drawn again where a rule forbids it, a third would stay."""
+    monkeypatch.setattr(training, "SIMULATED", 4000)
+    real = patients(600, np.random.default_rng(0))
+    own = schema("died = yes implies last row", "day > previous(day)")
+    model = medsynth.fit(real, epsilon=50, delta=1e-5, schema=own, rows=len(real), method="independent", seed=0)
+    assert "died" in restored(model.tensors, model.schema).ends
+    made = model.sample(patients=4000, seed=1)
+    last = [frame.groupby("who").tail(1) for frame in (real, made)]
+    assert (made["died"] == "yes").sum() == (last[1]["died"] == "yes").sum()
+    assert made.groupby("who")["day"].diff().dropna().min() > 0
+    rates = [
+        [(rows["died"][some] == "yes").mean() for some in (rows["marker"] > 50, rows["marker"] <= 50)] for rows in last
+    ]
+    assert (last[1]["died"] == "yes").mean() == pytest.approx((last[0]["died"] == "yes").mean(), abs=0.06)
+    assert rates[1][0] - rates[1][1] > 0.6 * (rates[0][0] - rates[0][1])
+    sizes = [frame.groupby("who").size().mean() for frame in (real, made)]
+    assert sizes[1] == pytest.approx(sizes[0], abs=0.3)
