@@ -122,7 +122,7 @@ def test_releases_without_noise_are_never_taken_for_private_ones(
     options: dict[str, Any] = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
     medsynth.fit(cohort, no_dp=True, **options)
     with pytest.raises(UsageError, match="another fit"):
-        medsynth.fit(cohort, epsilon=NO_DP_BUDGET, resume=True, **options)
+        medsynth.fit(cohort, epsilon=NO_DP_BUDGET, anyway=True, resume=True, **options)
 
 
 def test_changed_tables_and_settings_are_not_resumed(quick: None, patients: Path, cohort: pd.DataFrame) -> None:
