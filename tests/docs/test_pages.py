@@ -9,7 +9,13 @@ import yaml
 from blocks import LANGUAGES, MEASUREMENT, PAGES, ROOT, Differs, Reader, blocks, first_difference
 
 # Blocks that no test runs, by page. Add to it only with a reason on the page that no other wording of the page cures.
-NOT_RUN = {"README.md": 2, "docs/how-to/cluster.md": 1, "docs/how-to/federation.md": 1, "docs/start.md": 1}
+NOT_RUN = {
+    "README.md": 2,
+    "docs/how-to/cluster.md": 1,
+    "docs/how-to/federation.md": 1,
+    "docs/methods/dp-cgan.md": 1,
+    "docs/start.md": 1,
+}
 INDENTED = re.compile(r"(?:\A|\n\n)((?: {4}(?![-*\d])\S.*\n(?: {4}.*\n)*)+)")
 
 
