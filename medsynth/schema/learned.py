@@ -204,6 +204,11 @@ class Learned:
                 f"Only one value survived the noise in {_listed(words)}. Rarer values, if there are any, were merged "
                 "into it. To keep them, declare a schema."
             )
+        return [*found, *self._lost_and_keys()]
+
+    def _lost_and_keys(self) -> list[str]:
+        """Return sentences about columns of which the model learns nothing, with lines of a schema that keep them."""
+        found = list[str]()
         if lost := [n for n, column in self.columns.items() if column.lost and self.schema.columns[n].modelled]:
             found.append(
                 f"{LOST}{_listed(lost)}. No value of these columns has enough rows, and sampled rows contain none of "
