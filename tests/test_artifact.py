@@ -56,7 +56,8 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
     body = json.loads(json.loads(header[8 : 8 + length])["__metadata__"]["medsynth"])
     assert set(body) == set(artifact.FIELDS)
     kinds = {name.split(".")[0] for name in model.tensors}
-    assert kinds == {"residual", "base", "prior", "histogram", "place", "edges", "released", "counted_rows"}
+    assert kinds == {"residual", "base", "prior", "histogram", "place", "edges", "released", "counted_rows",
+                     "expected_similarity"}  # fmt: skip
     labels = {entry.label for entry in model.ledger.entries}
     assert labels == {
         "coarse one-way marginals",

@@ -35,7 +35,7 @@ def epsilons(table: Path) -> list[float]:
 
 def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     for epsilon in ("1", "2", "0.5"):
-        done = run("fit", "patients.csv", "--epsilon", epsilon, "--force")
+        done = run("fit", "patients.csv", "--epsilon", epsilon, "--force", "--anyway")
         assert done.exit_code == 0
     assert "Fits on this table: 3" in done.stderr  # the running total is shown at each fit
     each, total = epsilons(patients), spent(patients).row()
@@ -66,7 +66,7 @@ def test_a_fit_by_the_api_is_on_file(patients: Path, cohort: pd.DataFrame, clini
 
 
 def test_a_fit_with_rows_held_out_is_on_the_whole_tables_file(patients: Path) -> None:
-    assert run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3").exit_code == 0
+    assert run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3", "--anyway").exit_code == 0
     assert Budget.of(patients).path.exists() and not Budget.of(Path("patients.train.csv")).path.exists()
     assert len(spent(patients).fits) == 1
 
@@ -215,7 +215,7 @@ def test_no_fit_and_mixed_options(patients: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 def test_the_report_names_the_total(patients: Path) -> None:
-    run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3")
+    run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3", "--anyway")
     run("sample", "-n", "200")
     assert run("report").exit_code == 0
     assert "Fits on this table: 1" in (patients.parent / "patients.report.html").read_text()

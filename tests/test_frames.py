@@ -162,7 +162,14 @@ def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Pa
         source = tmp_path / "t.parquet"
         frame.to_parquet(source)
     model = medsynth.fit(
-        source, epsilon=EPSILON, target="sick", method="independent", seed=1, notice=notices.append, delta=1e-6
+        source,
+        epsilon=EPSILON,
+        anyway=True,
+        target="sick",
+        method="independent",
+        seed=1,
+        notice=notices.append,
+        delta=1e-6,
     )
     drawn = model.sample(ROWS, seed=1)
     types = {field.name: str(field.type) for field in stored(drawn, model.schema.days).schema}
@@ -256,7 +263,7 @@ def test_a_workbook_comes_back_as_a_frame_does(tmp_path: Path) -> None:
     frame = pd.DataFrame({name: TABLE[name].cells for name in names}).assign(sick=np.where(TRUTH, "yes", "no"))
     pytest.importorskip("openpyxl")
     frame.to_excel(tmp_path / "t.xlsx", index=False)
-    model = medsynth.fit(tmp_path / "t.xlsx", epsilon=EPSILON, target="sick", method="independent", seed=1,
+    model = medsynth.fit(tmp_path / "t.xlsx", epsilon=EPSILON, anyway=True, target="sick", method="independent", seed=1,
                          notice=list[str]().append)  # fmt: skip
     drawn = model.sample(ROWS, seed=1)
     assert {name: str(drawn[name].dtype) for name in names} == {name: TABLE[name].dtype for name in names}

@@ -66,6 +66,7 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
         target=target,
         rows=300,
         seed=1,
+        anyway=True,
         notice=texts.append,
         progress=lambda plan, *facts: texts.append(facts),
     )

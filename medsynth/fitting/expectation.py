@@ -100,7 +100,8 @@ def of_schema(plan: Plan, schema: Schema) -> float:
     """Return the expected one-way similarity of a table with this schema: the mean over simulated tables."""
     names = [name for name in schema.core.names if name != schema.target]
     step = max(1, math.ceil(len(names) / MOST_COLUMNS))
-    sizes = tuple(_size(schema.core.columns[name]) for name in names[::step])
+    # A hierarchy has no levels before the fit selects them.
+    sizes = tuple(_size(column) for name in names[::step] if (column := schema.core.columns[name]).size)
     if not sizes:
         return 1.0
     return _of_sizes(tuple(plan.events.items()), plan.delta, plan.equivalent_rows, len(schema.core.names), sizes)

@@ -102,7 +102,7 @@ def fit_by(options: FitOptions, source: Source) -> Model:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
             del private, codes  # frees the memory of the raw table
             tensors = train(planned, rows, vault, schema, out.seed, public_rows)
-            tensors |= expected_similarity(planned, rows, schema, tensors, without_level)
+            tensors |= expected_similarity(planned, rows, schema, tensors, without_level, out.seed)
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)

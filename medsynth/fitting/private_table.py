@@ -477,7 +477,7 @@ def check_target(schema: Schema) -> None:
         raise SchemaError(
             f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
         )
-    if len(schema.core.columns) < 2:
+    if schema.order is None and len(schema.core.columns) < 2:
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
 
 

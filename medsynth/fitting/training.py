@@ -210,16 +210,16 @@ def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
 
 
 def expected_similarity(
-    planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, without_level: Mapping[str, float]
-) -> Arrays:
+    planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, without_level: Mapping[str, float],
+    seed: int | None,
+) -> Arrays:  # fmt: skip
     """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one."""
     simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
-    if planned.options.no_dp or not (simulated and planned.ledger.complete):
+    if planned.options.no_dp or not simulated:
         return {}
     plan, method = planned.plan.used_on(rows, _rows_std(planned)), planned.method
-    seed = stream_seed(planned.options.seed, "quality")
     count = min(rows, expectation.MOST_ROWS)
-    codes = method.module.generate(tensors, method.config, schema.core, rows, count, seed)
+    codes = method.module.generate(tensors, method.config, schema.core, rows, count, stream_seed(seed, "quality"))
     found = expectation.of_model(plan, schema.core, codes)
     lost = [without_level.get(name, 0.0) for name in schema.core.names]
     return {QUALITY: np.clip(found - lost, 0.0, 1.0).astype(np.float32)}

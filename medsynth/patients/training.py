@@ -247,6 +247,8 @@ class Training:
             ordered = contexts.ordered(context), variable.ordered(variable.coarse)
             counts = denoised(table, std, ordered, self.patients)
             found = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.coarse))
+            if context == (LAST, name):  # its groups are the cells of the last value, which were counted in coarse ones
+                found = replace(found, tie=found.tie[variable.coarse], region=variable.coarse)
             self.ends.setdefault(name, []).append((context, found))
 
     def candidates(self, contexts: Contexts) -> list[tuple[str, Context]]:

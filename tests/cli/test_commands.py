@@ -275,7 +275,7 @@ def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.Mon
     """Under fixed noise, tables that differ in one row leave the same output and ledger.
 
     Which pairs are the strongest, and in how many bins, follows from noisy counts: so do the sensitivity of their
-    measurement and, a little, the size of the model.
+    measurement, what is expected of the columns and, a little, the size of the model.
     """
     from medsynth import rng
 
@@ -289,11 +289,13 @@ def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.Mon
         frame.to_csv("patients.csv", index=False)
         Path("patients.medsynth-ledger").unlink(missing_ok=True)  # it says how many fits there were
         results = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
+        lines = [line for line in results[0].stdout.splitlines() if not line.startswith("By the noise")]
+        facts = {key: fact for key, fact in json.loads(results[1].stdout).items() if key != "quality"}
         ledger = json.loads(good("ledger", "--json").stdout)
         (last,) = [entry for entry in ledger["events"] if entry["label"] == "strongest pairs of columns"]
         assert last.pop("sensitivity") == pytest.approx(4.9, rel=0.1)
         sizes.append((patients.parent / "patients.medsynth").stat().st_size)
-        outputs.append([*((a.stdout, a.stderr) for a in results), ledger])
+        outputs.append([lines, facts, *(a.stderr for a in results), ledger])
     assert outputs[0] == outputs[1] and abs(sizes[0] - sizes[1]) < 0.01 * sizes[0]
 
 

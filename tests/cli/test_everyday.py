@@ -137,7 +137,7 @@ def test_in_a_terminal_the_fit_asks_for_the_target(
     ward().to_csv("ward.csv", index=False)
     seen, code = typed(answers, "fit", "ward.csv", "--epsilon", "5", "--method", "independent")
     assert code == 0, seen
-    assert seen.index("TARGET: 'sick'") < seen.index("Public by declaration")
+    assert seen.index("TARGET: 'sick'") < seen.index("Public: ")
     assert load("ward.medsynth").schema.target == target
     assert ("Did you mean 'sex'?" in seen) == (len(answers) == 2)
 

@@ -23,7 +23,7 @@ FLAG = re.compile(r"(^|[\s(`>'\"])--[a-z]|`medsynth \w")
 # Parameters that no command offers: the command line fills them in itself.
 PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
 PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model", "phase", "disjoint", "fits", "linked", "patients"}
-PYTHON_ONLY |= {"split_number", "fitted_rows"}
+PYTHON_ONLY |= {"split_number", "fitted_rows", "looks"}
 
 
 def texts(room: str) -> Iterator[tuple[str, str, bool]]:

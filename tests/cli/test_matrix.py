@@ -125,7 +125,7 @@ def fits() -> Iterator[tuple[str, Case]]:
     for name, cell in {"empty": "", "30 digits": "9" * 30, "1e308": "1e308", "7e400": "7e400"}.items():
         rows = [(ROW | {"age": cell, "y": str(k % 2)}).values() for k in range(90)]
         table = HEAD + "".join(",".join(row) + "\n" for row in rows)
-        yield f"a column of {name}, no schema", Case(FIT, 0, "", table, None)
+        yield f"a column of {name}, no schema", Case(f"{FIT} --anyway", 0, "", table, None)
 
 
 add("cell", cells())
@@ -154,7 +154,7 @@ for bounds in BOUNDS:
         del CASES[f"bounds: of days {bounds}"]
 changed("decimals", {d: ("decimals: 1", f"decimals: {d}", "dose & decimals")
                      for d in ("-1", "13", "1.5", "x", "[]", "9" * 30, "1e3")})  # fmt: skip
-FORMATS = ["%Y-%m-%d %Y", "%Y%Y", "%", "%Q", "", "%y", "%Y-%m-%d %d", "%d.%m.", "%-d.%m.%Y", "%5Y-%m-%d", "%m/%Y",
+FORMATS = ["%Y-%m-%d %Y", "%Y%Y", "%", "%Q", "", "%y", "%Y-%m-%d %d", "%d.%m.", "%-d.%m.%Y", "%5Y-%m-%d", "%d/%m",
            "%H:%M", "%Y-%m-%d%"]  # fmt: skip
 changed("format", {f or "nothing": (SEEN, f"  seen: {{kind: date, bounds: [2020-01-01, 2020-12-31], format: {f!r}}}",
                                     "seen & format") for f in FORMATS})  # fmt: skip

@@ -17,7 +17,7 @@ from medsynth.io.atomic import atomic_write, check_outputs, sole_writer
 from medsynth.privacy.release import Releases
 
 FIT = ("fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--rows", "300")
-HELD = (*FIT, "--holdout", "0.3")
+HELD = (*FIT, "--holdout", "0.3", "--anyway")
 ENDS = (".train.csv", ".heldout.csv", ".heldout.csv.split")
 SPLIT = tuple(f"patients{end}" for end in ENDS)
 

@@ -214,7 +214,7 @@ def test_rows_are_held_out_in_their_own_form(tmp_path: Path, name: str) -> None:
 def test_a_fit_states_how_it_read_the_file(tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv.gz").write_bytes(gzip.compress(SEMICOLONS.encode("cp1252")))
-    words = ["fit", "w.csv.gz", "--epsilon", "3", "--rows", "3"]
+    words = ["fit", "w.csv.gz", "--epsilon", "3", "--rows", "3", "--anyway"]
     schema = "name: w\ntarget: ward\ncolumns:\n  age: {kind: count, bounds: [0, 99]}\n"
     schema += "  ward: {kind: categorical, levels: [Zürich, Genève, Bern]}\n"
     schema += "  dose: {kind: continuous, bounds: [0, 9], decimals: 2}\n"

@@ -13,6 +13,7 @@ from medsynth.mixture import stages
 from medsynth.mixture.constants import MOST_RULE_CELLS
 from medsynth.mixture.rules import chance_of_breaking, chances_of_breaking
 from medsynth.sampling.rejection import broken, complete
+from medsynth.sampling.tilt import Tilt
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {
@@ -108,6 +109,7 @@ def test_a_level_keeps_its_share_where_the_relation_was_not_measured(
     })  # fmt: skip
     if not known:
         monkeypatch.setattr(stages, "chances_of_breaking", lambda *known: [])
+        monkeypatch.setattr(Tilt, "accepted", lambda self, codes, stream: np.ones(len(codes), np.bool_))
     # Next to nothing is left for pairs.
     shares = {"one_way_share": 0.4, "by_class_share": 0.51999, "strongest_share": 0.0, "inference_share": 1e-6}
     model = medsynth.fit(frame, epsilon=3.7, schema=SCHEMA, rows=4000, seed=0, settings=shares)

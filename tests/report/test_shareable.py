@@ -142,7 +142,7 @@ def test_every_field_of_the_context_counts(model: medsynth.Model, synthetic: pd.
     build(synthetic=synthetic, real=visits(80, 2), train=visits(120, 3), model=model, linked=facts(1.0))
     full = seen.pop()
     public = {"title", "target", "synthetic", "model", "drawn_by_model", "disjoint", "fitted_rows", "fits", "review",
-              "thresholds", "groups", "commands", "rng", "records"}  # fmt: skip
+              "thresholds", "groups", "commands", "rng", "records", "looks"}  # fmt: skip
     rows = {"real", "train", "tables", "predictions", "sequences", "linked"}
     assert {each.name for each in dataclasses.fields(Context)} == public | rows
     bare = Context(title="t", target="y", synthetic=full.synthetic)
