@@ -58,6 +58,8 @@ TRUTHS: dict[str, Any] = {"kind": "binary", "levels": [False, True]}
 LEVELS: dict[str, Any] = {"kind": "categorical", "levels": ["c", "b", "a", "never seen"]}
 DAY: dict[str, Any] = {"kind": "date", "bounds": ["2019-01-01", "2021-12-31"]}
 MOMENT: dict[str, Any] = {**DAY, "resolution": "second", "format": "%Y-%m-%d %H:%M:%S"}
+CLOCK: dict[str, Any] = {"kind": "date", "bounds": ["1900-01-01", "1900-01-01"], "resolution": "second",
+                         "format": "%H:%M:%S"}  # fmt: skip
 GAPS: dict[str, Any] = {"missing": True}
 KEPT: dict[str, Any] = {"missing": True, "unknown": "missing"}
 EMPTY: dict[str, Any] = {**LEVELS, **GAPS}
@@ -106,7 +108,7 @@ def table() -> dict[str, Back]:
         "spans": Back(SPANS, "object", "string", words_of(SPANS)),
         "months": Back(pd.Series(pd.PeriodIndex(DAYS, freq="M")), "object", "string", {}),
         "ranges": Back(pd.Series(pd.cut(WHOLE, [0, 30, 40, 60])), "object", "string", {}),
-        "times of day": Back(pd.Series(TIMES_OF_DAY), "object", "string", words_of(pd.Series(TIMES_OF_DAY))),
+        "times of day": Back(pd.Series(TIMES_OF_DAY), "object", "string", CLOCK),
         "decimals": Back(pd.Series([Decimal(str(k)) for k in TENTHS]), "float64", "double", {}),
         "sparse": Back(pd.Series(pd.arrays.SparseArray(WHOLE)), "int64", "int64", {}),
         "Arrow int64": Back(arrow(WHOLE, pa.int64()), "int64", "int64", COUNT),
@@ -122,8 +124,8 @@ def table() -> dict[str, Back]:
         "zoned timestamp": Back(arrow(ZONED, pa.timestamp("us", "Europe/Zurich")), "datetime64[ns]", "timestamp[ns]",
                                 MOMENT),
         "decimal128": Back(arrow([Decimal(str(k)) for k in TENTHS], pa.decimal128(9, 1)), "float64", "double", NUMBER),
-        "time32": Back(arrow(TIMES_OF_DAY, pa.time32("s")), "object", "string", words_of(pd.Series(TIMES_OF_DAY))),
-        "time64": Back(arrow(TIMES_OF_DAY, pa.time64("us")), "object", "string", words_of(pd.Series(TIMES_OF_DAY))),
+        "time32": Back(arrow(TIMES_OF_DAY, pa.time32("s")), "object", "string", CLOCK),
+        "time64": Back(arrow(TIMES_OF_DAY, pa.time64("us")), "object", "string", CLOCK),
         "duration": Back(arrow(SPANS, pa.duration("us")), "object", "string", words_of(SPANS)),
     }  # fmt: skip
     for name, dtype in (("float64", "float64"), ("object", "object"), ("Int64", "Int64"), ("boolean", "boolean"),
@@ -179,7 +181,7 @@ def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Pa
         texts, drawn_texts = (set(from_frame(f[[name]]).cells[name]) for f in (frame, drawn))
         assert drawn[name].isna().all() == frame[name].isna().all(), name
         assert "never seen" not in drawn_texts, name
-        if drawn[name].dtype == object:
+        if drawn[name].dtype == object and TABLE[name].column != CLOCK:  # times of a day are numbers
             assert drawn_texts <= texts, name
     assert any(text.startswith(TIMES) and "zoned" in text and "zone" in text for text in notices)
 

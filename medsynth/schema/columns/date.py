@@ -155,9 +155,9 @@ class Date(Quantity):
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Return timestamps; or texts in the column's format, if another `dtype` is declared."""
+        """Return timestamps; or texts in the column's format, for times of a day or if another `dtype` is declared."""
         days = self._absolute(codes, related)
-        if dtype is not None and not holds_moments(dtype):
+        if self.bounds == (CLOCK_DAY, CLOCK_DAY) if dtype is None else not holds_moments(dtype):
             return self._texts(days).mask(np.isnan(days), None)
         iso = pd.Series([None if np.isnan(d) else self._moment(d).isoformat() for d in days], dtype=object)
         return pd.to_datetime(iso, errors="coerce")  # days that timestamps cannot represent are missing
