@@ -215,7 +215,7 @@ def expected_similarity(
 ) -> Arrays:  # fmt: skip
     """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one."""
     simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
-    if planned.options.no_dp or not simulated:
+    if planned.options.no_dp or not (simulated and planned.ledger.complete):
         return {}
     plan, method = planned.plan.used_on(rows, _rows_std(planned)), planned.method
     count = min(rows, expectation.MOST_ROWS)
