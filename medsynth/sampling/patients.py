@@ -144,6 +144,8 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     """
     starts = np.unique(patients, return_index=True)[1]
     left = np.setdiff1d(np.arange(len(codes)), starts)
+    if not len(left):
+        return
     rest = [k for k, column in enumerate(schema.columns.values()) if column.modelled]
     firsts = codes[starts[patients - 1]]
     codes[left[:, None], rest] = firsts[left][:, rest]
