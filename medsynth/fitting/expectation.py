@@ -67,10 +67,14 @@ class Expectation:
     def __str__(self) -> str:
         found = f"Expected: one-way similarity {self.one_way:.2f} (1 is perfect)"
         if self.level is not None:
-            found += f"; levels below {min(self.level, 1.0):.0%} of the rows lost"
+            found += f"; levels below {_percent(self.level)} of the rows lost"
         if self.target_class is not None:
-            found += f", classes of the target below {min(self.target_class, 1.0):.0%}"
+            found += f", classes of the target below {_percent(self.target_class)}"
         return found
+
+
+def _percent(share: float) -> str:
+    return f"{math.ceil(100 * min(share, 1.0))}%"
 
 
 def counts_columns(plan: Plan) -> bool:
