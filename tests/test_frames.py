@@ -152,6 +152,7 @@ def stored(frame: pd.DataFrame, days: Any = ()) -> pa.Table:
     return pq.read_table(pa.BufferReader(file.getvalue()))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("route", ["frame", "parquet"])
 def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Path) -> None:
     """The kinds are measured: they give the same dtype by each route. Levels that no row has do not appear."""
@@ -189,6 +190,7 @@ def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Pa
 DECLARED = [name for name, back in TABLE.items() if back.column]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_declared_dtype_comes_back_as_it_was(name: str) -> None:
     """Also its levels that no row has, its unit and its zone."""
@@ -230,6 +232,7 @@ def test_levels_of_a_category_stay_in_parquet() -> None:
     assert again.cat.categories.tolist() == ["c", "b", "a", "never seen"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [
     "datetime64[ns, Europe/Zurich]", "datetime64[s, UTC]", "datetime64[us, +01:00]", "timedelta64[ns]",
     "arrow:timestamp[us, tz=America/New_York]", "arrow:timestamp[ms]", "arrow:date32[day]", "arrow:time64[ns]",
@@ -240,6 +243,7 @@ def test_dtypes_that_a_schema_may_declare(dtype: str) -> None:
     assert found.columns["x"].dtype == dtype
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [
     "datetime64[ns, Nowhere/City]", "datetime64[ns, dateutil//etc/passwd]", "datetime64[ns, tzlocal()]",
     "arrow:timestamp[us, tz=../../etc/passwd]", "arrow:decimal128(99, 2)", "arrow:decimal128(9)", "arrow:list<int64>",
@@ -335,6 +339,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[FixedReleases]:
         yield FixedReleases(patch)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("route", "name"), [*(("parquet", name) for name in PAIRS), *(("frame", name) for name in PAIRS | ONLY_FRAMES)]
 )

@@ -126,6 +126,7 @@ def typed(answers: list[str], *words: str) -> tuple[str, int]:
     return seen, process.wait(30)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("answers", "target"),
     [([""], "sick"), (["sex"], "sex"), (["none"], None), (["sexx", "sex"], "sex")],
@@ -142,6 +143,7 @@ def test_in_a_terminal_the_fit_asks_for_the_target(
     assert ("Did you mean 'sex'?" in seen) == (len(answers) == 2)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("given", [["--target", "sex"], ["--quiet"], ["--json"], ["--target", "none"]])
 def test_the_fit_asks_nobody_who_has_answered(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,6 +172,7 @@ def many_columns() -> pd.DataFrame:
     return ward(patient_id=rng.integers(0, 500, ROWS), **levels, **numbers)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("frame", [ward(), many_columns()], ids=["few columns", "many columns"])
 @pytest.mark.parametrize("more", [[], ["--holdout", "0.3"]], ids=["whole", "held out"])
 def test_a_fit_prints_a_page_and_verbose_the_rest(
@@ -194,6 +197,7 @@ def test_some_words_and_how_many_more() -> None:
     assert brief("a plain text") == "a plain text"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("epsilon", "anyway", "told"),
     [(20, False, None), (20.5, False, "weak"), (100, False, "weak"), (101, False, "anyway"), (101, True, "weak"),
@@ -233,6 +237,7 @@ def test_a_notebook_shows_each_message_once_and_a_bar(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", ["fit", "report"])
 def test_help_has_examples_first_and_two_groups(command: str) -> None:
     shown = good(command, "--help").stdout
@@ -258,6 +263,7 @@ def test_methods_are_listed_and_described() -> None:
     assert wrong.exit_code == 2 and "Did you mean 'dp-gan'?" in wrong.stderr
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("words", [["plan", "3772"], ["plan", "400", "--method", "independent"], ["plan", "90000"]])
 @pytest.mark.parametrize("epsilon", ["0.7", "3.7", "9.3"])
 def test_shares_add_up_to_a_hundred_as_printed(words: list[str], epsilon: str) -> None:
@@ -283,6 +289,7 @@ MISSPELLED: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("case", MISSPELLED)
 def test_python_suggests_the_name_that_was_meant(case: str) -> None:
     call, meant = MISSPELLED[case]
@@ -290,6 +297,7 @@ def test_python_suggests_the_name_that_was_meant(case: str) -> None:
         call()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("n", ["3", 2.5, True])
 def test_a_number_of_rows_is_a_whole_number(n: Any) -> None:
     model = fit(ward(), epsilon=5, method="independent", notice=lambda text: None)
@@ -305,6 +313,7 @@ def test_a_target_of_one_value_is_refused_and_may_be_no_target() -> None:
     assert model.schema.columns["sick"].categorical
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("lines", "cure"),
     [
@@ -339,6 +348,7 @@ ROWS_OF_PATIENTS: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("case", ROWS_OF_PATIENTS)
 def test_rows_that_are_drawn_one_by_one_are_warned_of(case: str) -> None:
     """With the line for the schema: columns that by their names describe a person. No cell decides it."""

@@ -37,6 +37,7 @@ def written(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx"])
 @pytest.mark.parametrize("names", HEADERS, ids=lambda names: repr(names[0]))
 def test_a_header_comes_back(names: list[str], ending: str, tmp_path: Path) -> None:
@@ -46,6 +47,7 @@ def test_a_header_comes_back(names: list[str], ending: str, tmp_path: Path) -> N
     assert list(found.header) == names and len(found.cells.columns) == len(names)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("names", HEADERS, ids=lambda names: repr(names[0]))
 def test_a_sample_has_the_names_of_the_table(names: list[str], tmp_path: Path) -> None:
     columns = {name: {"kind": "count", "bounds": [0, 100]} for name in names[:-1]}

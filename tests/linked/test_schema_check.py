@@ -32,6 +32,7 @@ def test_a_folder_and_its_file_are_checked_alike(ward: Path) -> None:
     assert done.exit_code == 0 and f"{ward} meets the schema 'ward'" in done.stdout
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("table", "change", "words"),
     [

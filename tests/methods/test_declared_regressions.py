@@ -63,12 +63,14 @@ def test_a_formula_is_read() -> None:
     assert str(Regression("y", ("a", "b"))) == "y ~ a + b" and Regression("y", ("a",)).columns == ("y", "a")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", ["y ~ a + b + a:b", "y ~ a*b", "y ~ a : b", "y ~ a + a * b"])
 def test_an_interaction_stands_beside_both_columns(text: str) -> None:
     assert Regression.parse(text) == Regression("y", ("a", "b"), (("a", "b"),))
     assert str(Regression.parse(text)) == "y ~ a + b + a:b"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "text",
     ["y", "y ~", "~ a", "y ~ a + ", "y ~ a ~ b", "y ~ a + a", "y ~ y", "y ~ a:", "y ~ a:b:c", "y ~ a:a", "y ~ a:y",
@@ -106,6 +108,7 @@ def test_the_plan_gives_them_their_share() -> None:
     assert by_text.events == made.events
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("formula", ["b ~ a + c", "b ~ a * c", "c ~ a * b", "y ~ a * b + a * c"])
 def test_expectations_are_the_means_over_rows(formula: str) -> None:
     """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
@@ -138,6 +141,7 @@ def test_an_interaction_adds_its_products() -> None:
     assert found == {tuple(sorted(own)) for own in expected}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6])
 def test_clipping_is_corrected(correlation: float) -> None:
     """Sums of clipped rows, corrected, are those of rows as they are, within 8 % of a square's, and slopes within 5 %.
@@ -223,6 +227,7 @@ def visits_of(patients: int, each: int) -> pd.DataFrame:
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("method", ["mixture", "independent"])
 @pytest.mark.parametrize("case", [*OF_PATIENTS, "named by an option", "by a setting of the method"])
 def test_regressions_that_no_replicate_could_estimate_are_refused_before_anything_is_spent(
