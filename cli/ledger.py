@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medsynth.errors import UsageError
+from medsynth.row_count import COUNTED_ROWS
 
 from .console import find_model, guarded, result
 from .flags import translated
@@ -18,7 +19,6 @@ from .options import Json, ModelArgument
 if TYPE_CHECKING:
     from medsynth.artifact import Model
 
-COUNTED = "counted_rows"  # a model's tensor, `row_count.COUNTED_ROWS`
 PUBLIC_ROWS = re.compile(r"the number of rows, (\d+)")  # in the note of public facts
 
 
@@ -158,7 +158,7 @@ def _rows(fitted: Model) -> str:
     if most is not None:
         read = next((f"{found[1]} read, {declared}; " for found in noted if found), "")
         return f"{read}about {fitted.rows} count, by noisy counts: at most {most} of each patient"
-    counted = fitted.tensors.get(COUNTED)
+    counted = fitted.tensors.get(COUNTED_ROWS)
     about = "" if counted is None else f" (about {float(counted[0]):.0f} by noisy counts)"
     return f"{fitted.rows} read, {declared}; all of them count{about}"
 

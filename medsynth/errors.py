@@ -46,14 +46,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" There are: {', '.join(words[:MOST_WORDS])}{more}." if words else ""
 
 
+def check_keywords(keywords: Iterable[str], known: Iterable[str], of: str) -> None:
+    """Raise UsageError for a keyword that is not `known`: it suggests the nearest one. `of`: who takes the keywords."""
+    for name in sorted(set(keywords) - set(known)):
+        raise UsageError(f"`{name}` is not a parameter of {of}.{did_you_mean(name, known)}")
+
+
 def checked_keywords(call: Callable[P, T]) -> Callable[P, T]:
     """Let a function refuse a keyword that it does not have with a UsageError that suggests the nearest one."""
 
     @wraps(call)
     def run(*args: P.args, **keywords: P.kwargs) -> T:
-        if unknown := keywords.keys() - (known := inspect.signature(call).parameters).keys():
-            name, of = min(unknown), call.__qualname__.removesuffix(".__init__")
-            raise UsageError(f"`{name}` is not a parameter of {of}.{did_you_mean(name, set(known) - {'self'})}")
+        known = [name for name in inspect.signature(call).parameters if name != "self"]
+        check_keywords(keywords, known, call.__qualname__.removesuffix(".__init__"))
         return call(*args, **keywords)
 
     return run

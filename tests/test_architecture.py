@@ -17,7 +17,7 @@ import medsynth
 ROOT = Path(__file__).parent.parent
 # Ground up. A module may import modules of lower floors, and siblings in its own folder.
 FLOORS = [
-    ["cores", "errors", "rng", "row_count"],
+    ["cores", "errors", "rng", "row_count", "similarity"],
     ["io", "combining"],
     ["schema"],
     ["privacy"],

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
-from typer.testing import CliRunner
+from commands import run
 
 import medsynth
 from medsynth.artifact import Model, load
@@ -19,10 +18,6 @@ from medsynth.schema import Schema
 from tests.benchmarks import fits_at_once
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-
-def run(*words: str) -> Any:
-    return CliRunner().invoke(app, list(words))
 
 
 def spent(table: Path) -> Spent:

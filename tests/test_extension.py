@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from commands import good
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
@@ -69,26 +70,22 @@ def ward(rows: int) -> pd.DataFrame:
     return pd.DataFrame({"age": age, "blood": blood, "outcome": outcome})
 
 
-def run(*words: str) -> Any:
-    done = CliRunner().invoke(app, list(words))
-    assert done.exit_code == 0, (words, done.stderr)
-    return done
-
-
 @pytest.mark.usefixtures("few_trees")
 def test_a_kind_a_method_a_section_and_an_attack_work_through_every_command(extended: Path, quick: None) -> None:
     (extended / "ward.schema.yaml").write_text(SCHEMA)
     ward(400).to_csv("ward.csv", index=False)
-    run("schema", "check", "ward.csv")
-    assert "class counts" in run("plan", "ward.csv", "--epsilon", "3", "--method", "uniform").stdout
-    fitted = run("fit", "ward.csv", "--epsilon", "3", "--method", "uniform", "--holdout", "0.3", "--set", "smoothing=2")
-    assert "uniform" in run("inspect", "ward.medsynth").stdout and "ward.medsynth" in fitted.stdout
-    events = json.loads(run("ledger", "ward.medsynth", "--json").stdout)["events"]
+    good("schema", "check", "ward.csv")
+    assert "class counts" in good("plan", "ward.csv", "--epsilon", "3", "--method", "uniform").stdout
+    fitted = good(
+        "fit", "ward.csv", "--epsilon", "3", "--method", "uniform", "--holdout", "0.3", "--set", "smoothing=2"
+    )
+    assert "uniform" in good("inspect", "ward.medsynth").stdout and "ward.medsynth" in fitted.stdout
+    events = json.loads(good("ledger", "ward.medsynth", "--json").stdout)["events"]
     assert [event["label"] for event in events] == ["class counts"]
-    run("sample", "-n", "300")
+    good("sample", "-n", "300")
     drawn = pd.read_csv("ward.synthetic.csv", dtype=str, keep_default_na=False)
     assert list(drawn) == ["age", "blood", "outcome"] and set(drawn["blood"]) <= {"0", "A", "AB", "B", ""}
-    run("report")
+    good("report")
     page, twin = (extended / "ward.report.html").read_text(), json.loads((extended / "ward.report.json").read_text())
     assert "Repeated synthetic rows" in page and "five nearest rows" in page and "0, A, AB or B" in page
     assert twin["sections"]["duplicates"]["rows"] == 300
@@ -98,8 +95,8 @@ def test_a_kind_a_method_a_section_and_an_attack_work_through_every_command(exte
 def test_the_kind_works_with_the_default_method_and_its_conditions(extended: Path, quick: None) -> None:
     (extended / "ward.schema.yaml").write_text(SCHEMA)
     ward(400).to_csv("ward.csv", index=False)
-    run("fit", "ward.csv", "--epsilon", "5")
-    run("sample", "-n", "80", "--where", "blood=AB")
+    good("fit", "ward.csv", "--epsilon", "5")
+    good("sample", "-n", "80", "--where", "blood=AB")
     drawn = pd.read_csv("ward.synthetic.csv", dtype=str, keep_default_na=False)
     assert set(drawn["blood"]) == {"AB"}
     done = CliRunner().invoke(app, ["sample", "-n", "9", "--where", "blood=C", "--force"])

@@ -35,9 +35,9 @@ from ..schema.codec import encode
 from ..schema.columns.categorical import Categorical
 from ..schema.columns.column import Column, Texts, numbers_of
 from ..schema.columns.number import Count
+from ..similarity import cells_in, count_of, edges_of, similarity
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Maker = Callable[[int, Stream], Texts]  # texts of a column of this number of rows
 Size = tuple[int, int, bool]  # codes of values, kinds of missing values, and whether codes are levels
@@ -48,7 +48,7 @@ TABLES = 3  # simulated for an expectation
 MOST_SIMULATED = 100  # columns of a model that are counted again after its fit, in a second or two
 MOST_VALUES = 1000  # of a simulated number; the search for frequent values counts each of them
 CLASSES = 3  # typical classes of a target, over which counts by class are added up
-CELLS, FEW = 20, 20  # cells of a number, as in the report; columns of at most this many values are levels
+CELLS, FEW = 20, 20  # cells of a number, more than the report has; columns of at most this many values are levels
 POINTS = (np.arange(2000) + 0.5) / 2000  # quantiles at which a fitted distribution is compared
 
 
@@ -231,36 +231,27 @@ def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
             continue
         k, column = core.names.index(name), core.columns[name]
         texts = column.csv_cells(_grown(drawn[k], column), {})
-        found.append(similarity(frame[name].to_numpy(object), texts.to_numpy(object)))
+        found.append(of_texts(frame[name].to_numpy(object), texts.to_numpy(object)))
     return found
 
 
-def similarity(real: Texts, made: Texts) -> float:
-    """Return 1 minus the total variation between two columns of texts, in cells as the report makes them.
+def of_texts(real: Texts, made: Texts) -> float:
+    """Return 1 minus the total variation between two columns of texts.
 
-    >>> similarity(np.array(["a", "b", "a", "b"], object), np.array(["a", "a", "a", "b"], object))
+    >>> of_texts(np.array(["a", "b", "a", "b"], object), np.array(["a", "a", "a", "b"], object))
     0.75
     """
     known = numbers_of(real[real != ""])
     if np.isfinite(known).all() and len(np.unique(known)) > FEW:
-        edges = np.unique(np.quantile(known, np.linspace(0, 1, CELLS + 1)[1:-1]))
-        one, other = (_cells(numbers_of(texts), edges) for texts in (real, made))
-    else:
-        both = np.unique(np.concatenate([real, made]).astype(str), return_inverse=True)[1]
-        one, other = both[: len(real)], both[len(real) :]
-    return _overlap(one, other)
+        return _of_numbers(numbers_of(real), numbers_of(made))
+    both = np.unique(np.concatenate([real, made]).astype(str), return_inverse=True)[1]
+    return similarity(both[: len(real)], both[len(real) :], int(both.max()) + 1)
 
 
-def _overlap(one: Integers, other: Integers) -> float:
-    cells = max(one.max(), other.max()) + 1
-    shares = [np.bincount(column, minlength=cells) / len(column) for column in (one, other)]
-    return float(1 - np.abs(shares[0] - shares[1]).sum() / 2)
-
-
-def _cells(values: Floats, edges: Floats) -> NDArray[np.int64]:
-    """Return the cell of each value; a value equal to an edge has its own cell, and a missing one the last."""
-    cell = np.searchsorted(edges, values, side="left") + np.searchsorted(edges, values, side="right")
-    return np.where(np.isnan(values), 2 * len(edges) + 1, cell)
+def _of_numbers(real: Floats, made: Floats) -> float:
+    """Return the similarity of two columns of numbers, (rows,), in cells of the real ones; NaN is missing."""
+    edges = edges_of(real[~np.isnan(real)], CELLS)
+    return similarity(cells_in(real, edges), cells_in(made, edges), count_of(edges))
 
 
 # Codes: counted with the plan's noise, and drawn again by the counts.
@@ -347,12 +338,9 @@ def _counted(plan: Plan, codes: Codes, sizes: Sequence[Size], number: int) -> li
     for k, (size, _, levels) in enumerate(sizes):
         pair = codes[:, k].astype(np.int64), drawn[k].astype(np.int64)
         if not levels and len(np.unique(pair[0])) > FEW:
-            known = pair[0][pair[0] < size]
-            edges = np.unique(np.quantile(known, np.linspace(0, 1, CELLS + 1)[1:-1]))
-            one, other = (_cells(np.where(values < size, values, np.nan), edges) for values in pair)
-            found.append(_overlap(one, other))
+            found.append(_of_numbers(*(np.where(values < size, values, np.nan) for values in pair)))
         else:
-            found.append(_overlap(*pair))
+            found.append(similarity(*pair, max(int(values.max()) for values in pair) + 1))
     return found
 
 

@@ -149,16 +149,20 @@ def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
     """Read and check the tables of a source once. Raise TableError or SchemaError, without a cell."""
     cells = dict[str, Table]()
     for name in source.tables.tables:
-        found = read_rows(source.file(name), encoding)
-        if isinstance(found, LargeTable):
-            raise UsageError(f"{found.where} is too large to be read at once. Fit a part of the patients.")
-        declared = source.tables.alone(name)
-        if source.tables.other_columns == "leave out":
-            names = [column for column in found.header if column in declared.columns]
-            found = replace(found, header=tuple(names), cells=found.cells[names])
-        check_header(found, declared)
-        cells[name] = found
+        cells[name] = with_declared_columns(read_rows(source.file(name), encoding), source.tables, name)
     return replace(private_tables(source.tables, cells), place=source.folder / source.name)
+
+
+def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: str) -> Table:
+    """Return the columns of a table that are declared. Raise SchemaError for others, UsageError for a large table."""
+    if isinstance(data, LargeTable):
+        raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
+    declared = tables.alone(name)
+    if tables.other_columns == "leave out":
+        names = [column for column in data.header if column in declared.columns]
+        data = replace(data, header=tuple(names), cells=data.cells[names])
+    check_header(data, declared)
+    return data
 
 
 def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:

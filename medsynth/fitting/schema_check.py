@@ -20,12 +20,12 @@ from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
-from ..schema.codec import check_header, encode
+from ..schema.codec import encode
 from ..schema.header import person_keys
 from ..schema.inference import NARROW, by_start
 from .private_rows import order_of_rows, patients
 from .private_table import choose_schema, read_rows
-from .private_tables import private_tables
+from .private_tables import private_tables, with_declared_columns
 from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
@@ -81,18 +81,12 @@ def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
     tables, cells = source.tables, dict[str, Table]()
     problems, remarks = list[str](), list[str]()
     for name in tables.tables:
-        data, schema = read_rows(source.file(name), encoding), tables.alone(name)
+        read, schema = read_rows(source.file(name), encoding), tables.alone(name)
         try:
-            if isinstance(data, LargeTable):
-                raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
-            if tables.other_columns == "leave out":
-                own = [column for column in data.header if column in schema.columns]
-                data = replace(data, header=tuple(own), cells=data.cells[own])
-            check_header(data, schema)
+            cells[name] = data = with_declared_columns(read, tables, name)
         except (SchemaError, UsageError) as error:
             problems.append(str(error))
             continue
-        cells[name] = data
         found, more = _checked(data, schema.model_copy(update={"columns": {n: schema.columns[n] for n in data.header}}))
         problems += found
         remarks += [f"table {name!r}: {text}" for text in more]
@@ -106,8 +100,8 @@ def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
             for name, data in cells.items():
                 own_rules = tables.view(name)
                 if name != tables.first:  # its rules may read the patient's columns
-                    beside = first.iloc[private.whose[name]].reset_index(drop=True)
-                    data = replace(data, cells=pd.concat([data.cells, beside], axis=1))
+                    of_patient = first.iloc[private.whose[name]].reset_index(drop=True)
+                    data = replace(data, cells=pd.concat([data.cells, of_patient], axis=1))
                 rules = _Rules(own_rules)
                 rules.add(replace(data, cells=data.cells[[*own_rules.columns]]))
                 remarks += [f"table {name!r}: {text}" for text in rules.remarks()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import URGENT, MedsynthWarning, UsageError, brief, checked_keywords, did_you_mean
+from ..errors import URGENT, MedsynthWarning, UsageError, brief, check_keywords, checked_keywords
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..row_count import MAX_ROWS_PER_PATIENT
@@ -224,8 +224,7 @@ def keywords_of(settings: Callable[P, Any]) -> Callable[[Callable[[T, Any], R]],
         def run(table: T, /, *none: P.args, **keywords: P.kwargs) -> R:
             if none:
                 raise UsageError(f"Name the parameters: {verb.__name__}(table, epsilon=3.7).")
-            for name in keywords.keys() - known.keys():
-                raise UsageError(f"`{name}` is not a parameter of {verb.__name__}.{did_you_mean(name, known)}")
+            check_keywords(keywords, known, verb.__name__)
             return verb(table, settings(*none, **keywords))
 
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -141,7 +141,8 @@ def check_names(header: Sequence[object], where: str, levels: int = 1) -> tuple[
                 f"{where}: the name of column {k} is not a text, but of the type {type(name).__name__}. Sampled rows "
                 "have texts as names. Turn the names into texts first, for example with `frame.rename(columns=str)`."
             )
-    if twice := next((name for k, name in enumerate(header) if name in header[:k]), None):
+    if len(set(header)) < len(header):
+        twice = next(name for k, name in enumerate(header) if name in header[:k])
         places = " and ".join(str(k) for k, name in enumerate(header, 1) if name == twice)
         raise TableError(f"{where}: the columns {places} have the same name, {twice!r}. Rename all but one.")
     return tuple(map(str, header))

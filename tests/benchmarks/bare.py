@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tests.benchmarks import tables
-from tests.benchmarks.common import Run, append, markdown, options, read, spread, values
+from tests.benchmarks.common import Run, completed, markdown, options, spread, values
 from tests.benchmarks.figures import classified, of_report
 
 EPSILON, DRAWN = 3.7, 10_000
@@ -87,10 +87,6 @@ def main(words: list[str]) -> None:
     parser.add_argument("--tables", nargs="+", default=NAMES, choices=NAMES)
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args(words)
-    runs = read(given.output, FIELDS)
-    for name in given.tables:
-        for seed in range(given.runs):
-            if not any(run["table"] == name and int(run["seed"]) == seed for run in runs):
-                runs.append(one(name, seed, given.data))
-                append(given.output, FIELDS, runs[-1])
+    jobs: list[Run] = [{"table": name, "seed": seed} for name in given.tables for seed in range(given.runs)]
+    runs = completed(given.output, FIELDS, jobs, lambda job: one(job["table"], job["seed"], given.data))
     print(summary([run for run in runs if run["table"] in given.tables]))

@@ -63,6 +63,16 @@ def append(output: Path, fields: Sequence[str], run: Run) -> None:
         os.close(file)
 
 
+def completed(output: Path, fields: Sequence[str], jobs: Iterable[Run], run: Callable[[Run], Run]) -> list[Run]:
+    """Return the results on file, after the jobs that are missing there have run. A job: first fields of a run."""
+    runs = read(output, fields)
+    for job in jobs:
+        if not any(all(str(known[key]) == str(value) for key, value in job.items()) for known in runs):
+            runs.append(run(job))
+            append(output, fields, runs[-1])
+    return runs
+
+
 def done(runs: list[Run]) -> set[Job]:
     """Return the jobs of the runs on file."""
     return {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}

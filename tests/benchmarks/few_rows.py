@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tests.benchmarks import bare, tables
-from tests.benchmarks.common import Run, append, markdown, options, read, spread, values
+from tests.benchmarks.common import Run, completed, markdown, options, spread, values
 
 EPSILON, DRAWN, FEW = 3.7, 10_000, 20
 FIELDS = ["table", "rows", "run", "columns", "expected", "said", "one_way", "two_way", "common", "rare"]
@@ -45,7 +45,8 @@ def plain(frame: pd.DataFrame, numbers: frozenset[str]) -> pd.DataFrame:
 def compared(train: pd.DataFrame, drawn: pd.DataFrame, level: float) -> tuple[float, float, float | None, float | None]:
     """Return one- and two-way similarity, and the shares of levels above and below `level` that were kept."""
     from medsynth.report.data.tables import Cells
-    from medsynth.report.sections.fidelity import similarity, two_way
+    from medsynth.report.sections.fidelity import two_way
+    from medsynth.similarity import similarity
 
     wide = [name for name in train if pd.api.types.is_numeric_dtype(train[name]) and train[name].nunique() > FEW]
     numbers = frozenset(map(str, wide))
@@ -109,12 +110,10 @@ def main(words: list[str]) -> None:
     parser.add_argument("--tables", nargs="+", default=NAMES, choices=NAMES)
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args(words)
-    runs = read(given.output, FIELDS)
-    for number in range(given.runs):
-        for name in given.tables:
-            for rows in SIZES:
-                known = any((r["table"], int(r["rows"]), int(r["run"])) == (name, rows, number) for r in runs)
-                if not known and len(whole(name, given.data)[0]) >= rows:
-                    runs.append(one(name, rows, number, given.data))
-                    append(given.output, FIELDS, runs[-1])
+    size = {name: len(whole(name, given.data)[0]) for name in given.tables}
+    jobs: list[Run] = [
+        {"table": name, "rows": rows, "run": number}
+        for number in range(given.runs) for name in given.tables for rows in SIZES if size[name] >= rows
+    ]  # fmt: skip
+    runs = completed(given.output, FIELDS, jobs, lambda job: one(job["table"], job["rows"], job["run"], given.data))
     print(summary([run for run in runs if run["table"] in given.tables]))

@@ -14,25 +14,15 @@ from typing import Any
 import pandas as pd
 import pytest
 import typer
+from commands import good, run
 from medsynth_cli import demo
 from medsynth_cli.app import app
 from medsynth_sample_data import simulate
-from typer.testing import CliRunner, Result
 
 from medsynth.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("quick")
 FIT = ["fit", "patients.csv", "--epsilon", "3.7", "--rows", "300"]
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(app, list(words))
-
-
-def good(*words: str) -> Result:
-    result = run(*words)
-    assert result.exit_code == 0, result.stderr
-    return result
 
 
 def test_the_straight_way(patients: Path, cohort: pd.DataFrame) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
-from typer.testing import CliRunner, Result
+from commands import good, run
 
 import medsynth
 from medsynth import fit, plan, sample
@@ -27,16 +26,6 @@ from medsynth.methods.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("quick")
 ROWS = 900
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(app, list(words))
-
-
-def good(*words: str) -> Result:
-    result = run(*words)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def ward(**more: object) -> pd.DataFrame:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medsynth_cli.app import app
+from commands import run
 from medsynth_cli.console import OWN_FAULT
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from medsynth.errors import MedsynthError
 from medsynth.io.atomic import atomic_write, check_outputs, sole_writer
@@ -20,10 +20,6 @@ FIT = ("fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--ro
 HELD = (*FIT, "--holdout", "0.3", "--anyway")
 ENDS = (".train.csv", ".heldout.csv", ".heldout.csv.split")
 SPLIT = tuple(f"patients{end}" for end in ENDS)
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(app, list(words))
 
 
 def content(*names: str) -> list[bytes]:

@@ -139,7 +139,7 @@ def test_expectations_agree_with_fits_of_typical_tables() -> None:
         model = medsynth.fit(frame, epsilon=3.7, method="independent", anyway=True, notice=silent)
         drawn = model.sample(5000).astype(object)
         texts = {name: drawn[name].where(drawn[name].notna(), "").astype(str) for name in frame}
-        ways = [expectation.similarity(frame[name].to_numpy(object), texts[name].to_numpy(object)) for name in frame]
+        ways = [expectation.of_texts(frame[name].to_numpy(object), texts[name].to_numpy(object)) for name in frame]
         measured.append(float(np.mean(ways)))
         said.append(float(np.mean(list(model.quality.values()))))
         assert found is not None
@@ -172,7 +172,7 @@ def test_a_model_of_an_earlier_version_says_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_level_that_was_lost_lowers_what_a_model_says() -> None:
-    """A column of a hundred words, none of which passes: the model says that nothing of it is left."""
-    frame = typical(ENOUGH, 3).assign(place=[f"place {k % 100}" for k in range(ENOUGH)])
+    """A column of a thousand words, of few rows each: none passes, and the model says that nothing of it is left."""
+    frame = typical(ENOUGH, 3).assign(place=[f"place {k % 1000}" for k in range(ENOUGH)])
     model = medsynth.fit(frame, epsilon=3.7, target="target", method="independent", notice=silent)
     assert model.quality["place"] == 0.0 and model.quality["target"] > 0.9

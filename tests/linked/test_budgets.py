@@ -3,10 +3,10 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
+from commands import good
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
@@ -24,14 +24,8 @@ columns:
 """
 
 
-def run(*words: str) -> Any:
-    done = CliRunner().invoke(app, list(words))
-    assert done.exit_code == 0, (words, done.stderr)
-    return done
-
-
 def fits_on(name: str) -> int:
-    return len(json.loads(run("ledger", "--table", name, "--json").stdout)["fits"])
+    return len(json.loads(good("ledger", "--table", name, "--json").stdout)["fits"])
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +44,9 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.setattr(training, "SIMULATED", 1000)
-        run("fit", "ward", *FIT, "--holdout", "0.3")
-        run("fit", "ward/ward.tables.yaml", *FIT, "--output", "again.medsynth")
-        run("fit", "alone.csv", *FIT, "--holdout", "0.3", "--output", "first.medsynth")
+        good("fit", "ward", *FIT, "--holdout", "0.3")
+        good("fit", "ward/ward.tables.yaml", *FIT, "--output", "again.medsynth")
+        good("fit", "alone.csv", *FIT, "--holdout", "0.3", "--output", "first.medsynth")
     return place
 
 
@@ -96,7 +90,7 @@ def test_the_folder_itself_and_fits_of_single_tables_count(
     shutil.copytree(fitted, place := tmp_path / "copy")
     monkeypatch.chdir(place / "ward")
     assert fits_on(".") == 2
-    run("fit", "patients.csv", *FIT)
+    good("fit", "patients.csv", *FIT)
     for name in (".", "ward.tables.yaml", "patients.csv", "../ward.medsynth", "patients.medsynth"):
         assert fits_on(name) == 3, name
     assert fits_on("stays.csv") == 2  # that fit read no row of it

@@ -8,15 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from commands import run
 from medsynth_sample_data import simulate
-from typer.testing import CliRunner
 
 pytestmark = pytest.mark.slow
-
-
-def run(*words: Any) -> Any:
-    return CliRunner().invoke(app, list(words))
 
 
 @pytest.fixture(scope="module")

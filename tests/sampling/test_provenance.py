@@ -2,12 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
-from typer.testing import CliRunner
+from commands import run
 
 import medsynth
 from medsynth.artifact import Model
@@ -95,10 +93,6 @@ def test_no_file_a_forged_one_and_a_broken_one(fitted: Fitted, tmp_path: Path) -
     assert not provenance.drawn_by(fitted[0], table)
     path.unlink()
     assert not provenance.drawn_by(fitted[0], table)
-
-
-def run(*words: str) -> Any:
-    return CliRunner().invoke(app, list(words))
 
 
 @pytest.mark.nightly

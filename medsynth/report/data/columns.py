@@ -199,11 +199,6 @@ def _apart(value: float, low: float, high: float) -> bool:
     return (value < 0 <= low) or max(low - value, value - high) > high - low
 
 
-def common_levels(tables_: Sequence[pd.DataFrame], name: str) -> list[str]:
-    """Return all levels of a word column in any of the tables, sorted as text, without missing values."""
-    return sorted(set().union(*(set(t[name].dropna().map(_word)) for t in tables_)))
-
-
 def words(column: pd.Series) -> pd.Series:
     """Return a column's levels as text, missing ones as None."""
     place, values = pd.factorize(column)

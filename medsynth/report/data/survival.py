@@ -1,4 +1,4 @@
-"""Survival curves by Kaplan and Meier (1958) and the log-rank comparison of two tables, with weights for resamples."""
+"""Survival curves by Kaplan and Meier (1958), with weights for resamples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from ...rng import Stream
 from .statistics import Flags, Floats, resampled
-from .verdict import Estimate
 
 POINTS = 10  # Times at which two curves are compared.
 LEFT = 0.2  # Share of units that must be left where curves are compared. Later, chance alone moves them.
@@ -70,30 +69,3 @@ def curve_gaps(real: Times, synthetic: Times, at: Floats, rng: Stream) -> tuple[
     value = surviving(synthetic, at)[0] - surviving(real, at)[0]
     draws = [resampled(len(one.time), rng, partial(surviving, one, at)) for one in (synthetic, real)]
     return value, draws[0] - draws[1]
-
-
-def log_rank(real: Times, synthetic: Times) -> Estimate:
-    """Return the log hazard ratio of synthetic to real units by the log-rank test, with a 95 % interval.
-
-    Peto's one-step estimate: observed less expected events, divided by their hypergeometric variance. Its squared ratio
-    to its standard error is the log-rank statistic (Yusuf, Peto et al. 1985). The value is None without an event.
-    """
-    time = np.concatenate([real.time, synthetic.time])
-    event = np.concatenate([real.event, synthetic.event])
-    made = np.arange(len(time)) >= len(real.time)
-    moments, place = np.unique(time[event], return_inverse=True)
-    if not len(moments):
-        return Estimate(value=None)
-    hit = np.bincount(place, minlength=len(moments)).astype(np.float64)
-    ours = np.bincount(place, weights=made[event], minlength=len(moments))
-    at_risk, ours_at_risk = (
-        len(some) - np.searchsorted(np.sort(some), moments, side="left").astype(np.float64)
-        for some in (time, time[made])
-    )
-    share = ours_at_risk / at_risk
-    apart = float((ours - hit * share).sum())
-    variance = float((hit * share * (1 - share) * (at_risk - hit) / np.maximum(at_risk - 1, 1)).sum())
-    if variance <= 0:
-        return Estimate(value=None)
-    reach = 1.96 / np.sqrt(variance)
-    return Estimate(value=apart / variance, low=apart / variance - reach, high=apart / variance + reach)

@@ -22,6 +22,7 @@ from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Column, Schema
+from ...similarity import cells_in, count_of, edges_of
 from .columns import (
     comparable,
     is_number,
@@ -314,7 +315,7 @@ class Cells:
         for name in map(str, first):
             if name in numbers:
                 known = first[name].dropna().to_numpy(np.float64)
-                edges[name] = np.unique(np.quantile(known, np.linspace(0, 1, CELLS + 1)[1:-1])) if len(known) else known
+                edges[name] = edges_of(known, CELLS)
             else:
                 found = sorted(set().union(*(set(words(table[name].dropna())) for table in tables)))
                 if len(found) > MOST_LEVELS:
@@ -324,15 +325,12 @@ class Cells:
 
     def count(self, name: str) -> int:
         """Return the number of cells of a column, including the missing one."""
-        # A value equal to an edge has its own cell, so that a value that many rows share, such as zero, stays sharp.
-        return 2 * len(self.edges[name]) + 2 if name in self.edges else len(self.levels[name]) + 2
+        return count_of(self.edges[name]) if name in self.edges else len(self.levels[name]) + 2
 
     def column(self, frame: pd.DataFrame, name: str) -> Whole:
         """Return the cell of each row: (rows,)."""
         if name in self.edges:
-            value, edges = frame[name].to_numpy(np.float64), self.edges[name]
-            cell = np.searchsorted(edges, value, side="left") + np.searchsorted(edges, value, side="right")
-            return np.asarray(np.where(np.isnan(value), self.count(name) - 1, cell), np.int64)
+            return cells_in(frame[name].to_numpy(np.float64), self.edges[name])
         place = {level: k for k, level in enumerate(self.levels[name])}
         text = words(frame[name])
         level = text.map(place).fillna(len(place)).to_numpy(np.int64)

@@ -22,6 +22,7 @@ from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Schema
 from ...schema.columns.number import Quantity
+from ...similarity import similarity
 from ..data import statistics as stats
 from ..data.columns import codes_of, comparable, number_columns, words
 from ..data.protocol import features
@@ -185,12 +186,6 @@ def level_bars(real: pd.Series, made: pd.Series) -> Bars:
     shown = list(counts[0].index[:WIDTH]) + [x for x in counts[1].index if x not in counts[0].index][:4]
     shown = sorted(shown) if len(shown) <= 8 else shown
     return [str(x) for x in shown], [np.asarray(c.reindex(shown).fillna(0), np.float64) for c in counts]
-
-
-def similarity(one: Whole, other: Whole, cells: int) -> float:
-    """Return 1 minus the total-variation distance of two columns' cells, both (rows,)."""
-    shares = [np.bincount(x, minlength=cells) / len(x) for x in (one, other)]
-    return float(1 - np.abs(shares[0] - shares[1]).sum() / 2)
 
 
 def two_way(one: Whole, other: Whole, cells: list[int]) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from ...rng import Stream
 from ...schema import Schema
 from ...schema.columns.categorical import level_text
-from ...schema.rules import End, Rule, ValuesByName
+from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
 from ..data.statistics import Flags, Floats, largest, resampled
 from ..data.survival import Times, compared_times, curve_gaps, surviving
@@ -148,7 +148,7 @@ def conditions(schema: Schema, target: str | None, names: Sequence[str]) -> list
     for rule in schema.parsed_rules:
         premise = Rule(rule.text, rule.premise, ())
         read = premise.columns
-        if End("last") not in rule.conclusion or premise.across or not read or not read <= set(names):
+        if END_OF_ROWS not in rule.conclusion or premise.across or not read or not read <= set(names):
             continue
         if any(schema.columns[column].dated for column in read):
             continue

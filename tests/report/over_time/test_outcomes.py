@@ -12,7 +12,7 @@ from medsynth_sample_data import visits
 
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.over_time import sequences
-from medsynth.report.data.survival import Times, log_rank, surviving
+from medsynth.report.data.survival import Times, surviving
 from medsynth.report.data.verdict import Thresholds, Verdict
 from medsynth.report.sections.outcomes import Outcomes, _verdicts, conditions, outcomes
 from medsynth.schema import Schema
@@ -36,25 +36,6 @@ def test_a_curve_is_that_of_statsmodels(ties: bool) -> None:
         expected = steps[np.searchsorted(oracle.surv_times, at, side="right")]
         ours = surviving(found, at, None if draw is None else draw[None])[0]
         assert ours == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_log_rank_statistic_is_that_of_statsmodels(seed: int) -> None:
-    real, made = followed(150, seed), followed(90, 10 + seed)
-    group = np.repeat([0, 1], [150, 90])
-    chi, _ = sm.duration.survdiff(
-        np.concatenate([real.time, made.time]), np.concatenate([real.event, made.event]), group
-    )
-    found = log_rank(real, made)
-    assert found.value is not None and found.high is not None
-    error = (found.high - found.value) / 1.96
-    assert (found.value / error) ** 2 == pytest.approx(chi, rel=1e-9)
-
-
-@pytest.mark.parametrize("events", [[], [False, False, False]])
-def test_without_an_event_there_is_no_hazard_ratio(events: list[bool]) -> None:
-    empty = Times(np.arange(len(events), dtype=np.float64), np.array(events, np.bool_))
-    assert log_rank(empty, empty).value is None
 
 
 RULES = {
