@@ -21,9 +21,10 @@ PARTS = {  # in this order: each is one or more commands, run until one fails
     "types of tests": ["python -m mypy --num-workers auto"],
     "faults": ["python tests/faults/run.py --processes {cores}"],
     "statistical": ["python -m pytest -n auto --dist worksteal --durations=30 -m statistical"],
-    # Without the statistical ones: they repeat the same lines, which tracing makes several times as slow.
-    "tests": ["python -m pytest -n auto --dist worksteal --durations=30 -m 'not statistical' --cov --cov-report="],
+    "nightly tests": ["python -m pytest -n auto --dist worksteal --durations=30 -m 'nightly and not statistical'"],
+    # Of the tests of each push, which tracing makes twice as slow: they reach nearly every line, nightly ones repeat them.
     "coverage": [
+        "python -m pytest -n auto --dist worksteal -m 'not nightly' --cov --cov-report=",
         "python -m coverage report --fail-under=95",
         "python -m coverage report --include=medsynth/privacy/* --fail-under=100",
     ],

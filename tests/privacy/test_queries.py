@@ -140,6 +140,10 @@ def test_a_vault_in_parts_releases_what_one_of_the_same_rows_does(name: str, pat
     assert np.array_equal(released[0], released[1]) and len(np.unique(released[0])) > 3
 
 
+def test_sums_over_sites_are_refused_for_distances_and_means_alone() -> None:
+    assert [name for name, query in CASES.items() if not query.adds_up] == ["distances", "microbatches"]
+
+
 @pytest.mark.parametrize("name", ["gradient sum", "microbatches", "pair gradients"])
 def test_patients_join_a_lot_with_their_rows_of_every_part(name: str) -> None:
     """One coin a patient, in whichever parts the rows lie: each lot holds all rows of a patient or none."""

@@ -1,6 +1,6 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
-from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, utility
+from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, standards, utility
 from .registry import register
 
 for section in (
@@ -27,5 +27,6 @@ for section in (
     plausibility.PLAUSIBILITY,
     documentation.LIMITS,
     documentation.REPRODUCE,
+    standards.STANDARDS,
 ):
     register(section)
