@@ -22,7 +22,7 @@ PARTS = {  # in this order: each is one or more commands, run until one fails
     "faults": ["python tests/faults/run.py --processes {cores}"],
     "statistical": ["python -m pytest -n auto --dist worksteal --durations=30 -m statistical"],
     "nightly tests": ["python -m pytest -n auto --dist worksteal --durations=30 -m 'nightly and not statistical'"],
-    # Of the tests of each push, which tracing makes twice as slow: they reach nearly every line, nightly ones repeat them.
+    # Of the tests of each push, which reach nearly every line. Nightly tests repeat these lines; tracing slows them.
     "coverage": [
         "python -m pytest -n auto --dist worksteal -m 'not nightly' --cov --cov-report=",
         "python -m coverage report --fail-under=95",

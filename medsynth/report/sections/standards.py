@@ -11,7 +11,7 @@ from .registry import Section
 
 
 class Item(Record):
-    """One item of a document. `sections`: the ids of sections that answer it. `people`: what people add; may be empty."""
+    """One item of a document. `sections`: ids of sections that answer it. `people`: what people add, if anything."""
 
     item: str
     sections: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ DOCUMENTS = (
             Item(item="6.2 Threat modelling: the recipient's practices, motives and capacity", sections=("purpose",),
                  people="The recipient's controls, motives and means"),
             Item(item="6.3 Transparency and harms", sections=("purpose", "limits"), people="Harms considered"),
-            Item(item="7.2 Data principals, types, attributes, properties of the data", sections=("source", "variables")),
+            Item(item="7.2 Data principals, types, attributes, properties", sections=("source", "variables")),
             Item(item="7.3 Attack modelling", sections=("claim", "attacks"),
                  answer="The claim bounds the largest risk of any record. The attacks measure the average."),
             Item(item="8.2 Quantified identifiability, adversarial testing", sections=("attacks",)),
@@ -104,7 +104,8 @@ DOCUMENTS = (
         read="its three criteria",
         items=(
             Item(item="Singling out", sections=("claim", "attacks")),
-            Item(item="Linkability", sections=("claim", "attacks")),
+            Item(item="Linkability", sections=("claim",),
+                 answer="No attack of this kind is run. The claim bounds what any attack can tell about membership."),
             Item(item="Inference", sections=("attacks",),
                  answer="Attribute inference is compared with people who are not in the table. Knowledge about groups "
                         "remains."),
@@ -164,7 +165,7 @@ DOCUMENTS = (
                  people="Whether the risk is very low"),
             Item(item="Step 4: utility report", sections=("utility", "fidelity")),
             Item(item="Step 4: review record", sections=("purpose", "tuning", "reproduce")),
-            Item(item="Step 5: Five Safes, retention, re-approval", sections=("purpose",), people="All five, with dates"),
+            Item(item="Step 5: Five Safes, retention, re-approval", sections=("purpose",), people="All of it, dated"),
             Item(item="Appendix 11: outcome form", people="The form"),
         ),
     ),
