@@ -1,6 +1,18 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
-from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, standards, utility
+from . import (
+    attacks,
+    claim,
+    criteria,
+    documentation,
+    fidelity,
+    inference,
+    outcomes,
+    over_time,
+    plausibility,
+    standards,
+    utility,
+)
 from .registry import register
 
 for section in (
@@ -24,6 +36,7 @@ for section in (
     outcomes.OUTCOMES,
     utility.SUBGROUPS,
     attacks.ATTACKED,
+    criteria.CRITERIA,
     plausibility.PLAUSIBILITY,
     documentation.LIMITS,
     documentation.REPRODUCE,

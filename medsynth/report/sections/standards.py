@@ -103,9 +103,8 @@ DOCUMENTS = (
         name="Article 29 Working Party, WP216, Anonymisation Techniques",
         read="its three criteria",
         items=(
-            Item(item="Singling out", sections=("claim", "attacks")),
-            Item(item="Linkability", sections=("claim",),
-                 answer="No attack of this kind is run. The claim bounds what any attack can tell about membership."),
+            Item(item="Singling out", sections=("claim", "criteria")),
+            Item(item="Linkability", sections=("claim", "criteria")),
             Item(item="Inference", sections=("attacks",),
                  answer="Attribute inference is compared with people who are not in the table. Knowledge about groups "
                         "remains."),
