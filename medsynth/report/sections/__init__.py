@@ -1,6 +1,6 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
-from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, utility
+from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, relations, utility
 from .registry import register
 
 for section in (
@@ -16,6 +16,7 @@ for section in (
     inference.INFERENCE,
     inference.ESTIMATION,
     fidelity.FIDELITY,
+    relations.RELATIONS,
     fidelity.CUT_POINTS,
     fidelity.QUALITY,
     fidelity.SYNTHETIC,
