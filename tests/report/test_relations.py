@@ -35,7 +35,7 @@ def clinic(rows: int, rng: np.random.Generator, kept: float = 1.0) -> pd.DataFra
 
 
 def found(real: pd.DataFrame, synthetic: pd.DataFrame, patients: Any = None) -> Relations:
-    numbers = frozenset(name for name in real if real[name].dtype == float)
+    numbers = frozenset(str(name) for name in real if real[name].dtype == float)
     made = relations(Tables(real, synthetic, None, None, numbers, patients=patients or {}), np.random.default_rng(0))
     assert made is not None
     return made
@@ -57,7 +57,7 @@ def test_a_lost_relation_is_named_with_both_figures_and_the_rule_that_would_keep
     assert record.found == 3 and record.lost.low == record.lost.value == record.lost.high == 3
     assert outcome(record) == "beyond"
     lost = named(record, "referral", "pregnant")
-    shares = [pd.crosstab(t.referral, t.pregnant, normalize="index").loc["antenatal", "yes"] for t in (real, made)]
+    shares = [float((t[t.referral == "antenatal"].pregnant == "yes").mean()) for t in (real, made)]
     assert [lost.real, lost.synthetic] == pytest.approx(shares) and lost.kept == "lost" and lost.rules == [RULE]
     assert lost.elsewhere == pytest.approx((real[real.referral != "antenatal"].pregnant == "yes").mean())
     assert lost.shares_real == [[pytest.approx(x, abs=1e-4) for x in (1 - shares[0], shares[0])]]
@@ -70,7 +70,7 @@ def test_a_level_without_synthetic_rows_is_lost_and_one_with_few_real_rows_is_no
     assert found(real, made).lost.high == 0 and outcome(found(real, made)) == "within"
     gone = named(found(real, made[made.referral != "antenatal"]), "referral", "pregnant")
     assert gone.kept == "lost" and gone.synthetic is None and "no synthetic row" in gone.sentence
-    few = real[(real.referral != "antenatal") | ((real.referral == "antenatal").cumsum() <= 15)]
+    few = real.drop(index=real.index[real.referral == "antenatal"][9:])
     assert not any({r.column, r.partner} == {"referral", "pregnant"} and r.level for r in found(few, made).listed)
 
 
@@ -128,6 +128,6 @@ def test_the_page_shows_the_pairs_and_says_what_acting_on_them_is() -> None:
     real, made = clinic(900, np.random.default_rng(1)), clinic(900, np.random.default_rng(2), kept=0.0)
     text = page(build(synthetic=made, real=real, target="none"))
     assert f"<code>{RULE}</code>" in text and "no ledger records" in text
-    assert "pregnant in rows with referral = antenatal" in text
+    assert "pregnant = yes in rows with referral = antenatal" in text
     shareable = build(synthetic=made, real=None, target="none")
     assert "relations" not in {section.id for section in shareable.shown} and RULE not in page(shareable)

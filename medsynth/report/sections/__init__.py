@@ -1,6 +1,18 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
-from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, relations, utility
+from . import (
+    attacks,
+    claim,
+    documentation,
+    fidelity,
+    inference,
+    outcomes,
+    over_time,
+    plausibility,
+    relations,
+    table_one,
+    utility,
+)
 from .registry import register
 
 for section in (
@@ -15,6 +27,7 @@ for section in (
     inference.IMPORTANCE,
     inference.INFERENCE,
     inference.ESTIMATION,
+    table_one.TABLE_ONE,
     fidelity.FIDELITY,
     relations.RELATIONS,
     fidelity.CUT_POINTS,

@@ -35,7 +35,7 @@ STRONG = 0.5  # Cramer's V of a strong pair of columns. Cohen 1988 calls an effe
 NEARLY_ALL = 0.9  # Share of the rows with a level that must have the partner's level.
 MOST_ELSEWHERE = 0.6  # Share of the other rows with the partner's level. Above it, the level tells too little.
 HALF = 0.5  # Part of a relation that must be left.
-FEWEST = 20  # Real rows with a level, and without it.
+FEWEST = 10  # Real rows with a level, and without it. Limits of shares allow for so few.
 FEW_SYNTHETIC = 10  # Synthetic rows with a level, for a share among them.
 LOST = 0.01  # Chance that any relation of a table is wrongly called lost.
 LEVEL = 0.05  # Chance that a lost relation is called kept.
@@ -44,9 +44,10 @@ SHARED = 0.02  # Share of rows. A number that more rows share has a cell of its 
 MOST_LEVELS = 30  # Levels of a word column; the others share one cell.
 MOST_LISTED = 40  # Pairs in the record, the worst first.
 MOST_PICTURES = 8  # Pairs with a picture.
-MOST_SHOWN = 8  # Bars, or rows of a map, in a picture.
+MOST_SHOWN = 6  # Bars, or rows of a map, in a picture.
 MOST_RULES = 5  # Rules suggested for a pair.
 MOST_ENTRIES = 50_000_000  # Rows times cells at once; a larger table is represented by fewer rows.
+BETWEEN = "between "  # Before the ends of an interval.
 RARE, MISSING = "(other levels)", "(missing)"
 RESERVED = frozenset({"and", "implies", "previous", "cumulative", "first", "last", "row"})
 
@@ -80,19 +81,29 @@ class Relation(Record):
     shares_synthetic: list[list[float]]
 
     @property
+    def name(self) -> str:
+        """Return the two columns, or the two levels, in words."""
+        if self.level is None or self.partner_level is None:
+            return f"{self.column} and {self.partner}"
+        return f"{_cell(self.partner, self.partner_level)} in rows with {_cell(self.column, self.level)}"
+
+    @property
     def sentence(self) -> str:
         """Return both figures in words."""
         if self.level is None:
-            return f"{self.column} and {self.partner}: Cramér's V {self.real:.2f} real, {self.synthetic:.2f} synthetic"
+            return f"{self.name}: Cramér's V {self.real:.2f} real, {self.synthetic:.2f} synthetic"
         made = "no synthetic row" if self.synthetic is None else f"{self.synthetic:.0%} synthetic"
-        return (
-            f"{self.partner} = {self.partner_level} in rows with {self.column} = {self.level}: {self.real:.0%} real, "
-            f"{made}"
-        )
+        return f"{self.name}: {self.real:.0%} real, {made}"
+
+
+def _cell(column: str, label: str) -> str:
+    return f"{column} {label}" if re.match(f"below |above |{BETWEEN}", label) else f"{column} = {label}"
 
 
 class Relations(Record):
-    """Pairs of columns with a strong relation in real rows. `found` counts them all; `listed` has the worst.
+    """Pairs of columns with a strong relation in real rows: `found` counts them all, `listed` has the worst.
+
+    Of these, `kept` are shown to be kept, and for `unclear` the rows cannot tell.
 
     `lost` is the number of pairs with a lost relation; its ends are the pairs that chance cannot explain, and those
     that are not shown to keep theirs.
@@ -101,6 +112,8 @@ class Relations(Record):
     rows: int
     synthetic_rows: int
     found: int
+    kept: int
+    unclear: int
     lost: Estimate
     listed: list[Relation]
 
@@ -148,7 +161,13 @@ def relations(tables: Tables, rng: Stream) -> Relations | None:
         value=sum(one.left <= HALF for one in worst), low=known.count("lost"), high=len(known) - known.count("kept")
     )
     return Relations(
-        rows=sides[0].rows, synthetic_rows=sides[1].rows, found=len(worst), lost=lost, listed=worst[:MOST_LISTED]
+        rows=sides[0].rows,
+        synthetic_rows=sides[1].rows,
+        found=len(worst),
+        kept=known.count("kept"),
+        unclear=known.count("cannot tell"),
+        lost=lost,
+        listed=worst[:MOST_LISTED],
     )
 
 
@@ -206,7 +225,15 @@ def _number(tables: Tables, name: str) -> _Cells:
             continue
         place[k] = len(labels)
         low, high = (f"{edges[i]:.12g}" if 0 <= i < len(edges) else "" for i in ((k - 1) // 2, k // 2))
-        between = f"{low} to {high}" if low and high else f"below {high}" if high else f"above {low}" if low else "any"
+        between = (
+            f"{BETWEEN}{low} and {high}"
+            if low and high
+            else f"below {high}"
+            if high
+            else f"above {low}"
+            if low
+            else "any"
+        )
         labels.append(high if k % 2 else between)
         exact.append(bool(k % 2))
     place[-1] = len(labels)
