@@ -319,7 +319,8 @@ def association_pairs(fidelity: Fidelity) -> list[tuple[str, str, float, float]]
 def relation(found: Relation) -> Drawing:
     """Draw the partner's shares in rows with the level as bars, or in rows of each level as two maps."""
     if found.level is not None:
-        return bars(found.name, found.labels, found.shares_real[0], found.shares_synthetic[0], number=False)
+        short = [x.replace("below ", "< ").replace("above ", "> ").removeprefix("between ") for x in found.labels]
+        return bars(found.name, short, found.shares_real[0], found.shares_synthetic[0], number=False)
     size, left, head = 24.0, 14 + 6.0 * min(16, max(map(len, found.row_labels))), 36.0
     across, down = len(found.labels), len(found.row_labels)
     drawing = Drawing(
