@@ -20,7 +20,7 @@ EPSILON = 3.7  # the thyroid study's
 SAMPLED_ROWS = 10_000
 
 
-class Files(NamedTuple):
+class DemoFiles(NamedTuple):
     """The files that the demo writes."""
 
     table: Path
@@ -47,7 +47,7 @@ def demo(
     from medsynth.io.atomic import check_outputs
 
     ends = ("csv", "heldout.csv", "schema.yaml", "medsynth", "synthetic.csv", "report.html")
-    files = Files(*(output / f"clinic.{end}" for end in ends))
+    files = DemoFiles(*(output / f"clinic.{end}" for end in ends))
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -64,7 +64,7 @@ def demo(
     result(facts, "\n".join(_lines(files, model, drawn)), as_json=as_json)
 
 
-def _simulate(files: Files, force: bool) -> int:
+def _simulate(files: DemoFiles, force: bool) -> int:
     """Write a simulated table, held-out rows and their schema. Return the table's row count."""
     from medsynth_sample_data import simulate
 
@@ -78,7 +78,7 @@ def _simulate(files: Files, force: bool) -> int:
     return int(rows)
 
 
-def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
+def _fit_and_sample(files: DemoFiles, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
     """Write the model and the synthetic table. Return the model and the table's text."""
     from medsynth.fitting.pipeline import fit
     from medsynth.sampling import Draw
@@ -90,7 +90,7 @@ def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show
     return model, files.synthetic.read_text("utf-8")
 
 
-def _report(files: Files, model: Model, force: bool, show: bool) -> None:
+def _report(files: DemoFiles, model: Model, force: bool, show: bool) -> None:
     from medsynth.budget import Budget
     from medsynth.report.build import build, save
     from medsynth.report.data.tables import read
@@ -106,7 +106,7 @@ def _report(files: Files, model: Model, force: bool, show: bool) -> None:
         save(made, files.report, force=force)
 
 
-def _lines(files: Files, model: Model, drawn: str) -> list[str]:
+def _lines(files: DemoFiles, model: Model, drawn: str) -> list[str]:
     from medsynth.artifact import claim
 
     return [

@@ -22,7 +22,7 @@ from .options import DECIMAL, Force, Json, Output, Quiet, Scheduler, with_settin
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.fitting.holdout import HoldOut
-    from medsynth.fitting.opening import Source
+    from medsynth.fitting.opening import Fittable
 
 
 @guarded
@@ -99,7 +99,7 @@ def _with_target(table: Path, settings: FitSettings) -> FitSettings:
     return replace(settings, target=name)
 
 
-class Files(NamedTuple):
+class FitFiles(NamedTuple):
     """The files that a fit writes: the model, a checkpoint until the model is complete, and the parts of a split table.
 
     `counted`: the path under which the budget counts fits of the table, or tables.
@@ -114,7 +114,7 @@ class Files(NamedTuple):
 def _files(
     table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None, *,
     force: bool, resume: bool,
-) -> Files:  # fmt: skip
+) -> FitFiles:  # fmt: skip
     """Return the files of a fit. Raise if one of them cannot be written, before anything is measured."""
     from medsynth.budget import Budget
     from medsynth.fitting.source import find, is_linked
@@ -148,11 +148,11 @@ def _files(
             f"{checkpoint} contains the measurements of an interrupted fit, and they count. Add --resume to continue "
             "that fit, or --force to start a new one."
         )
-    return Files(model, checkpoint, split, counted)
+    return FitFiles(model, checkpoint, split, counted)
 
 
 @contextmanager
-def _sole_writers(files: Files) -> Iterator[None]:
+def _sole_writers(files: FitFiles) -> Iterator[None]:
     """Keep other runs from writing the same model or the same parts of a table."""
     from medsynth.io.atomic import sole_writer
 
@@ -164,9 +164,9 @@ def _sole_writers(files: Files) -> Iterator[None]:
 
 @contextmanager
 def _source(
-    files: Files, table: Path, settings: FitSettings, fraction: float | None, scheduler: str | None,
+    files: FitFiles, table: Path, settings: FitSettings, fraction: float | None, scheduler: str | None,
     tell: Callable[[str], None], *, resume: bool,
-) -> Iterator[tuple[Source, FitSettings, str | None]]:  # fmt: skip
+) -> Iterator[tuple[Fittable, FitSettings, str | None]]:  # fmt: skip
     """Yield what is fitted, its settings and the split's number: the table or, with hold-out, its training part.
 
     With a `scheduler`, the source is a folder's files on a connected cluster. Otherwise the parts of a split table wait
@@ -198,7 +198,7 @@ def _source(
                 files.split.drop()
 
 
-def _publish(files: Files, tell: Callable[[str], None]) -> None:
+def _publish(files: FitFiles, tell: Callable[[str], None]) -> None:
     """Move the parts of a split table to their final names, and delete the checkpoint: the model is complete."""
     if (split := files.split) is not None:
         split.publish()

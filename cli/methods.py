@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from medsynth.methods import registry
-from medsynth.methods.registry import Entry
+from medsynth.methods.registry import MethodEntry
 
 from .console import guarded, result
 from .options import Json
@@ -35,7 +35,7 @@ def methods(name: Name = None, as_json: Json = False) -> None:
     result(facts, "\n".join(_page(facts)), as_json=as_json)
 
 
-def about(entry: Entry) -> dict[str, Any]:
+def about(entry: MethodEntry) -> dict[str, Any]:
     """Return the public facts about a method as plain data."""
     return {
         "name": entry.name,
@@ -50,7 +50,7 @@ def about(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _settings(entry: Entry, preset: str | None) -> list[dict[str, Any]]:
+def _settings(entry: MethodEntry, preset: str | None) -> list[dict[str, Any]]:
     config = entry.load(preset).Config
     return [
         {"name": name, "default": field.default, "about": field.description, "bounds": registry.bounds(config, name)}

@@ -27,9 +27,9 @@ import numpy as np
 
 from .errors import UsageError, checked_keywords
 
-Rule = Literal["between", "fully", "raab"]
+CombiningRule = Literal["between", "fully", "raab"]
 COLUMNS = ("term", "replicate", "estimate")  # of a file of results
-RULES: tuple[Rule, ...] = get_args(Rule)
+RULES: tuple[CombiningRule, ...] = get_args(CombiningRule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Combined:
     p_value: float
     degrees: float
     replicates: int
-    rule: Rule
+    rule: CombiningRule
     level: float
     cured: bool = False
 
@@ -57,7 +57,7 @@ def combine(
     estimates: Sequence[float],
     variances: Sequence[float] | None = None,
     *,
-    rule: Rule = "between",
+    rule: CombiningRule = "between",
     level: float = 0.95,
     rows_ratio: float = 1.0,
 ) -> Combined:
@@ -102,7 +102,7 @@ def _check(q: np.ndarray, u: np.ndarray | None, rule: str, level: float, rows_ra
 
 
 def _interval(
-    estimate: float, std_error: float, degrees: float, count: int, rule: Rule, level: float, cured: bool
+    estimate: float, std_error: float, degrees: float, count: int, rule: CombiningRule, level: float, cured: bool
 ) -> Combined:
     from scipy.stats import norm, t
 

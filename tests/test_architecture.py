@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -189,6 +190,18 @@ def test_functions_are_short() -> None:
         lengths = {f"{relative(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1 for node in nodes}
         long |= {name: length for name, length in lengths.items() if length > 60}
     assert not long
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """But for `Config`, which each method has."""
+    found = [
+        (node.name, relative(path))
+        for path in SOURCES + COMMANDS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.endswith("Config")
+    ]
+    counts = Counter(name for name, _ in found)
+    assert not [both for both in found if counts[both[0]] > 1]
 
 
 def test_no_line_is_left_out_of_coverage() -> None:

@@ -14,14 +14,14 @@ from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
 
-Source = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
+Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
     "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
 }  # fmt: skip
 
 
-def opened(source: Source, settings: FitSettings, notice: Notice) -> PrivateTable | PrivateTables:
+def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTable | PrivateTables:
     """Return the private table, or tables, from a path, a frame or a table in memory.
 
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..artifact import Model
 from ..errors import UsageError
-from .opening import Source, opened
+from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_table import PrivateTable, PublicRows, open_public, refuse_private_rows_as_public
 from .private_tables import PrivateTables, coded_tables
@@ -31,7 +31,7 @@ from .training import (
 
 
 @keywords_of(FitOptions)
-def fit(table: Source, options: FitOptions) -> Model:
+def fit(table: Fittable, options: FitOptions) -> Model:
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows or patients.
 
     `table`: a path, a frame, or a file or folder of several tables that share their patients (docs/several-tables.md).
@@ -76,7 +76,7 @@ def fit(table: Source, options: FitOptions) -> Model:
         return fit_by(options, table)
 
 
-def fit_by(options: FitOptions, source: Source) -> Model:
+def fit_by(options: FitOptions, source: Fittable) -> Model:
     """Run the phases of a fit, one per line."""
     options.phase("reading the table")
     private = opened(source, options, options.notice)
@@ -109,7 +109,7 @@ def fit_by(options: FitOptions, source: Source) -> Model:
         return seal(planned, rows, schema, {**tensors, **sizes})
 
 
-def _public_rows(private: PrivateTable | PrivateTables, options: FitOptions, source: Source) -> PublicRows | None:
+def _public_rows(private: PrivateTable | PrivateTables, options: FitOptions, source: Fittable) -> PublicRows | None:
     """Read the rows that the user declares public, with the table's schema. Raise UsageError if it cannot."""
     if options.public is None or isinstance(private, PrivateTables):
         return None

@@ -24,7 +24,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .environment import choose_device
 from .expectation import LIMIT
-from .opening import Source, opened
+from .opening import Fittable, opened
 from .private import Private, Remark
 from .private_table import PublicRows
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
@@ -224,7 +224,7 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
 
 
 def plan_fit(
-    table: Source | int, settings: FitSettings, *, columns: int = 20, public: bool | None = None
+    table: Fittable | int, settings: FitSettings, *, columns: int = 20, public: bool | None = None
 ) -> tuple[Plan, list[str]]:
     """Return the plan that `fit` would follow on a table or tables, and notes. No row is measured.
 

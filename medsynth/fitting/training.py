@@ -273,12 +273,12 @@ def train_later(
     `simulated`: first rows, (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
     from ..patients.stored import tensors
-    from ..patients.training import Training
+    from ..patients.training import LaterRowsTraining
     from ..privacy.vault import Vault
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
-    later = Training(
+    later = LaterRowsTraining(
         schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
         last=Vault(split.last, later_columns(schema), out.releases, split.patients_of_last),
         plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],

@@ -19,7 +19,7 @@ from ..rng import Stream
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid, scale_edges
 from .digit_preference import digit_kinds, draw_numbers, kind_shares, kind_weights
-from .marginals import GRID_CELLS, Condition, Marginal, smoothed
+from .marginals import GRID_CELLS, Conditioning, Marginal, smoothed
 from .registry import Arrays
 from .stratified import strata, uniforms
 
@@ -245,7 +245,7 @@ def digit_shares(
 def decoder(
     schema: Schema, histograms: dict[str, Floats], rows: float, most: int = 1, grids: dict[str, Grid] | None = None,
     wide: float = 0.0,
-) -> tuple[dict[str, Bins], Condition]:  # fmt: skip
+) -> tuple[dict[str, Bins], Conditioning]:  # fmt: skip
     """Return the bins of every column, at most `most` for a number, and the target's classes, from noisy histograms.
 
     `grids`: grids of histograms that do not use their column's public grid. `wide`: as for `Bins.of`.
@@ -257,10 +257,10 @@ def decoder(
     }
     target = schema.target or ""
     if not target:
-        return bins, Condition.of(schema, {})
+        return bins, Conditioning.of(schema, {})
     column, cells = schema.columns[target], bins[target].grid.cells
     marginal = Marginal.of(column, rows * histograms.get(target, np.full(cells, 1 / cells)), rows, bins[target].grid)
-    return bins, Condition.of(schema, {target: marginal})
+    return bins, Conditioning.of(schema, {target: marginal})
 
 
 def decoder_tensors(histograms: dict[str, Floats], bins: dict[str, Bins], names: list[str]) -> Arrays:

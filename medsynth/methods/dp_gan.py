@@ -108,7 +108,7 @@ class DpGan(MixtureMethod):
         without noise. Each step's clipping norms are the mean norms of their gradients.
         """
         setup = TrainingSetup.measure(schema, vault, plan, device)
-        run = Training(setup, seed)
+        run = GanTraining(setup, seed)
         shown = None if public is None else setup.encode(public)
         for step in range(0 if shown is None else self.warm):
             run.critic_step(run.public_gradients(shown).mean(0))
@@ -173,7 +173,7 @@ class PenalisedPairLoss:
         return (own @ self.weights.to(own)) * (placed(fake) - placed(real) + self.penalty * steep.square())
 
 
-class Training:
+class GanTraining:
     """The training of critic and generator, step by step."""
 
     width = 16  # of the critic's hidden layer

@@ -20,7 +20,7 @@ from ..privacy.queries.rows import CellMap, Codes, Floats, Whole, cells_of
 from ..rng import Stream
 from ..schema import Schema
 from ..schema.columns.grid import MOST_CODES, Grid
-from .marginals import Condition, Marginal, normal_scores
+from .marginals import Conditioning, Marginal, normal_scores
 
 SPAN_KINDS = ("number", "binary", "levels")
 LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
@@ -112,7 +112,7 @@ class EncodedRows:
     schema: Schema
     encode: Encoding  # codes to encoded rows, indicators not yet centred
     marginals: dict[str, Marginal]
-    condition: Condition
+    condition: Conditioning
 
     @classmethod
     def of(cls, schema: Schema, counts: dict[str, Floats], rows: float) -> EncodedRows:
@@ -128,7 +128,7 @@ class EncodedRows:
             edges, cdf = marginal.grid.edges[kept].astype(np.int64), np.round(marginal.cdf[kept] * STEPS) / STEPS
             spans.append(SpanEncoding(index, kind, at, end if column.missing else None, column.size, edges, cdf))
             at = spans[-1].stop
-        return cls(schema, Encoding(tuple(spans), at), marginals, Condition.of(schema, marginals))
+        return cls(schema, Encoding(tuple(spans), at), marginals, Conditioning.of(schema, marginals))
 
     def columns(self) -> Iterator[tuple[SpanEncoding, Marginal]]:
         """Yield the slice and the marginal of each column except the target."""

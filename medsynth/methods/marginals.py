@@ -97,7 +97,7 @@ class Marginal:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Conditioning:
     """The condition of generated rows: the target's classes, a numeric target's quantile bins, or nothing.
 
     `cuts`: the inner quantiles of a numeric target's bins. `index`: the place of the target's column, or None.
@@ -109,7 +109,7 @@ class Condition:
     classes: int
 
     @classmethod
-    def of(cls, schema: Schema, marginals: dict[str, Marginal]) -> Condition:
+    def of(cls, schema: Schema, marginals: dict[str, Marginal]) -> Conditioning:
         """Return the condition for a schema and its noisy histograms."""
         if schema.target is None:
             return cls(None, None, np.empty(0), 1)

@@ -113,7 +113,7 @@ class Preset:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class MethodEntry:
     """The public facts about a method. `code`: module and class, "package.module:Class".
 
     `summary`: one line for help and documents. `presets`: by name. `no_claim`: why a model of this method makes no
@@ -148,7 +148,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry(
+    MethodEntry(
         name="mixture",
         summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
         code="medsynth.mixture.method:LatentMixture",
@@ -156,7 +156,7 @@ _ENTRIES = (
         replicable=True,
         without_target=True,
     ),
-    Entry(
+    MethodEntry(
         name="independent",
         summary="the baseline: the mixture without pairs, with columns independent given the class",
         code="medsynth.mixture.method:Independent",
@@ -164,7 +164,7 @@ _ENTRIES = (
         replicable=True,
         without_target=True,
     ),
-    Entry(
+    MethodEntry(
         name="dp-cgan",
         summary="a conditional GAN whose critic learns from clipped, noised gradients of random features",
         code="medsynth.methods.dp_cgan:DpCgan",
@@ -176,7 +176,7 @@ _ENTRIES = (
         },
         microbatches=True,
     ),
-    Entry(
+    MethodEntry(
         name="gs-wgan",
         summary="critics trained on shards without noise; only the gradient that the generator receives is noised",
         code="medsynth.methods.gs_wgan:GsWgan",
@@ -192,7 +192,7 @@ _ENTRIES = (
         },
         conditional_sampling=True,
     ),
-    Entry(
+    MethodEntry(
         name="dp-gan",
         summary="a Wasserstein GAN with gradient penalty, its gradients clipped in groups of parameters",
         code="medsynth.methods.dp_gan:DpGan",
@@ -205,24 +205,24 @@ _ENTRIES = (
         conditional_sampling=True,
         public_rows=True,
     ),
-    Entry(
+    MethodEntry(
         name="dp-merf",
         summary="one noised mean embedding of random features, then free training of the generator",
         code="medsynth.methods.dp_merf:DpMerf",
     ),
-    Entry(
+    MethodEntry(
         name="pate-gan",
         summary="teachers on shards vote on generated rows; noised votes train a student, which trains the generator",
         code="medsynth.methods.pate_gan:PateGan",
         conditional_sampling=True,
     ),
-    Entry(
+    MethodEntry(
         name="g-pate",
         summary="teachers on shards vote on the gradient that the generator receives; the counts are noised",
         code="medsynth.methods.g_pate:GPate",
         conditional_sampling=True,
     ),
-    Entry(
+    MethodEntry(
         name="loss-noise",
         summary="noise on the loss, as published; it protects nobody and is here for comparison",
         code="medsynth.methods.loss_noise:LossNoise",
@@ -236,7 +236,7 @@ DEFAULT = "mixture"
 ALIASES = {"warm-dp-cgan": "mixture"}  # earlier names that model files contain
 
 
-def register(entry: Entry) -> None:
+def register(entry: MethodEntry) -> None:
     """Add a method to the registry. Raise UsageError if its name, or that of a preset, is taken."""
     if entry.name in METHODS:
         raise UsageError(f"There is a method {entry.name!r} already. Choose another name.")
@@ -245,7 +245,7 @@ def register(entry: Entry) -> None:
     METHODS[entry.name] = entry
 
 
-def presets() -> dict[str, Entry]:
+def presets() -> dict[str, MethodEntry]:
     """Return the method of each preset, by the preset's name."""
     return {preset: entry for entry in METHODS.values() for preset in entry.presets}
 
@@ -267,7 +267,7 @@ def settle(method: str | None, preset: str | None = None) -> str:
     return chosen
 
 
-def find(method: str | None, preset: str | None = None) -> Entry:
+def find(method: str | None, preset: str | None = None) -> MethodEntry:
     """Return the entry of a method or preset. Raise UsageError as `settle` does."""
     return METHODS[settle(method, preset)]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..methods.bins import Bins
-from ..methods.marginals import Condition
+from ..methods.marginals import Conditioning
 from ..methods.regressions import Regression
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
@@ -162,7 +162,7 @@ class DeclaredMoments:
     ) -> None:  # fmt: skip
         target = given[0]
         by_class = any(target in regression.columns for regression in regressions)
-        self.given = given if by_class else ("", Condition(None, None, np.empty(0), 1))
+        self.given = given if by_class else ("", Conditioning(None, None, np.empty(0), 1))
         names = list(dict.fromkeys(n for regression in regressions for n in regression.columns if n != target))
         self._bins = {name: bins[name] for name in names}
         fine = {name: column_items(bins[name]) for name in names}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.marginals import Condition, Counts, cleaned, mean_over_priors, posterior_mode
+from ..methods.marginals import Conditioning, Counts, cleaned, mean_over_priors, posterior_mode
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.cells import EveryCode
 from ..privacy.queries.rows import Axes
@@ -221,7 +221,7 @@ def _measured(vault: Measurements, label: str, plan: Plan, axes: dict[str, Axes]
     """Return noisy tables and the standard deviation of their noise. Count rows if there is no table, because the
     plan is made without a schema and contains the measurement.
     """
-    tables = axes or {"rows": [("", Condition(None, None, np.empty(0), 1))]}
+    tables = axes or {"rows": [("", Conditioning(None, None, np.empty(0), 1))]}
     return vault.measure_marginals(label, tables), plan.noise(label) * math.sqrt(len(tables))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..methods.bins import WIDE, Bins, decoder
-from ..methods.marginals import Condition, cleaned, spurious_missing, without_spurious_missing
+from ..methods.marginals import Conditioning, cleaned, spurious_missing, without_spurious_missing
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
@@ -79,7 +79,7 @@ class Stages:
     numbers: OneWayMarginals = field(init=False)
     bins: dict[str, Bins] = field(init=False)
     cut: dict[str, Bins] = field(init=False)
-    condition: Condition = field(init=False)
+    condition: Conditioning = field(init=False)
     rows: float = field(init=False)
     sizes: Floats = field(init=False)
     derived: dict[str, DerivedColumn] = field(init=False)
@@ -216,7 +216,7 @@ class Stages:
             far[pair.columns] = float(np.square(gap).sum() - gap.size * pair.std**2)
         chosen = sorted(far, key=far.__getitem__, reverse=True)[: k.STRONG_PAIRS]
         self.chosen = self.like.chosen if self.like else chosen
-        return self._of_pairs(STRONGEST, self.chosen, ("", Condition(None, None, np.empty(0), 1)))
+        return self._of_pairs(STRONGEST, self.chosen, ("", Conditioning(None, None, np.empty(0), 1)))
 
     def declared(self) -> list[MomentMeasurement]:
         """Run stage 5: measure means, squares and products of the columns of declared regressions."""

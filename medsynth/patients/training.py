@@ -46,7 +46,7 @@ ROUNDS = 2  # of fitting to all tables: each round simulates rows from the fit b
 
 
 @dataclass(kw_only=True)
-class Training:
+class LaterRowsTraining:
     """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
     `patients`: the number of real patients with several rows, by noisy counts. `table`: the name of one of several

@@ -31,7 +31,7 @@ from .clipping import BOUNDS, factors
 from .exact_sums import norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
-from .queries.query import PrivateQuery, Scale
+from .queries.query import NoiseScale, PrivateQuery
 from .queries.rows import Floats, Sealed, Whole
 from .release import Release, Releases
 
@@ -63,9 +63,9 @@ class UpstreamSum(PrivateQuery[Tensor]):
         """Return 2 bound sqrt(rows), or 2 bound with `joint`: one unit, with any number of rows, changes one shard."""
         return 2 * self.bound * (1.0 if self.joint else math.sqrt(len(self.fakes)))
 
-    def scales(self, std: float) -> Sequence[Scale]:
+    def scales(self, std: float) -> Sequence[NoiseScale]:
         """Return the scale: clipped gradients are whole multiples of the unit."""
-        return [Scale(std, unit_of(self.bound))]
+        return [NoiseScale(std, unit_of(self.bound))]
 
     def result(self, arrays: list[Floats]) -> Tensor:
         """Return the noised sum."""

@@ -47,8 +47,8 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
         bins, fine = (np.stack([_bins(column, most) for column in columns], 1) for most in (MOST_BINS, MOST_FINE))
         target = names.index(schema.target) if schema.target in names else None
         while len(kept) > count:
-            kept = _halved(stream.permutation(kept), _Tables(bins, fine, _pairs(len(names), target, stream)))
-        kept = _exchanged(kept, len(codes), _Tables(bins, fine, _pairs(len(names), target, stream)), stream)
+            kept = _halved(stream.permutation(kept), _CountedTables(bins, fine, _pairs(len(names), target, stream)))
+        kept = _exchanged(kept, len(codes), _CountedTables(bins, fine, _pairs(len(names), target, stream)), stream)
     return np.asarray(codes[stream.permutation(kept)])
 
 
@@ -69,7 +69,7 @@ def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64
     return np.asarray(pairs[np.lexsort((stream.random(len(pairs)), ~first))[:MOST_TABLES]])
 
 
-class _Tables:
+class _CountedTables:
     """One-way tables of all columns by `bins` and by `fine` bins, (rows, columns) each, and two-way tables of `pairs`
     of columns by `bins`; all cells in one line.
     """
@@ -88,7 +88,7 @@ class _Tables:
         return np.asarray(self._starts + np.concatenate([both, bins, self._fine[rows]], 1))
 
 
-def _halved(order: Whole, tables: _Tables) -> Whole:
+def _halved(order: Whole, tables: _CountedTables) -> Whole:
     """Return one of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
     pairs = order.reshape(-1, 2)
     blocks = np.array_split(pairs, max(1, len(pairs) // BLOCK_PAIRS))
@@ -110,7 +110,7 @@ def _halved(order: Whole, tables: _Tables) -> Whole:
     return np.array(kept)
 
 
-def _exchanged(kept: Whole, candidates: int, tables: _Tables, stream: Stream) -> Whole:
+def _exchanged(kept: Whole, candidates: int, tables: _CountedTables, stream: Stream) -> Whole:
     """Exchange some `kept` rows for other candidates, so that the tables come closer to those of all candidates.
 
     A cell with less than one expected row keeps its count from the halvings: rare rows are not moved to where more rows

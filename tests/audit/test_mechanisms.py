@@ -88,7 +88,7 @@ def parts_of_a_row_for_rows(patch: Patch) -> None:
     true = tables.Marginals.scales
 
     def scales(self: Any, std: float) -> Any:
-        return [query.Scale(std * scale.unit, scale.unit) for scale in true(self, std / self.weights["a"])]
+        return [query.NoiseScale(std * scale.unit, scale.unit) for scale in true(self, std / self.weights["a"])]
 
     patch.setattr(tables.Marginals, "scales", scales)
 

@@ -96,7 +96,7 @@ def test_public_streams_do_not_depend_on_the_lot(
 
     pools: list[torch.Tensor] = []
     lots: list[int] = []
-    true_pool, true_sum = dp_gan.Training.pool, clipping.clipped_pair_sum
+    true_pool, true_sum = dp_gan.GanTraining.pool, clipping.clipped_pair_sum
 
     def pool(game: Any) -> Any:
         pools.append(true_pool(game))
@@ -106,7 +106,7 @@ def test_public_streams_do_not_depend_on_the_lot(
         lots.append(len(real))
         return true_sum(critic, loss, real, fake, mix, *rest)
 
-    monkeypatch.setattr(dp_gan.Training, "pool", pool)
+    monkeypatch.setattr(dp_gan.GanTraining, "pool", pool)
     monkeypatch.setattr(gradients, "clipped_pair_sum", summed)
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: np.ones_like(values))
     for _ in range(2):
@@ -124,7 +124,7 @@ def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     codes = encode(from_frame(cohort), clinic.core)
     vault = Vault(codes, clinic.core.names, Releases(plan.ledger("x"), rng.SeededEntropy(0)))
     setup = TrainingSetup.measure(clinic.core, vault, plan, "cpu")
-    return dp_gan.Training(setup, 0), setup.encode(codes)
+    return dp_gan.GanTraining(setup, 0), setup.encode(codes)
 
 
 @pytest.mark.nightly

@@ -11,7 +11,7 @@ import pytest
 import medsynth
 from medsynth.errors import ArtifactError, UsageError
 from medsynth.methods import registry
-from medsynth.methods.registry import Entry, Preset, bounds, restored_settings
+from medsynth.methods.registry import MethodEntry, Preset, bounds, restored_settings
 
 PAGE = Path(__file__).parent / "settings_page.py"
 CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
@@ -72,10 +72,10 @@ def test_the_page_of_settings_is_current() -> None:
 def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
     with pytest.raises(UsageError, match="already"):
-        registry.register(Entry(name="dp-cgan", summary="another", code="nowhere:Nothing"))
+        registry.register(MethodEntry(name="dp-cgan", summary="another", code="nowhere:Nothing"))
     again = {"thyroid-study": Preset(summary="another", code="nowhere:Nothing")}
     with pytest.raises(UsageError, match="already"):
-        registry.register(Entry(name="another", summary="another", code="nowhere:Nothing", presets=again))
+        registry.register(MethodEntry(name="another", summary="another", code="nowhere:Nothing", presets=again))
 
 
 def test_what_a_method_does_not_declare_is_refused() -> None:

@@ -138,7 +138,7 @@ def test_a_fit_that_was_killed_goes_on(
     fit = partial(medsynth.fit, table, epsilon=20, schema=SCHEMA, method="independent", seed=0,
                   checkpoint=tmp_path / "c.checkpoint")  # fmt: skip
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(training.Training, "measure_relations", stopped)
+        patch.setattr(training.LaterRowsTraining, "measure_relations", stopped)
         fit()
     whole, again = fit(resume=True), fit(resume=True)
     assert whole.ledger.complete

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medsynth.methods import registry
-from medsynth.methods.registry import Entry, Method
+from medsynth.methods.registry import Method, MethodEntry
 
 # By method and preset: its defaults, and the sizes that cost time alone (`size`).
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
@@ -29,7 +29,7 @@ QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class OtherEntry(Entry):
+class OtherEntry(MethodEntry):
     """A method, or some of its presets, with other defaults."""
 
     changed: Mapping[str | None, Method]

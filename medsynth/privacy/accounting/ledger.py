@@ -12,7 +12,7 @@ from .events import Event, from_json, relation, rows_of, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """`count` charges of one event under one label, with the L2 sensitivity that its noise was scaled to."""
 
     label: str
@@ -34,7 +34,7 @@ class Ledger:
     allowance: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # Per patient, if the patient is the unit of privacy.
     notes: list[str] = field(default_factory=list)
-    _entries: list[Entry] = field(default_factory=list)
+    _entries: list[LedgerEntry] = field(default_factory=list)
 
     @property
     def relation(self) -> str:
@@ -47,7 +47,7 @@ class Ledger:
         return "one row" if self.max_rows is None else f"one patient with up to {rows_of(self.max_rows)}"
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """Return all charges so far, in order."""
         return tuple(self._entries)
 
@@ -66,9 +66,9 @@ class Ledger:
             raise BudgetError(f"The plan does not contain another {label!r} with this noise: refused before drawing.")
         last = self._entries[-1] if self._entries else None
         if last and (last.label, last.event, last.sensitivity) == (label, event, sensitivity):
-            self._entries[-1] = Entry(label=label, event=event, count=last.count + 1, sensitivity=sensitivity)
+            self._entries[-1] = LedgerEntry(label=label, event=event, count=last.count + 1, sensitivity=sensitivity)
         else:
-            self._entries.append(Entry(label=label, event=event, count=1, sensitivity=sensitivity))
+            self._entries.append(LedgerEntry(label=label, event=event, count=1, sensitivity=sensitivity))
 
     def composition(self) -> list[tuple[Event, int]]:
         """Return the events with their counts, for an accountant."""
@@ -112,7 +112,7 @@ class Ledger:
             if not known or content["relation"] != relation(max_rows) or content["accountant"] not in ("prv", "rdp"):
                 raise ArtifactError("The ledger uses a relation or an accountant that this version does not support.")
             entries = [
-                Entry(
+                LedgerEntry(
                     label=str(row.pop("label")),
                     count=int(row.pop("count")),
                     sensitivity=float(row.pop("sensitivity")),

@@ -32,7 +32,7 @@ from ..clipping import (
 from ..exact_sums import LongSum
 from ..networks import Mlp
 from .content import MOST_NUMBERS
-from .query import RowQuery, Scale
+from .query import NoiseScale, RowQuery
 from .rows import CodedRows, Codes, Features, Floats, Whole
 
 CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
@@ -117,9 +117,9 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
         sums, sizes = map(torch.from_numpy, total)
         return [mean.numpy() >> shift for mean in clipped_means(self.critic, sums, sizes, self.bound).whole]
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return the same scale for all parameters."""
-        return [Scale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
+        return [NoiseScale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
 
     def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
         """Return the noised sum, one tensor per parameter."""
@@ -186,9 +186,10 @@ class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
         of = self.groups.of.cpu().numpy()
         return [np.flatnonzero(of == j) for j in range(len(self.groups.bounds))]
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return scales in proportion to the group's bound."""
-        return [Scale(std * bound, unit) for bound, unit in zip(self.groups.bounds, self.groups.units, strict=True)]
+        both = zip(self.groups.bounds, self.groups.units, strict=True)
+        return [NoiseScale(std * bound, unit) for bound, unit in both]
 
     def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
         """Return the noised sum, one tensor per parameter."""
@@ -216,6 +217,6 @@ class NormsBelow(_OfPairs, RowQuery[Floats]):
         """Return the counts in halves: (groups,)."""
         return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return one scale for all."""
-        return [Scale(std, 0.5)]
+        return [NoiseScale(std, 0.5)]

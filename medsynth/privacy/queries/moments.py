@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import BudgetError
 from .content import check_answer
-from .query import RowQuery, Scale
+from .query import NoiseScale, RowQuery
 from .rows import CellMap, CodedRows, Codes, Floats, Vectors, Whole
 
 STEPS = 1 << 13  # Steps in one, the unit of a row's vector.
@@ -46,9 +46,9 @@ class SecondMoments(RowQuery[Floats]):
         labels, classes = rows.cells(*self.given), self.given[1].cells
         return [*second_moments(rows.codes, self.vectors, labels, classes, self.width)]
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return the scales: a number above the diagonal counts for two equal ones, so it has half the variance."""
-        return [Scale(std, UNIT), Scale(std / ROOT_TWO, UNIT)]
+        return [NoiseScale(std, UNIT), NoiseScale(std / ROOT_TWO, UNIT)]
 
     def result(self, arrays: list[Floats]) -> Floats:
         """Return the noisy matrices."""

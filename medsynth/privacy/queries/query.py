@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Scale:
+class NoiseScale:
     """The noise of an array of whole multiples of `unit`: its standard deviation is `std`, in terms of values."""
 
     std: float
@@ -50,7 +50,7 @@ class PrivateQuery(ABC, Generic[Result]):
         return total
 
     @abstractmethod
-    def scales(self, std: float) -> Sequence[Scale]:
+    def scales(self, std: float) -> Sequence[NoiseScale]:
         """Return the scale of each finished array for noise of `std`, which is multiplier times sensitivity."""
 
     def result(self, arrays: list[Floats]) -> Result:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import BudgetError
 from .content import check_answer, check_numbers, check_size, require
-from .query import Result, RowQuery, Scale
+from .query import NoiseScale, Result, RowQuery
 from .rows import Axes, CodedRows, Floats, Whole
 
 DISTANCE_UNIT = 2.0**-20  # Guesses of tables are rounded to it, so that distances are whole multiples of it.
@@ -150,10 +150,11 @@ class Marginals(_Tables[dict[str, Floats]]):
             found.append(table)
         return found
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return scales in inverse proportion to the tables' weights."""
         unit = 1 / WHOLE_PATIENT if self.averaged else 1.0
-        return [Scale(std / self._weight(name), unit / math.prod(self._centred_cells(name))) for name in self.tables]
+        units = {name: unit / math.prod(self._centred_cells(name)) for name in self.tables}
+        return [NoiseScale(std / self._weight(name), units[name]) for name in self.tables]
 
     def result(self, arrays: list[Floats]) -> dict[str, Floats]:
         """Return the noisy tables by name."""
@@ -205,9 +206,9 @@ class Distances(_Tables[dict[str, float]]):
         )
         return [np.array([np.abs(gap).sum() for gap in gaps], np.int64)]
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return one scale for all."""
-        return [Scale(std, DISTANCE_UNIT)]
+        return [NoiseScale(std, DISTANCE_UNIT)]
 
     def result(self, arrays: list[Floats]) -> dict[str, float]:
         """Return the noisy distances by name."""
@@ -246,6 +247,6 @@ class RowsPerPatient(RowQuery[Floats]):
         """Return the numbers of patients by their number of rows, from one: (most,)."""
         return [np.bincount(np.minimum(total[0], self.most), minlength=self.most + 1)[1:]]
 
-    def scales(self, std: float) -> list[Scale]:
+    def scales(self, std: float) -> list[NoiseScale]:
         """Return one scale."""
-        return [Scale(std)]
+        return [NoiseScale(std)]

@@ -42,7 +42,7 @@ def _purpose(context: Context) -> Purpose:
     return Purpose(**{name: getattr(context.review, name) for name in Purpose.model_fields})
 
 
-class Source(Record):
+class SourceTable(Record):
     """The origin of the table. `privacy_unit` is what the ledger protects; None without a model.
 
     `rows` is the public row count. `rows_declared` is false if nobody declared it and it is the table's own.
@@ -61,9 +61,9 @@ class Source(Record):
     digest: str | None
 
 
-def _source(context: Context) -> Source:
+def _source(context: Context) -> SourceTable:
     real, train, model = context.real, context.train, context.model
-    return Source(
+    return SourceTable(
         table=context.title,
         period=context.review.period,
         inclusion=context.review.inclusion,
@@ -84,7 +84,7 @@ def _digest(real: pd.DataFrame | None) -> str | None:
     return hmac.new(key.encode(), real.to_csv(index=False).encode(), hashlib.sha256).hexdigest()
 
 
-class Variable(Record):
+class DescribedColumn(Record):
     """One column as the schema describes it. `origin`: whether bounds or levels were declared or learned."""
 
     name: str
@@ -99,7 +99,7 @@ class Variable(Record):
 class Variables(Record):
     """Every column of the synthetic table."""
 
-    columns: list[Variable]
+    columns: list[DescribedColumn]
 
 
 def schema_learned(ledger: Ledger) -> bool:
@@ -125,7 +125,7 @@ def _variables(context: Context) -> Variables:
         words = column.describe() if column else NOT_DECLARED
         kind = column.kind if column else "number" if name in numbers else "levels"
         known_from = origin if column else "not declared"
-        found.append(Variable(name=name, kind=kind, role=role, origin=known_from, **words._asdict()))
+        found.append(DescribedColumn(name=name, kind=kind, role=role, origin=known_from, **words._asdict()))
     return Variables(columns=found)
 
 
@@ -170,7 +170,7 @@ def _reproduce(context: Context) -> Reproduce:
 
 
 PURPOSE = Section("purpose", "Purpose and recipient", _purpose, Purpose)
-SOURCE = Section("source", "Source table", _source, Source)
+SOURCE = Section("source", "Source table", _source, SourceTable)
 VARIABLES = Section("variables", "Variables", _variables, Variables)
 TUNING = Section("tuning", "Tuning disclosure", _tuning, Tuning)
 LIMITS = Section("limits", "Limits and misuse")

@@ -121,7 +121,7 @@ class Inference(Record):
     mean_overlap: float | None
 
 
-class Fit(NamedTuple):
+class RegressionFit(NamedTuple):
     """Coefficients (predictors,) without the intercept, and their 95 % intervals; NaN if not estimable."""
 
     value: Floats
@@ -187,7 +187,7 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
     )
 
 
-def fit(x: Floats, y: Floats, linear: bool) -> Fit:
+def fit(x: Floats, y: Floats, linear: bool) -> RegressionFit:
     """Fit `y` (rows,) to `x` (rows, predictors) and an intercept by least squares or logistic regression (statsmodels).
 
     A predictor that does not vary, or that earlier ones determine, is left out and not estimable. Neither is a
@@ -196,7 +196,7 @@ def fit(x: Floats, y: Floats, linear: bool) -> Fit:
     """
     import statsmodels.api as sm
 
-    found = Fit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
+    found = RegressionFit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
     if not x.size or y.std() < 1e-9:
         return found
     kept = _independent(x)

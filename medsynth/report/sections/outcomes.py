@@ -115,7 +115,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Condition:
+class NamedState:
     """A state by name: a level of a column, or the whole premise of a rule."""
 
     name: str
@@ -142,9 +142,9 @@ def _values(ends: Ends, schema: Schema, name: str) -> Floats:
     return np.asarray(np.round(plain.astype(np.float64), column.places), np.float64)
 
 
-def conditions(schema: Schema, target: str | None, names: Sequence[str]) -> list[Condition]:
+def conditions(schema: Schema, target: str | None, names: Sequence[str]) -> list[NamedState]:
     """Return the states that rules tie to the last row, then the levels of the target: of the columns `names`."""
-    found: dict[str, Condition] = {}
+    found: dict[str, NamedState] = {}
     for rule in schema.parsed_rules:
         premise = Rule(rule.text, rule.premise, ())
         read = premise.columns
@@ -156,21 +156,21 @@ def conditions(schema: Schema, target: str | None, names: Sequence[str]) -> list
             found |= {one.name: one for one in _levels(schema, column, premise) if one.name not in found}
         else:
             text = rule.text.partition("implies")[0].strip()
-            found.setdefault(text, Condition(text, premise))
+            found.setdefault(text, NamedState(text, premise))
     ended = {one.column for one in found.values()}
     if target is not None and target in {*names} - ended and schema.columns[target].categorical:
         found |= {one.name: one for one in _levels(schema, target, None)}
     return list(found.values())[:MOST_SHOWN]
 
 
-def _levels(schema: Schema, column: str, rule: Rule | None) -> list[Condition]:
+def _levels(schema: Schema, column: str, rule: Rule | None) -> list[NamedState]:
     """Return a state for each declared level of a column, or only for those that meet the premise of a rule."""
     texts = [level_text(level) for level in schema.columns[column].levels]
     met = np.ones(len(texts), np.bool_)
     if rule is not None:
         values: ValuesByName = {column: np.array(texts, dtype=object)}
         met = np.all([one.truth(values) == 1 for one in rule.premise], axis=0)
-    return [Condition(f"{column} = {text}", rule, column, text) for text, kept in zip(texts, met, strict=True) if kept]
+    return [NamedState(f"{column} = {text}", rule, column, text) for text, kept in zip(texts, met, strict=True) if kept]
 
 
 def outcomes(found: Mapping[str, Sequences], schema: Schema, target: str | None, rng: Stream) -> Outcomes | None:
@@ -230,7 +230,7 @@ def _means(values: Floats, weights: Floats) -> Floats:
 
 
 def _state(
-    state: Condition, k: int, flags: Sequence[Sequence[Flags]], sides: tuple[Ends, Ends | None],
+    state: NamedState, k: int, flags: Sequence[Sequence[Flags]], sides: tuple[Ends, Ends | None],
     apart: float | None, rng: Stream, *, compare: bool,
 ) -> State:  # fmt: skip
     """Return one state's figures; `flags` and `sides` are of the synthetic and the real patients."""
@@ -267,7 +267,7 @@ def drawn(real: Times | None, synthetic: Times, fewest: int) -> Survival:
 
 
 def _last_values(
-    both: tuple[Ends, Ends], states: Sequence[Condition], flags: Sequence[Sequence[Flags]], rng: Stream
+    both: tuple[Ends, Ends], states: Sequence[NamedState], flags: Sequence[Sequence[Flags]], rng: Stream
 ) -> tuple[list[LastValue], Estimate]:
     """Return every column's last values by state, worst first, and their largest standardised difference."""
     labels, (real, made) = _features(both)

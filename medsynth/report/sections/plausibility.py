@@ -9,8 +9,7 @@ import pandas as pd
 
 from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
-from ...schema.rules import Rule as Between
-from ...schema.rules import ValuesByName, evaluate
+from ...schema.rules import Rule, ValuesByName, evaluate
 from ..data.columns import known_cells
 from ..data.context import Context, LinkedFacts
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
@@ -24,7 +23,7 @@ BETWEEN, ACROSS = "between columns", "across rows"
 CLOSE = 0.02  # Relative error of a computed value. Real rows are measured, so a definition is only nearly true in them.
 
 
-class Rule(Record):
+class RuleCheck(Record):
     """One declared rule, and the shares of real held-out rows and of synthetic rows that break it."""
 
     column: str
@@ -39,7 +38,7 @@ class Plausibility(Record):
     `judged` is false for a schema that was learned from the rows: it cannot judge the rows that were drawn by it.
     """
 
-    rules: list[Rule]
+    rules: list[RuleCheck]
     broken: int
     unchecked: str | None
     judged: bool = True
@@ -58,14 +57,15 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
         if name in synthetic.columns and (real is None or name in real.columns):
             sides = [None if t is None else _broken(column, t[name]) for t in (real, synthetic)]
             for rule, made in (sides[1] or {}).items():
-                rules.append(Rule(column=name, rule=rule, real=sides[0][rule] if sides[0] else None, synthetic=made))
+                real_share = sides[0][rule] if sides[0] else None
+                rules.append(RuleCheck(column=name, rule=rule, real=real_share, synthetic=made))
     for between in schema.parsed_rules:
         read = between.columns | ({between.defines} if between.defines else set())
         there = all(read <= set(t.columns) for t in (real, synthetic) if t is not None)
         if there and not (between.across and unchecked):
             ours = None if real is None else _between(between, schema, real, orders[0])
             made, kind = _between(between, schema, synthetic, orders[1]), ACROSS if between.across else BETWEEN
-            rules.append(Rule(column=kind, rule=between.text, real=ours, synthetic=made))
+            rules.append(RuleCheck(column=kind, rule=between.text, real=ours, synthetic=made))
     return Plausibility(rules=rules, broken=sum(rule.synthetic > 0 for rule in rules), unchecked=unchecked)
 
 
@@ -81,7 +81,7 @@ def _without_order(schema: Schema, real: pd.DataFrame | None, synthetic: pd.Data
     return None
 
 
-def _between(rule: Between, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
+def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
     """Return the share of rows that break a constraint, or differ from a definition by over 2 % and a last decimal."""
     names = rule.columns | ({rule.defines} if rule.defines else set())
     values: ValuesByName = {name: schema.columns[name].cell_values(table[name]) for name in names}
