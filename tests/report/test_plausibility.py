@@ -5,6 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import medsynth
+from medsynth.report.build import build
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
 from medsynth.report.sections.plausibility import plausibility
@@ -88,3 +90,19 @@ def test_the_page_says_why_rules_were_not_checked() -> None:
         sections = {**dict.fromkeys(SECTIONS), "plausibility": found}
         report = Report(title="t", created="2020-01-01", shareable=True, banner="", notes=[], sections=sections)
         assert ("Rules across rows were not checked" in page(report)) is (found.unchecked is not None)
+
+
+def test_a_learned_schema_judges_nothing(halves: Any) -> None:
+    """Its synthetic rows obey it by design, so the question has no answer. A declared one is judged."""
+    table = halves[0][["age_years", "sex_at_birth"]]
+    declared = {
+        "age_years": {"kind": "count", "bounds": [18, 110]},
+        "sex_at_birth": {"kind": "binary", "levels": ["F", "M"]},
+    }
+    for schema, outcome in ((None, "not judged"), ({"name": "t", "columns": declared}, "within")):
+        model = medsynth.fit(table, epsilon=8.0, rows=len(table), schema=schema, notice=lambda line: None)
+        drawn = medsynth.sample(model, 200, seed=1)
+        made = build(model=model, drawn_by_model=True, synthetic=drawn, real=None, target="none")
+        (line,) = (line for line in made.verdicts if line.key == "rules_broken")
+        assert line.outcome == outcome
+        assert ("No schema was declared: not judged" in page(made)) is (schema is None)

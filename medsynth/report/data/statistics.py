@@ -198,6 +198,26 @@ def largest(value: Floats, draws: Floats) -> Estimate:
     )
 
 
+def cramers_v(counts: Floats) -> Floats:
+    """Return Cramer's V of tables (..., rows, columns), (...,), corrected for the bias of small samples (Bergsma 2013).
+
+    It is 0 if a column does not vary.
+
+    >>> cramers_v(np.array([[50.0, 0.0], [0.0, 50.0]])).round(3).tolist()
+    1.0
+    """
+    n = counts.sum((-2, -1))
+    one, other = counts.sum(-1), counts.sum(-2)
+    expected = one[..., :, None] * other[..., None, :] / np.maximum(n, 1)[..., None, None]
+    r, c = (one > 0).sum(-1), (other > 0).sum(-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        chi = np.where(expected > 0, (counts - expected) ** 2 / expected, 0.0).sum((-2, -1)) / n
+        phi = np.maximum(0.0, chi - (r - 1) * (c - 1) / (n - 1))
+        smaller = np.minimum(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
+        found = np.where((n > 1) & (smaller > 0), np.sqrt(phi / smaller), 0.0)
+    return np.asarray(np.minimum(np.nan_to_num(found), 1.0))
+
+
 def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the known values, or None if no value is known."""
     known = [value for value in values if value is not None]

@@ -98,6 +98,9 @@ class Thresholds(Record):
     mean_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     mean_r2_loss: Threshold = Threshold(limit=0.1, source="a convention of this report; set your own")
     two_way_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    relations_lost: Threshold = Threshold(
+        limit=0.0, source="Cohen 1988: an effect of 0.5 is large. Half of it lost: a convention of this report"
+    )
     propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
     lagged_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from ..data.verdict import Estimate
 from ..sections.attacks import Attacks
@@ -18,6 +19,7 @@ from ..sections.fidelity import Fidelity
 from ..sections.inference import Importance, Inference
 from ..sections.outcomes import Survival
 from ..sections.over_time import Band, Bars, Trajectory, Transitions, Waiting
+from ..sections.relations import Relation
 from ..sections.utility import Curve, NumericUtility, Utility
 
 Point = tuple[float, float]
@@ -312,6 +314,40 @@ def association_pairs(fidelity: Fidelity) -> list[tuple[str, str, float, float]]
     real, made, names = fidelity.association_real, fidelity.association_synthetic, fidelity.names
     pairs = [(names[j], names[i], real[i][j], made[i][j]) for i in range(len(names)) for j in range(i)]
     return sorted(pairs, key=lambda pair: -abs(pair[3] - pair[2]))[:12]
+
+
+def relation(found: Relation) -> Drawing:
+    """Draw the partner's shares in rows with the level as bars, or in rows of each level as two maps."""
+    if found.level is not None:
+        short = [x.replace("below ", "< ").replace("above ", "> ").removeprefix("between ") for x in found.labels]
+        return bars(found.name, short, found.shares_real[0], found.shares_synthetic[0], number=False)
+    size, left, head = 24.0, 14 + 6.0 * min(16, max(map(len, found.row_labels))), 36.0
+    across, down = len(found.labels), len(found.row_labels)
+    drawing = Drawing(
+        left + 2 * across * size + 30, head + down * size + 8, f"{found.column} and {found.partner}",
+        f"Shares of {found.partner} in rows of each {found.column}: real rows left, synthetic rows right. "
+        f"{found.sentence}.",
+    )  # fmt: skip
+    for side, start, shares_ in (("real", left, found.shares_real),
+                                 ("synthetic", left + across * size + 22, found.shares_synthetic)):  # fmt: skip
+        drawing.text(start, 12, side, "axis")
+        for j in range(across):
+            drawing.text(start + (j + 0.5) * size, head - 7, str(j + 1), "small", "middle")
+        for i, row in enumerate(shares_):
+            for j, share in enumerate(row):
+                hover = f"{found.partner} {found.labels[j]} if {found.column} {found.row_labels[i]}: {share:.0%} {side}"
+                place: dict[str, Any] = {
+                    "x": start + j * size,
+                    "y": head + i * size,
+                    "width": size - 1,
+                    "height": size - 1,
+                }
+                drawing.add("rect", class_="self", **place)
+                drawing.add("rect", hover=hover, class_="heat", fill_opacity=f"{share:.2f}", **place)
+    for i, label in enumerate(found.row_labels):
+        short = label if len(label) <= 16 else label[:15] + "…"
+        drawing.text(left - 6, head + (i + 0.65) * size, short, "small", "end")
+    return drawing
 
 
 def shares(ledger: PrivacyLedger) -> Drawing:

@@ -10,7 +10,9 @@ from . import (
     outcomes,
     over_time,
     plausibility,
+    relations,
     standards,
+    table_one,
     utility,
 )
 from .registry import register
@@ -27,7 +29,9 @@ for section in (
     inference.IMPORTANCE,
     inference.INFERENCE,
     inference.ESTIMATION,
+    table_one.TABLE_ONE,
     fidelity.FIDELITY,
+    relations.RELATIONS,
     fidelity.CUT_POINTS,
     fidelity.QUALITY,
     fidelity.SYNTHETIC,

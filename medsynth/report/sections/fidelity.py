@@ -198,20 +198,11 @@ def two_way(one: Whole, other: Whole, cells: list[int]) -> float:
 
 
 def association(coded: Whole, cells: list[int]) -> Floats:
-    """Return Cramer's V of every pair of columns, corrected for the bias of small samples (Bergsma 2013)."""
-    n, k = coded.shape
-    found = np.eye(k)
-    if n < 2:  # Nothing varies together.
-        return found
-    for i, j in itertools.combinations(range(k), 2):
+    """Return Cramer's V of every pair of columns."""
+    found = np.eye(len(cells))
+    for i, j in itertools.combinations(range(len(cells)), 2):
         counts = np.bincount(coded[:, i] * cells[j] + coded[:, j], minlength=cells[i] * cells[j])
-        table = counts.reshape(cells[i], cells[j]).astype(np.float64)
-        table = table[table.sum(1) > 0][:, table.sum(0) > 0]
-        r, c = table.shape
-        expected = np.outer(table.sum(1), table.sum(0)) / n
-        phi = max(0.0, float(((table - expected) ** 2 / expected).sum()) / n - (r - 1) * (c - 1) / (n - 1))
-        smaller = min(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
-        found[i, j] = found[j, i] = min(1.0, float(np.sqrt(phi / smaller))) if smaller > 0 else 0.0
+        found[i, j] = found[j, i] = stats.cramers_v(counts.reshape(cells[i], cells[j]).astype(np.float64))
     return found
 
 

@@ -11,10 +11,14 @@ from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
 from ...schema.rules import Rule, ValuesByName, evaluate
 from ..data.columns import known_cells
-from ..data.context import LinkedFacts
+from ..data.context import Context, LinkedFacts
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from .documentation import schema_learned
 from .registry import Section
 
+NOT_DECLARED = (
+    "No schema was declared: not judged. The schema was learned from the rows, so synthetic rows obey it by design."
+)
 BETWEEN, ACROSS = "between columns", "across rows"
 CLOSE = 0.02  # Relative error of a computed value. Real rows are measured, so a definition is only nearly true in them.
 
@@ -29,11 +33,15 @@ class RuleCheck(Record):
 
 
 class Plausibility(Record):
-    """Every checked rule. `broken`: the number of rules that synthetic rows break. `unchecked`: why some were not."""
+    """Every checked rule. `broken`: the number of rules that synthetic rows break. `unchecked`: why some were not.
+
+    `judged` is false for a schema that was learned from the rows: it cannot judge the rows that were drawn by it.
+    """
 
     rules: list[RuleCheck]
     broken: int
     unchecked: str | None
+    judged: bool = True
 
 
 def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> Plausibility:
@@ -97,7 +105,20 @@ def _broken(column: Column, values: pd.Series) -> dict[str, float]:
 def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
     question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
     broken = Estimate(value=float(found.broken))
-    return [decide("rules_broken", question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0)]
+    if not found.judged:
+        detail, broken = NOT_DECLARED, Estimate(value=None)
+    return [
+        decide(
+            "rules_broken", question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0,
+            instead=None if found.judged else "not judged",
+        )
+    ]  # fmt: skip
+
+
+def _plausibility(context: Context) -> Plausibility:
+    if context.model is not None and schema_learned(context.model.ledger):
+        return Plausibility(rules=[], broken=0, unchecked=None, judged=False)
+    return plausibility(context.declared, context.real, context.synthetic)
 
 
 def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
@@ -108,7 +129,6 @@ def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
 
 
 PLAUSIBILITY = Section(
-    "plausibility", "Plausibility", lambda c: plausibility(c.declared, c.real, c.synthetic), Plausibility,
-    needs=("schema",), verdicts=_verdicts, compares=False,
+    "plausibility", "Plausibility", _plausibility, Plausibility, needs=("schema",), verdicts=_verdicts, compares=False,
 )  # fmt: skip
 TABLES = Section("tables", "Several tables", lambda c: c.linked, LinkedFacts, verdicts=_links, compares=False)

@@ -1,0 +1,419 @@
+"""Are strong relations kept? Pairs of columns, and levels that nearly determine another column.
+
+A relation is strong if Cramer's V of two columns is above STRONG, or if nearly all rows with one level have a certain
+level of another column. It is lost if synthetic rows keep less than half of it.
+
+Thousands of pairs are looked at, so a loss must be more than chance among all of them (Bonferroni). That a relation is
+kept needs no such correction: the verdict "all are kept" is wrong only if the very relation that is lost passes.
+
+Clopper and Pearson 1934 (limits of a share); Zou and Donner 2008
+(limits of a difference from limits of its parts).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.stats import beta, chi2, norm
+
+from ...rng import Stream
+from ...schema.rules import parse
+from ...similarity import cells_in, edges_of
+from ..data.columns import words
+from ..data.statistics import DRAWS, Floats, Whole, cramers_v
+from ..data.tables import Tables
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, holding
+from .registry import Section
+
+Kept = Literal["lost", "cannot tell", "kept"]
+STRONG = 0.5  # Cramer's V of a strong pair of columns. Cohen 1988 calls an effect of this size large.
+NEARLY_ALL = 0.9  # Share of the rows with a level that must have the partner's level.
+MOST_ELSEWHERE = 0.6  # Share of the other rows with the partner's level. Above it, the level tells too little.
+HALF = 0.5  # Part of a relation that must be left.
+FEWEST = 10  # Real rows with a level, and without it. Limits of shares allow for so few.
+FEW_SYNTHETIC = 10  # Synthetic rows with a level, for a share among them.
+LOST = 0.01  # Chance that any relation of a table is wrongly called lost.
+LEVEL = 0.05  # Chance that a lost relation is called kept.
+PARTS = 4  # Quantile cells of a number column.
+SHARED = 0.02  # Share of rows. A number that more rows share has a cell of its own.
+MOST_LEVELS = 30  # Levels of a word column; the others share one cell.
+MOST_LISTED = 40  # Pairs in the record, the worst first.
+MOST_PICTURES = 8  # Pairs with a picture.
+MOST_SHOWN = 6  # Bars, or rows of a map, in a picture.
+MOST_RULES = 5  # Rules suggested for a pair.
+MOST_ENTRIES = 50_000_000  # Rows times cells at once; a larger table is represented by fewer rows.
+BETWEEN = "between "  # Before the ends of an interval.
+RARE, MISSING = "(other levels)", "(missing)"
+RESERVED = frozenset({"and", "implies", "previous", "cumulative", "first", "last", "row"})
+
+
+class Relation(Record):
+    """One strong relation of the pair `column` and `partner`, the worst that the pair has.
+
+    With a `level`: `real` and `synthetic` are the shares of rows with this level that have `partner_level`, and
+    `elsewhere` is the real share among the other rows. `synthetic` is None if too few synthetic rows have the level.
+    Without one they are Cramer's V. `rows`: real rows with the level, or all. `left`: the part of the relation that
+    synthetic rows keep; 1 is all.
+
+    The picture has shares of the partner's cells `labels` for each of `row_labels`. `rules` would keep the relation.
+    """
+
+    column: str
+    level: str | None
+    partner: str
+    partner_level: str | None
+    real: float
+    synthetic: float | None
+    elsewhere: float | None
+    rows: int
+    synthetic_rows: int
+    left: float
+    kept: Kept
+    rules: list[str]
+    row_labels: list[str]
+    labels: list[str]
+    shares_real: list[list[float]]
+    shares_synthetic: list[list[float]]
+
+    @property
+    def name(self) -> str:
+        """Return the two columns, or the two levels, in words."""
+        if self.level is None or self.partner_level is None:
+            return f"{self.column} and {self.partner}"
+        return f"{_cell(self.partner, self.partner_level)} in rows with {_cell(self.column, self.level)}"
+
+    @property
+    def sentence(self) -> str:
+        """Return both figures in words."""
+        if self.level is None:
+            return f"{self.name}: Cramér's V {self.real:.2f} real, {self.synthetic:.2f} synthetic"
+        made = "no synthetic row" if self.synthetic is None else f"{self.synthetic:.0%} synthetic"
+        return f"{self.name}: {self.real:.0%} real, {made}"
+
+
+def _cell(column: str, label: str) -> str:
+    return f"{column} {label}" if re.match(f"below |above |{BETWEEN}", label) else f"{column} = {label}"
+
+
+class Relations(Record):
+    """Pairs of columns with a strong relation in real rows: `found` counts them all, `listed` has the worst.
+
+    Of these, `kept` are shown to be kept, and for `unclear` the rows cannot tell.
+
+    `lost` is the number of pairs with a lost relation; its ends are the pairs that chance cannot explain, and those
+    that are not shown to keep theirs.
+    """
+
+    rows: int
+    synthetic_rows: int
+    found: int
+    kept: int
+    unclear: int
+    lost: Estimate
+    listed: list[Relation]
+
+    @property
+    def shown(self) -> list[Relation]:
+        """Return the pairs that have a picture: those that are not shown to be kept."""
+        return [one for one in self.listed if one.kept != "kept"][:MOST_PICTURES]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a column: `labels`, and the cell of each row of both tables, (rows,). `exact`: is a cell a value?"""
+
+    name: str
+    number: bool
+    labels: list[str]
+    exact: list[bool]
+    real: Whole
+    synthetic: Whole
+
+
+class _Side(NamedTuple):
+    """Counts of one table, (cells, cells) of all columns together. `size`: rows that one independent unit has."""
+
+    counts: Floats
+    rows: int
+    size: float
+
+
+def relations(tables: Tables, rng: Stream) -> Relations | None:
+    """Find the strong relations of the held-out rows, and tell which of them the synthetic rows keep."""
+    columns = [_number(tables, name) if name in tables.numbers else _word(tables, name) for name in tables.names]
+    starts = np.cumsum([0, *(len(column.labels) for column in columns)])
+    sides = [_side(columns, starts, side, tables, rng) for side in ("real", "synthetic")]
+    if min(side.rows for side in sides) < FEWEST:
+        return None
+    found: dict[tuple[int, int], list[Relation]] = {}
+    for pair, relation in [*_pairs(columns, starts, sides, rng), *_levels(columns, starts, sides)]:
+        found.setdefault(pair, []).append(relation)
+    order: list[Kept] = ["lost", "cannot tell", "kept"]
+    worst = [_worst(own, order, tables) for own in found.values()]
+    worst.sort(key=lambda one: (order.index(one.kept), one.left))
+    known = [one.kept for one in worst]
+    lost = Estimate(
+        value=sum(one.left <= HALF for one in worst), low=known.count("lost"), high=len(known) - known.count("kept")
+    )
+    return Relations(
+        rows=sides[0].rows,
+        synthetic_rows=sides[1].rows,
+        found=len(worst),
+        kept=known.count("kept"),
+        unclear=known.count("cannot tell"),
+        lost=lost,
+        listed=worst[:MOST_LISTED],
+    )
+
+
+def _worst(own: Sequence[Relation], order: Sequence[Kept], tables: Tables) -> Relation:
+    """Return the worst relation of a pair of columns, with a rule for each level that is not kept.
+
+    Shares of a level say more to a reader than Cramer's V.
+    """
+    first = min(own, key=lambda one: (order.index(one.kept), one.level is None, one.left))
+    if first.kept == "kept":
+        return first
+    texts = [_rule(one, tables) for one in own if one.level is not None and one.kept != "kept"]
+    return first.model_copy(update={"rules": [text for text in texts if text][:MOST_RULES]})
+
+
+def _rule(one: Relation, tables: Tables) -> str | None:
+    """Return the rule that would keep a relation of two levels; None if a rule cannot name a cell."""
+    if one.level is None or one.partner_level is None or {RARE, MISSING} & {one.level, one.partner_level}:
+        return None
+    sides = [(one.column, one.level), (one.partner, one.partner_level)]
+    parts = [f"{_name(column)} = {_value(level, tables.names)}" for column, level in sides]
+    text = f"{parts[0]} implies {parts[1]}"
+    try:
+        parse(text, {column: column in tables.numbers for column, _ in sides})
+    except ValueError:
+        return None
+    return text
+
+
+def _name(text: str) -> str:
+    plain = re.fullmatch(r"[^\W\d]\w*", text) and text not in RESERVED
+    return text if plain else f"`{text}`"
+
+
+def _value(text: str, names: Sequence[str]) -> str:
+    number = re.fullmatch(r"-?\d+(\.\d+)?", text)
+    plain = number or (re.fullmatch(r"[^\W\d]\w*", text) and text not in RESERVED and text not in names)
+    return text if plain else f'"{text}"' if '"' not in text else f"'{text}'"
+
+
+def _number(tables: Tables, name: str) -> _Cells:
+    """Return the cells of a number column: PARTS quantiles of the real rows, values that many share, and missing."""
+    values = [frame[name].to_numpy(np.float64) for frame in (tables.real, tables.synthetic)]
+    known = values[0][np.isfinite(values[0])]
+    edges = edges_of(known, PARTS)
+    if len(known):  # A rarer value than a quantile may be shared by many rows as well, such as zero.
+        common, counts = np.unique(known, return_counts=True)
+        edges = np.union1d(edges, common[counts >= max(SHARED * len(known), FEWEST)][:MOST_LEVELS])
+    cells = [cells_in(side, edges) for side in values]
+    shares = np.bincount(cells[0], minlength=2 * len(edges) + 2) / max(len(cells[0]), 1)
+    place, labels, exact = np.zeros(2 * len(edges) + 2, np.int64), list[str](), list[bool]()
+    for k in range(2 * len(edges) + 1):  # Even cells lie between edges, odd ones are the edges.
+        if k % 2 and shares[k] < SHARED:
+            place[k] = len(labels)  # It belongs to the cell above.
+            continue
+        place[k] = len(labels)
+        low, high = (f"{edges[i]:.12g}" if 0 <= i < len(edges) else "" for i in ((k - 1) // 2, k // 2))
+        between = (
+            f"{BETWEEN}{low} and {high}"
+            if low and high
+            else f"below {high}"
+            if high
+            else f"above {low}"
+            if low
+            else "any"
+        )
+        labels.append(high if k % 2 else between)
+        exact.append(bool(k % 2))
+    place[-1] = len(labels)
+    return _Cells(name, True, [*labels, MISSING], [*exact, False], place[cells[0]], place[cells[1]])
+
+
+def _word(tables: Tables, name: str) -> _Cells:
+    """Return the cells of a word column: levels of at least FEWEST real rows, all other levels, and missing."""
+    texts = [words(frame[name]) for frame in (tables.real, tables.synthetic)]
+    counts = texts[0].value_counts()
+    levels = [str(level) for level in counts.index[counts >= FEWEST][:MOST_LEVELS]]
+    place = {level: k for k, level in enumerate(levels)}
+    cells = [
+        np.where(text.isna(), len(levels) + 1, text.map(place).fillna(len(levels)).to_numpy(np.int64)).astype(np.int64)
+        for text in texts
+    ]
+    exact = [True] * len(levels) + [False, False]
+    return _Cells(name, False, [*levels, RARE, MISSING], exact, cells[0], cells[1])
+
+
+def _side(columns: Sequence[_Cells], starts: Whole, side: str, tables: Tables, rng: Stream) -> _Side:
+    """Count every pair of cells of one table: one product of indicators."""
+    codes = np.stack([column.real if side == "real" else column.synthetic for column in columns], 1)
+    most = MOST_ENTRIES // int(starts[-1])
+    if len(codes) > most:
+        codes = codes[np.sort(rng.choice(len(codes), most, replace=False))]
+    hot = np.zeros((len(codes), starts[-1]), np.float32)
+    hot[np.arange(len(codes))[:, None], codes + starts[:-1]] = 1
+    patients = tables.patients.get(side)
+    size = 1.0 if patients is None else len(patients) / max(len(np.unique(patients)), 1)
+    return _Side((hot.T @ hot).astype(np.float64), len(codes), size)
+
+
+def _block(side: _Side, starts: Whole, i: int, j: int) -> Floats:
+    return side.counts[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
+
+
+def _pairs(
+    columns: Sequence[_Cells], starts: Whole, sides: Sequence[_Side], rng: Stream
+) -> list[tuple[tuple[int, int], Relation]]:
+    """Return the pairs of columns with a strong Cramer's V in real rows."""
+    made = []
+    pairs = list(itertools.combinations(range(len(columns)), 2))
+    chance = LOST / max(len(pairs), 1)
+    for i, j in pairs:
+        blocks = [_block(side, starts, i, j) for side in sides]
+        real = float(cramers_v(blocks[0]))
+        if real <= STRONG or _by_chance(blocks[0] / sides[0].size) > chance:
+            continue
+        synthetic = float(cramers_v(blocks[1]))
+        # A Poisson bootstrap of the rows is one of the counts.
+        draws = [
+            cramers_v(np.asarray(rng.poisson(block / side.size, (DRAWS, *block.shape)) * side.size, np.float64))
+            for block, side in zip(blocks, sides, strict=True)
+        ]
+        error = float((draws[1] - HALF * draws[0]).std())
+        gap = synthetic - HALF * real
+        picture = _picture(columns[i], columns[j], blocks)
+        relation = Relation(
+            column=columns[i].name, level=None, partner=columns[j].name, partner_level=None, real=real,
+            synthetic=synthetic, elsewhere=None, rows=sides[0].rows, synthetic_rows=sides[1].rows,
+            left=synthetic / real, rules=[], **picture,
+            kept=_kept(gap - float(norm.isf(LEVEL)) * error, gap + float(norm.isf(chance)) * error),
+        )  # fmt: skip
+        made.append(((i, j), relation))
+    return made
+
+
+def _by_chance(counts: Floats) -> float:
+    """Return the p-value of the chi-squared test that two columns are independent; counts: (rows, columns)."""
+    table = counts[counts.sum(1) > 0][:, counts.sum(0) > 0]
+    expected = np.outer(table.sum(1), table.sum(0)) / table.sum()
+    return float(chi2.sf(((table - expected) ** 2 / expected).sum(), (len(table) - 1) * (table.shape[1] - 1)))
+
+
+def _kept(low: float, high: float) -> Kept:
+    """Return the decision from the limits of what is left of a relation less half of it."""
+    return "lost" if high < 0 else "kept" if low > 0 else "cannot tell"
+
+
+def _levels(columns: Sequence[_Cells], starts: Whole, sides: Sequence[_Side]) -> list[tuple[tuple[int, int], Relation]]:
+    """Return the levels that nearly determine the level of another column in real rows."""
+    real, synthetic = sides
+    total = np.diag(real.counts)  # Rows with each cell.
+    column = np.repeat(np.arange(len(columns)), np.diff(starts))
+    enough = (total >= FEWEST) & (real.rows - total >= FEWEST)
+    among = real.counts / np.maximum(total, 1)[:, None]
+    elsewhere = (total[None, :] - real.counts) / np.maximum(real.rows - total, 1)[:, None]
+    asked = enough[:, None] & (column[:, None] != column[None, :]) & (total > 0)[None, :]
+    strong = asked & (among > NEARLY_ALL) & (elsewhere <= MOST_ELSEWHERE)
+    chance = LOST / max(int(asked.sum()), 1)
+    made = []
+    for a, b in np.argwhere(strong):
+        i, j = int(column[a]), int(column[b])
+        rows, made_rows = total[a], synthetic.counts[a, a]
+        if made_rows < FEW_SYNTHETIC and total[a] / real.rows * synthetic.rows < 2 * FEWEST:
+            continue  # So few synthetic rows that the level may lack by chance.
+        ours, theirs = (_excess(side, int(a), int(b), chance) for side in sides)
+        if ours[1] <= 0:
+            continue  # Chance may have made the relation.
+        hits = synthetic.counts[a, b]
+        shown = made_rows >= FEW_SYNTHETIC
+        gap = theirs[0] - HALF * ours[0]
+        low = gap - np.hypot(theirs[0] - theirs[3], HALF * (ours[4] - ours[0]))
+        high = gap + np.hypot(theirs[2] - theirs[0], HALF * (ours[0] - ours[1]))
+        row = slice(a - starts[i], a - starts[i] + 1)
+        blocks = [_block(side, starts, i, j)[row] for side in sides]
+        relation = Relation(
+            column=columns[i].name, level=columns[i].labels[a - starts[i]], partner=columns[j].name,
+            partner_level=columns[j].labels[b - starts[j]], real=float(among[a, b]),
+            synthetic=float(hits / made_rows) if shown else None, elsewhere=float(elsewhere[a, b]), rows=int(rows),
+            synthetic_rows=int(made_rows), left=float(theirs[0] / ours[0]) if shown else 0.0,
+            kept=_kept(low, high) if shown else "lost", rules=[],
+            **_picture(columns[i], columns[j], blocks, int(a - starts[i]), int(b - starts[j])),
+        )  # fmt: skip
+        made.append(((min(i, j), max(i, j)), relation))
+    return made
+
+
+def _excess(side: _Side, a: int, b: int, chance: float) -> list[float]:
+    """Return how much more often the rows of cell `a` have cell `b` than other rows do, with two pairs of limits.
+
+    The first pair allows an error of `chance`, the second one of LEVEL.
+    """
+    rows, hits = side.counts[a, a], side.counts[a, b]
+    parts = [(hits, rows), (side.counts[b, b] - hits, side.rows - rows)]
+    (p, *own), (q, *others) = (_share(k / side.size, n / side.size, (chance, LEVEL)) for k, n in parts)
+    found = [p - q]
+    for k in (0, 2):
+        found += [p - q - np.hypot(p - own[k], others[k + 1] - q), p - q + np.hypot(own[k + 1] - p, q - others[k])]
+    return found
+
+
+def _share(k: float, n: float, chances: Sequence[float]) -> list[float]:
+    """Return k / n and its lower and upper limit at each chance of an error to one side."""
+    found = [k / n if n else 0.0]
+    for chance in chances:
+        found += [float(beta.ppf(chance, k, n - k + 1)) if k > 0 else 0.0,
+                  float(beta.isf(chance, k + 1, n - k)) if n > k else 1.0]  # fmt: skip
+    return found
+
+
+def _picture(
+    one: _Cells, other: _Cells, blocks: Sequence[Floats], row: int | None = None, hit: int | None = None
+) -> dict[str, list[str] | list[list[float]]]:
+    """Return the partner's shares within the rows of each cell, or of the cell `row`: the commonest cells only."""
+    counts = blocks[0] + blocks[1]
+    across = [k for k in np.argsort(-counts.sum(0), kind="stable")[:MOST_SHOWN] if counts[:, k].sum() or k == hit]
+    across = sorted({*across, hit}) if hit is not None else sorted(across)
+    down = sorted(np.argsort(-counts.sum(1), kind="stable")[:MOST_SHOWN])
+    down = [k for k in down if counts[k].sum()]
+    shares = [block / np.maximum(block.sum(1, keepdims=True), 1) for block in blocks]
+    names = [one.labels[k] for k in down] if row is None else [one.labels[row]]
+    return {
+        "row_labels": names,
+        "labels": [other.labels[k] for k in across],
+        "shares_real": [np.round(shares[0][k, across], 4).tolist() for k in down],
+        "shares_synthetic": [np.round(shares[1][k, across], 4).tolist() for k in down],
+    }
+
+
+def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    if found is None:
+        return []
+    lost = [one for one in found.listed if one.kept != "kept"]
+    detail = f"{found.found} pairs of columns are strongly related in real rows."
+    if not found.found:
+        detail = "No strong relation is visible in these real rows."
+    if lost:
+        detail += f" Farthest apart: {'; '.join(one.sentence for one in lost[:3])}."
+    return [
+        decide(
+            "relations_lost", "Are strong relations kept?", "pairs of columns whose relation is lost", found.lost,
+            thresholds.relations_lost, detail, decimals=0,
+            instead=holding(found.lost, thresholds.relations_lost),
+        )
+    ]  # fmt: skip
+
+
+RELATIONS = Section(
+    "relations", "Strong relations", lambda c: relations(c.compared, c.rng), Relations, needs=("real rows",),
+    verdicts=_verdicts,
+)  # fmt: skip
