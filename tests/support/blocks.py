@@ -12,6 +12,7 @@ A comment before a block changes what happens with it. The reader of the site do
 
 <!-- not run: REASON -->   the block is not run, such as one that installs something or takes hours
 <!-- run: COMMAND -->      what the reader does by hand here, such as filling in a draft
+<!-- data: PATH -->        a public file that the reader has; it is read from the folder MEDSYNTH_DATA, else no block is run
 
 Printed and shown lines are compared without differences in spaces. Whole numbers must be equal; numbers with decimals
 may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
@@ -35,9 +36,9 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-LANGUAGES = ("sh", "console", "python", "yaml", "text")
+LANGUAGES = ("sh", "console", "python", "yaml", "text", "data")
 PART = re.compile(
-    r'^<!-- (?P<what>not run|run): (?P<text>.+?) -->$|^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n'
+    r'^<!-- (?P<what>not run|run|data): (?P<text>.+?) -->$|^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n'
     r"(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -71,7 +72,7 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yield the blocks of a page. A `run` comment is a block of commands."""
+    """Yield the blocks of a page. A `run` comment is a block of commands, a `data` comment names a file."""
     reason = None
     for found in PART.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
@@ -79,6 +80,8 @@ def blocks(text: str) -> Iterator[Block]:
             reason = found["text"]
         elif found["what"] == "run":
             yield Block("sh", found["text"], line)
+        elif found["what"] == "data":
+            yield Block("data", found["text"], line)
         else:
             yield Block(found["language"], found["body"], line, found["title"], reason)
             reason = None
@@ -86,6 +89,10 @@ def blocks(text: str) -> Iterator[Block]:
 
 class Differs(Exception):
     """A block failed, or printed something else than its page shows."""
+
+
+class Lacks(Exception):
+    """A page needs a public file that is not on this machine."""
 
 
 class Reader:
@@ -99,7 +106,7 @@ class Reader:
         self._environment = {**os.environ, **SHARED_FACTS, "PATH": tools, "HOME": str(folder)}
 
     def follow(self, text: str) -> None:
-        """Run the blocks of a page. Raise Differs at the first one that fails."""
+        """Run the blocks of a page. Raise Differs at the first one that fails, Lacks without the data of a page."""
         try:
             for block in blocks(text):
                 if block.why_not is None:
@@ -118,12 +125,21 @@ class Reader:
             yaml.safe_load(block.body)
         if block.title:
             (self.folder / block.title).write_text(block.body)
+        elif block.language == "data":
+            self._data(block)
         elif block.language == "python":
             self._python(block)
         elif block.language == "sh":
             self._script(block, block.body)
         elif block.language == "console":
             self._console(block)
+
+    def _data(self, block: Block) -> None:
+        """Put a public file into the folder."""
+        source = Path(self._environment.get("MEDSYNTH_DATA", "no-folder"), block.body)
+        if not source.is_file():
+            raise Lacks(f"It needs {block.body} in the folder of public files: set MEDSYNTH_DATA.")
+        (self.folder / source.name).symlink_to(source.resolve())
 
     def _python(self, block: Block) -> None:
         """Run a block in the page's module, which one process keeps."""
@@ -215,5 +231,5 @@ if __name__ == "__main__":
     where.mkdir(parents=True, exist_ok=True)
     try:
         Reader(where.resolve()).follow(Path(sys.argv[1]).read_text())
-    except Differs as failure:
+    except (Differs, Lacks) as failure:
         sys.exit(f"{sys.argv[1]}, {failure}")
