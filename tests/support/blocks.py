@@ -12,10 +12,10 @@ A comment before a block changes what happens with it. The reader of the site do
 
 <!-- not run: REASON -->   the block is not run, such as one that installs something or takes hours
 <!-- run: COMMAND -->      what the reader does by hand here, such as filling in a draft
-<!-- data: PATH -->        a public file that the reader has; it is read from the folder MEDSYNTH_DATA, else no block is run
+<!-- data: PATH -->        a public file, in the folder MEDSYNTH_DATA. If it is not there, the page is not run
 
 Printed and shown lines are compared without differences in spaces. Whole numbers must be equal; numbers with decimals
-may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
+and percents may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
 
     python tests/support/blocks.py PAGE FOLDER     # runs a page, and prints what fails
 """
@@ -47,6 +47,7 @@ MEASUREMENT = (
 )
 VARIES = re.compile(r"\d+(?:\.\d+)? (?:s|min|seconds|minutes)\b|\d{4}-\d\d-\d\d(?:T[\d:+]+)?")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.]\d+)?(?:e[-+]?\d+)?(?![\w])")
+PERCENT = re.compile(r"(?<![\w.])(\d+)(?= ?%)")
 NEAR = 0.25  # relative difference of two numbers with decimals that still match
 SHARED_FACTS = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
 MARK = "end-of-command"
@@ -214,7 +215,7 @@ def first_difference(shown: list[str], printed: list[str]) -> str | None:
 
 def _alike(shown: str, printed: str) -> bool:
     """Return whether a printed line is what the page shows, as this module's docstring defines it."""
-    one, other = (VARIES.sub("#", " ".join(line.split())) for line in (shown, printed))
+    one, other = (PERCENT.sub(r"\1.0", VARIES.sub("#", " ".join(line.split()))) for line in (shown, printed))
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     return all(map(_near, NUMBER.findall(one), NUMBER.findall(other)))
