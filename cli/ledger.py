@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +17,6 @@ from .options import Json, ModelArgument
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
-
-PUBLIC_ROWS = re.compile(r"the number of rows, (\d+)")  # in the note of public facts
 
 
 @guarded
@@ -154,9 +151,8 @@ def _rows(fitted: Model) -> str:
     declared = "declared" if fitted.rows_declared else "the table's own"
     if fitted.tables is not None:
         return f"{fitted.rows} patients, {declared if fitted.rows_declared else 'the rows of the first table'}"
-    most, noted = fitted.ledger.max_rows, [PUBLIC_ROWS.search(note) for note in fitted.ledger.notes]
-    if most is not None:
-        read = next((f"{found[1]} read, {declared}; " for found in noted if found), "")
+    if (most := fitted.ledger.max_rows) is not None:
+        read = "" if fitted.rows_read is None else f"{fitted.rows_read} read, {declared}; "
         return f"{read}about {fitted.rows} count, by noisy counts: at most {most} of each patient"
     counted = fitted.tensors.get(COUNTED_ROWS)
     about = "" if counted is None else f" (about {float(counted[0]):.0f} by noisy counts)"

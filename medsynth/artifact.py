@@ -46,10 +46,12 @@ FIELDS: dict[str, type | UnionType] = {
     "epsilon_asked": float | int | None,
     "rows": int,
     "rows_declared": bool,
+    "rows_read": int | None,
     "device": str,
     "versions": dict,
     "tables": dict | None,
 }
+ADDED = {"rows_read": None}  # fields that files of earlier versions lack
 Arrays = dict[str, NDArray[np.float32]]
 
 
@@ -59,9 +61,10 @@ class Model:
 
     A model that was fitted without noise has no epsilon and makes no claim.
 
-    `rows`: the public row count, or a noisy count if rows per patient are bounded. `tensors`: the generator, and the
-    noisy measurements that decode its rows. The model stores neither a time nor a frame's dtypes: both depend on rows.
-    `tables`: the tables of a model of several. Its `schema` then describes patients with their first row in each table.
+    `rows`: the public row count, or a noisy count if rows per patient are bounded. `rows_read`: the public row count in
+    any case; of several tables, that of patients. `tensors`: the generator, and the noisy measurements that decode its
+    rows. The model stores neither a time nor a frame's dtypes: both depend on rows. `tables`: the tables of a model of
+    several. Its `schema` then describes patients with their first row in each table.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Model:
     versions: dict[str, str]
     tensors: Arrays
     tables: LinkedTables | None = None
+    rows_read: int | None = None
 
     @property
     def claims(self) -> bool:
@@ -194,7 +198,7 @@ def _parse(content: bytes) -> Model:
     (length,) = struct.unpack("<Q", content[:8])
     metadata = json.loads(content[8 : 8 + length])["__metadata__"]
     body = metadata["medsynth"]
-    fields = json.loads(body)
+    fields = ADDED | json.loads(body)
     if fields["format"] != FORMAT:
         raise ArtifactError("it was written by another version of medsynth. Install that version, or fit again.")
     tensors = load_tensors(content)

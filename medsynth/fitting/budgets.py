@@ -1,4 +1,6 @@
-"""Find the budget files of whatever names the data: a table, a part of a split, a folder, a tables file or a model."""
+"""Find the budget files of whatever names the data: a table, a part of a split, a folder, a tables file, a model, the
+budget file itself, or a link to one of these.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,16 @@ def spent_on(data: Path) -> Spent:
 
 
 def _budgets(data: Path) -> Iterator[Budget]:
-    """Yield the budget files, existing or not, with fits on the data that a path names."""
-    if data.name.endswith(MODEL):
-        yield from _of_model(data)
-    elif is_linked(data):
-        yield from _of_tables(data)
-    else:
-        yield from _of_table(data)
+    """Yield the budget files, existing or not, with fits on the data that a path names, under a link's names, too."""
+    for path in dict.fromkeys([data, data.resolve()]):
+        if path.name.endswith(MODEL):
+            yield from _of_model(path)
+        elif path.name.endswith(SUFFIX):
+            yield from _with(path)
+        elif is_linked(path):
+            yield from _of_tables(path)
+        else:
+            yield from _of_table(path)
 
 
 def _of_model(model: Path) -> Iterator[Budget]:
@@ -48,12 +53,17 @@ def _of_model(model: Path) -> Iterator[Budget]:
     own = budget_of_model(model, None)
     near = sorted([*model.parent.glob(f"*{SUFFIX}"), *model.parent.glob(f"*/*{SUFFIX}")])
     for path in [*([own.path] if own else []), *(path for path in near if lists(Budget(path), model))]:
-        yield Budget(path)
-        source = _source(path.parent)
-        if source and path in (budget.path for budget in _of_source(source)):
-            yield from _of_tables(path.parent)
-        else:
-            yield from _of_table(path.with_name(path.name.removesuffix(SUFFIX)))
+        yield from _with(path)
+
+
+def _with(path: Path) -> Iterator[Budget]:
+    """Yield a budget by its file, and the others of the same data."""
+    yield Budget(path)
+    source = _source(path.parent)
+    if source and path in (budget.path for budget in _of_source(source)):
+        yield from _of_tables(path.parent)
+    else:
+        yield from _of_table(path.with_name(path.name.removesuffix(SUFFIX)))
 
 
 def _of_table(table: Path) -> Iterator[Budget]:

@@ -342,6 +342,7 @@ def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables
         epsilon_asked=options.epsilon,
         rows=rows,
         rows_declared=options.rows is not None,
+        rows_read=plan.rows,
         device=method.device,
         versions=versions(),
         tensors=tensors,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,10 +192,15 @@ class Bins:
             first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
         if self.digits is None:
             return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
-        low, values = self.column.units[0], self.grid.cells - self.column.gaps
-        weights = kind_weights(edges + low, self.shares[:values], self.digits)
-        units = draw_numbers(first + low, last + low, weights, rng) - low
+        low = self.column.units[0]
+        units = draw_numbers(first + low, last + low, self._of_kinds, rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)
+
+    @cached_property
+    def _of_kinds(self) -> Floats:
+        """The weights of kinds of numbers by the digit preference, (kinds,); only for a column with `digits`."""
+        edges, values = self.grid.ends + self.column.units[0], self.grid.cells - self.column.gaps
+        return np.ones(0) if self.digits is None else kind_weights(edges, self.shares[:values], self.digits)
 
     def drawn_inside(self, places: Whole, rng: Stream) -> Codes:
         """Draw a code in each of the bins `places`, by the column's one-way marginal."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Placed(Form):
     other: str
     starts: Whole
 
-    @property
+    @cached_property
     def of_chain(self) -> Schema:
         """With the number of the other table's rows so far and the distance from the last one in place of the order."""
         return chain_view(self.tables, self.table)

@@ -22,6 +22,8 @@ RELEASED = "released."  # prefix of the names of tensors that contain measuremen
 
 def why_not(model: Model) -> str | None:
     """Return why a model cannot be replicated, with the cure; None if it can."""
+    if model.tables is not None:
+        return "This model is of several tables. Make one table with one row per patient, and fit that."
     if not registry.find(model.method, model.preset).replicable:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.replicable)
         return f"`replicates` need a model of {takers}, whose noise is known. This one is of {model.method}."

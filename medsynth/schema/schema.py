@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -128,12 +129,19 @@ class Schema(Declaration):
                     f"rule {rule.text!r}: a sum needs numbers, at least as many decimals as these, and no `whole_from`"
                 )
 
+    def __copy__(self) -> Self:
+        """Return a copy without what follows from the columns and rules, because `model_copy` may replace these."""
+        copied = super().__copy__()
+        for name in ("parsed_rules", "core"):
+            vars(copied).pop(name, None)
+        return copied
+
     @property
     def has_rules_across_rows(self) -> bool:
         """Whether a rule reads more than one row of a patient."""
         return any(rule.across for rule in self.parsed_rules)
 
-    @property
+    @cached_property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is not a rule about these columns."""
         numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
@@ -145,7 +153,7 @@ class Schema(Declaration):
                 raise ValueError(f"rule {text!r}: {error}") from None
         return tuple(found)
 
-    @property
+    @cached_property
     def core(self) -> Schema:
         """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
         rules = self.parsed_rules

@@ -47,6 +47,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         good("fit", "ward", *FIT, "--holdout", "0.3")
         good("fit", "ward/ward.tables.yaml", *FIT, "--output", "again.medsynth")
         good("fit", "alone.csv", *FIT, "--holdout", "0.3", "--output", "first.medsynth")
+    for link, name in (("link.csv", "alone.csv"), ("linked", "ward"), ("linked.medsynth", "ward.medsynth")):
+        (place / link).symlink_to(name)
     return place
 
 
@@ -72,6 +74,12 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("first.train.csv", 1),
         ("first.heldout.csv", 1),
         ("first.medsynth", 1),
+        ("alone.medsynth-ledger", 1),
+        ("ward/ward.medsynth-ledger", 2),
+        ("link.csv", 1),
+        ("linked", 2),
+        ("linked/stays.csv", 2),
+        ("linked.medsynth", 2),
     ],
 )
 def test_every_name_of_the_data_finds_its_budget(

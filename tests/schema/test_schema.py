@@ -27,6 +27,14 @@ def test_bundled_schemas_come_back_and_are_found_by_header(name: Any) -> None:
     assert bundled_for(list(reversed(schema.names))) == schema
 
 
+def test_a_copy_with_other_rules_or_columns_learns_by_these() -> None:
+    schema = Schema.from_yaml(GOOD + "rules: [y = yes implies x > 0.5]\n")
+    assert len(schema.core.constraints) == len(schema.parsed_rules) == 1
+    bare = schema.model_copy(update={"rules": ()})
+    assert not bare.core.constraints and not bare.parsed_rules
+    assert schema.model_copy(update={"columns": {"y": schema.columns["y"]}, "rules": ()}).core.names == ("y",)
+
+
 def test_thyroid_is_bundled_with_its_columns() -> None:
     names = bundled()["thyroid"].names
     assert len(names) == 22 and names[0] == "age" and names[-2:] == ("fti", "class")

@@ -12,9 +12,10 @@ A comment before a block changes what happens with it. The reader of the site do
 
 <!-- not run: REASON -->   the block is not run, such as one that installs something or takes hours
 <!-- run: COMMAND -->      what the reader does by hand here, such as filling in a draft
+<!-- data: PATH -->        a public file, in the folder MEDSYNTH_DATA. If it is not there, the page is not run
 
 Printed and shown lines are compared without differences in spaces. Whole numbers must be equal; numbers with decimals
-may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
+and percents may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
 
     python tests/support/blocks.py PAGE FOLDER     # runs a page, and prints what fails
 """
@@ -35,9 +36,9 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-LANGUAGES = ("sh", "console", "python", "yaml", "text")
+LANGUAGES = ("sh", "console", "python", "yaml", "text", "data")
 PART = re.compile(
-    r'^<!-- (?P<what>not run|run): (?P<text>.+?) -->$|^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n'
+    r'^<!-- (?P<what>not run|run|data): (?P<text>.+?) -->$|^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n'
     r"(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -46,6 +47,7 @@ MEASUREMENT = (
 )
 VARIES = re.compile(r"\d+(?:\.\d+)? (?:s|min|seconds|minutes)\b|\d{4}-\d\d-\d\d(?:T[\d:+]+)?")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.]\d+)?(?:e[-+]?\d+)?(?![\w])")
+PERCENT = re.compile(r"(?<![\w.])(\d+)(?= ?%)")
 NEAR = 0.25  # relative difference of two numbers with decimals that still match
 SHARED_FACTS = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
 MARK = "end-of-command"
@@ -71,7 +73,7 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yield the blocks of a page. A `run` comment is a block of commands."""
+    """Yield the blocks of a page. A `run` comment is a block of commands, a `data` comment names a file."""
     reason = None
     for found in PART.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
@@ -79,6 +81,8 @@ def blocks(text: str) -> Iterator[Block]:
             reason = found["text"]
         elif found["what"] == "run":
             yield Block("sh", found["text"], line)
+        elif found["what"] == "data":
+            yield Block("data", found["text"], line)
         else:
             yield Block(found["language"], found["body"], line, found["title"], reason)
             reason = None
@@ -86,6 +90,10 @@ def blocks(text: str) -> Iterator[Block]:
 
 class Differs(Exception):
     """A block failed, or printed something else than its page shows."""
+
+
+class Lacks(Exception):
+    """A page needs a public file that is not on this machine."""
 
 
 class Reader:
@@ -99,7 +107,7 @@ class Reader:
         self._environment = {**os.environ, **SHARED_FACTS, "PATH": tools, "HOME": str(folder)}
 
     def follow(self, text: str) -> None:
-        """Run the blocks of a page. Raise Differs at the first one that fails."""
+        """Run the blocks of a page. Raise Differs at the first one that fails, Lacks without the data of a page."""
         try:
             for block in blocks(text):
                 if block.why_not is None:
@@ -118,12 +126,21 @@ class Reader:
             yaml.safe_load(block.body)
         if block.title:
             (self.folder / block.title).write_text(block.body)
+        elif block.language == "data":
+            self._data(block)
         elif block.language == "python":
             self._python(block)
         elif block.language == "sh":
             self._script(block, block.body)
         elif block.language == "console":
             self._console(block)
+
+    def _data(self, block: Block) -> None:
+        """Put a public file into the folder."""
+        source = Path(self._environment.get("MEDSYNTH_DATA", "no-folder"), block.body)
+        if not source.is_file():
+            raise Lacks(f"It needs {block.body} in the folder of public files: set MEDSYNTH_DATA.")
+        (self.folder / source.name).symlink_to(source.resolve())
 
     def _python(self, block: Block) -> None:
         """Run a block in the page's module, which one process keeps."""
@@ -198,7 +215,7 @@ def first_difference(shown: list[str], printed: list[str]) -> str | None:
 
 def _alike(shown: str, printed: str) -> bool:
     """Return whether a printed line is what the page shows, as this module's docstring defines it."""
-    one, other = (VARIES.sub("#", " ".join(line.split())) for line in (shown, printed))
+    one, other = (PERCENT.sub(r"\1.0", VARIES.sub("#", " ".join(line.split()))) for line in (shown, printed))
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     return all(map(_near, NUMBER.findall(one), NUMBER.findall(other)))
@@ -215,5 +232,5 @@ if __name__ == "__main__":
     where.mkdir(parents=True, exist_ok=True)
     try:
         Reader(where.resolve()).follow(Path(sys.argv[1]).read_text())
-    except Differs as failure:
+    except (Differs, Lacks) as failure:
         sys.exit(f"{sys.argv[1]}, {failure}")

@@ -100,14 +100,14 @@ def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
     [0.75]
     """
     weights = np.ones((1, len(truth))) if weights is None else weights
-    order = np.argsort(score, kind="stable")
-    starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf))
-    sorted_weights, hit = weights[:, order], truth[order]
-    positive = np.add.reduceat(sorted_weights * hit, starts, axis=1)
-    negative = np.add.reduceat(sorted_weights * ~hit, starts, axis=1)
-    below = np.cumsum(negative, axis=1) - negative / 2
+    columns, order = np.ascontiguousarray(weights.T), np.argsort(score, kind="stable")
+    positive, negative = order[truth[order]], order[~truth[order]]
+    upto = np.concatenate([np.zeros((1, len(weights))), np.cumsum(columns[negative], axis=0)])
+    below = upto[np.searchsorted(score[negative], score[positive])]
+    below += upto[np.searchsorted(score[negative], score[positive], side="right")]
+    hits = columns[positive]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((positive * below).sum(1) / (positive.sum(1) * negative.sum(1)))
+        return np.asarray(np.einsum("ij,ij->j", hits, below) / 2 / (hits.sum(0) * upto[-1]))
 
 
 class Areas:
@@ -127,6 +127,7 @@ class Areas:
     def __call__(self, weights: Floats) -> Floats:
         """Return the AuROC for weights (draws, rows): (draws, k). NaN if a resample has one class only."""
         if self._exact:
+            weights = np.asfortranarray(weights)  # `auroc` reads one row of the table after another.
             return np.stack([auroc(t, s, weights) for t, s in zip(self._truth, self._scores, strict=True)], 1)
         hit = self._truth.T.astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):

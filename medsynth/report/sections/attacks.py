@@ -207,12 +207,14 @@ def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Pat
     if (~member).sum() * false < 1:
         return Estimate(value=None)
 
+    order = np.argsort(-score, kind="stable")
+    hit = member[order]
+
     def rate(weights: Points) -> Points:
-        order = np.argsort(-score, kind="stable")
-        hits, misses = (weights[:, order] * side[order] for side in (member, ~member))
-        alarms = np.cumsum(misses, axis=1)
-        found = alarms <= false * alarms[:, -1:]
-        return np.asarray((hits * found).sum(1) / np.maximum(hits.sum(1), 1))
+        ranked = np.ascontiguousarray(weights.T)[order]
+        alarms = np.cumsum(np.where(hit[:, None], 0.0, ranked), axis=0)
+        found = np.where(alarms[hit] <= false * alarms[-1], ranked[hit], 0.0)
+        return np.asarray(found.sum(0) / np.maximum(ranked[hit].sum(0), 1))
 
     return stats.interval(float(rate(np.ones((1, len(member))))[0]), stats.resampled(len(member), rng, rate, patients))
 
