@@ -192,7 +192,7 @@ def spurious_missing(counts: Floats, std: Floats, column: Column) -> Whole:
     Only for a column whose unreadable cells are missing: in a learned schema nobody has declared that any is missing.
     """
     gaps = np.arange(len(counts) - column.gaps, len(counts))
-    if getattr(column, "unknown", None) != "missing":
+    if not column.reads_as_missing:
         return gaps[:0]
     return np.asarray(gaps[counts[gaps] < SPURIOUS_STDS * std[gaps]])
 

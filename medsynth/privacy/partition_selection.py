@@ -26,7 +26,7 @@ from ..errors import BudgetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema, inference
-from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number
+from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number, moment
 from ..schema.columns.column import Column
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
@@ -179,11 +179,19 @@ class RawTable:
         needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
         known, columns = inference.usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
         for name in names:
-            own, lost = dict(sorted((kept[name] | known[name]).items())), gaps[name]
-            rest = present[name] - sum(own.values())
+            own = dict(sorted((kept[name] | known[name]).items()))
+            words = {} if target else inference.words_of(own, kinds[name])
+            own, lost = {word: n for word, n in own.items() if word not in words}, gaps[name] | words
+            rest = present[name] - sum(own.values()) - sum(words.values())
             spread = float(np.hypot(std * math.sqrt(1 + len(own | lost)), self._rows_std))
             column = inference.levels(own, lost, rest, spread, kinds[name], rows=self._rows, target=target)
-            columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=own, gaps=lost, rest=rest, std=spread)
+            strange = 0.0
+            if column is not None and column.reads_as_missing:
+                others = sum(n for word, n in {**own, **words}.items() if not is_number(word))
+                strange = kinds[name].words - others if kinds[name].numbers else rest  # other numbers are levels
+            columns[name] = LearnedColumn(
+                kind=kinds[name], column=column, kept=own, gaps=lost, rest=rest - strange, std=spread, unread=strange
+            )
         return columns
 
     def _measure_formats(
@@ -212,7 +220,8 @@ class RawTable:
             found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]
             codes = {*kind.codes, *(seen.gaps if seen else ())}
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
-            single = seen.kept if seen else {}
+            single = {**seen.gaps, **seen.kept} if seen else {}
+            single = {word: n for word, n in single.items() if word not in gaps and moment(word) not in CLOCKS}
             key = False
             if name in dates:
                 column, far = inference.day(found[:-own], std, kind, gaps, single)

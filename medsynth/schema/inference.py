@@ -37,10 +37,11 @@ from .cells import (
     ZEROS,
     CellKinds,
     is_code_of_a_number,
+    moment,
     partners,
 )
 from .columns.categorical import Binary, Categorical
-from .columns.column import Column, Floats, Level
+from .columns.column import LEVEL_APART, Column, Floats, Level, is_apart
 from .columns.date import CLOCK_DAY, Date, ordinal
 from .columns.number import Continuous, Count, Policy
 from .learned import EMPTY, ColumnKind, Far, LearnedColumn
@@ -57,8 +58,6 @@ LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years counted one by one, before the rest and cells without a date
 YEARS = LAST_YEAR - FIRST_YEAR + 2
 YEARS_OF_SECONDS = 60  # this number of years has fewer seconds than codes
-APART = 2.0  # a code of missing values must be this many times farther from zero than the values
-LEVEL_APART = 4.0  # the same of a single number that is not on the list of codes
 MOST_CODES, MOST_FAR = 6, 0.1  # such numbers at either end; rows far from the others that are read as missing
 SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike has; spikes of a column
 YEARS_APART = 20  # years without a clear one after which a year is far from the others
@@ -139,7 +138,7 @@ def column_kind(
         short=decimal > some and fine < max(FINE_SHARE * numbers, clear),
         pointed=pointed > max(whole, clear),
         zeros=zeros > some,
-        words=found["word"] > clear,
+        words=sure.get("word", 0.0),
         spikes=fine > some and whole + pointed > max(SPIKES_SHARE * numbers, clear),
         codes=tuple(codes),
     )
@@ -153,7 +152,8 @@ def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKin
     # There are many forms: noise alone lifts some of them above the usual limit.
     moments = {form: found[form] for form in MOMENTS if found[form] > clear / CLEAR_STDS * clear_stds(len(MOMENTS))}
     if sum(moments.values()) >= half:
-        return replace(_date(moments), words=found["word"] + found[FAR] > clear)
+        strange = found["word"] + found[FAR]
+        return replace(_date(moments), words=strange if strange > clear else 0.0)
     return ColumnKind(cells="text" if found["text"] >= half else "word")
 
 
@@ -229,6 +229,18 @@ def _exceeded(tests: int, chance: float) -> float:
     return NormalDist().inv_cdf(1 - chance / max(tests, 1))
 
 
+def words_of(kept: Mapping[str, float], kind: ColumnKind) -> dict[str, float]:
+    """Return the words among levels that are numbers, times or booleans: they are codes of missing values.
+
+    A word with a digit among numbers, as 3a among stages, is a level, but no error of a spreadsheet is one.
+    """
+    if kind.numbers:
+        return {word: n for word, n in kept.items() if word[:1] == "#" or not any(map(str.isdigit, word))}
+    if kind.cells == "boolean":
+        return {word: n for word, n in kept.items() if word not in ("true", "false")}
+    return {word: n for word, n in kept.items() if kind.cells == "date" and moment(word) not in CLOCKS}
+
+
 def levels(
     kept: Mapping[str, float],
     codes: Mapping[str, float],
@@ -243,10 +255,11 @@ def levels(
     `rest`: noisy count of rows without a level or a code; `noise`: its standard deviation.
 
     A code that is more common than every level is a level itself. None for whole numbers that are better read as a
-    count. A level "other" takes clear remaining rows, also in a target of one class. Otherwise an unknown value goes to
-    the most frequent level, in successive numbers to the last one. Levels are sorted; in a tie the first one counts.
+    count, and for times that are better read as such. A level "other" takes clear remaining rows, also in a target of
+    one class. Otherwise an unknown value goes to the most frequent level, in successive numbers to the last one. But
+    among numbers, times and booleans it is missing, except in a target. Levels are sorted; in a tie the first counts.
     """
-    total, whole = sum(kept.values()), kind.numbers
+    total, whole = sum(kept.values()), kind.numbers or kind.cells == "date"
     share = CLASS_SHARE if target else REQUIRED_SHARE
     if whole and (not kept or len(kept) > FEW_LEVELS or total < share * (total + max(rest, 0.0))):
         return None
@@ -254,16 +267,21 @@ def levels(
     if common and codes[common] > max(kept.values(), default=0.0):
         kept, codes = {**kept, common: codes[common]}, {code: n for code, n in codes.items() if code != common}
     missing = missing_of(code for code in codes if code not in kept)
+    strict, given = not target and kind.cells != "word", bool(missing)
+    missing = missing or strict
     lost = not kept or ((target or not whole) and rest > max(3 * noise, 0.01 * rows))
     if kind.cells == "boolean" and not set(kept) - {"true", "false"}:
         usual = kept.get("true", 0.0) > kept.get("false", 0.0)
-        return Binary(levels=(False, True), unknown=usual, missing=missing, spelling=kind.form or "true")
+        return Binary(
+            levels=(False, True), unknown="missing" if strict else usual, missing=missing,
+            dtype="bool" if strict and not given else None, spelling=kind.form or "true",
+        )  # fmt: skip
     if mixed := whole and not lost and all(map(is_number, kept)) and not all(map(_is_whole, kept)):
         kept = {f"{word}.0" if kind.pointed and _is_whole(word) else word: count for word, count in kept.items()}
     whole = whole and not lost and all(map(_is_whole, kept))
     names: list[Level] = [*map(int, kept)] if whole else [*kept]
     names.sort(key=float if mixed else None)
-    dtype = "float64" if mixed or (whole and kind.pointed) else None
+    dtype = "float64" if mixed or (whole and kind.pointed) else "int64" if whole and strict and not given else None
     if not kept and not target and "" in codes and rest <= CLEAR_STDS * noise:
         return Categorical(levels=EMPTY, unknown="", missing=missing_of(code for code in codes if code))
     if lost:
@@ -271,10 +289,10 @@ def levels(
         while other in kept or other in codes:
             other += "_"
         return Categorical(levels=(*names, other), unknown=other, missing=missing)
-    unknown = _stray(names, kept)
+    unknown = "missing" if strict else _stray(names, kept)
     if len(names) == 2:
         return Binary(levels=(names[0], names[1]), unknown=unknown, missing=missing, dtype=dtype)
-    order: Literal["ordinal", "categorical"] = "ordinal" if mixed else "categorical"
+    order: Literal["ordinal", "categorical"] = "ordinal" if mixed or kind.cells == "date" else "categorical"
     return Categorical(kind=order, levels=tuple(names), unknown=unknown, missing=missing, dtype=dtype)
 
 
@@ -318,7 +336,7 @@ def number(
         return unread(codes), Far()
     counts, apart = magnitudes.without_far(counts, std, MOST_FAR * rows)
     ends = magnitudes.bounds(counts, std, mass)
-    for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
+    for code in [code for code in codes if is_code_of_a_number(code) and not is_apart(np.array(float(code)), *ends)]:
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     found = magnitudes.scale(counts, std)
@@ -431,13 +449,6 @@ def _cut_points(
     first, last = (round(end / unit) for end in ends)
     kept = tuple(sorted(edge for edge in edges if first < round(edge / unit) <= last))
     return kept if places else tuple(map(int, kept))
-
-
-def _is_apart(code: float, low: float, high: float) -> bool:
-    """Return whether a number is clearly outside the range of the values."""
-    if code < 0:
-        return low >= 0 or code < APART * low
-    return high > 0 and code > APART * high
 
 
 def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, float]:

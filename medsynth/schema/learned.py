@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import LOST, Message, TargetError, some
+from .cells import CLOCKS
 from .columns.categorical import level_text
 from .columns.column import Column
 from .columns.identifier import Identifier
@@ -40,8 +41,8 @@ class ColumnKind:
     `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
     whole numbers are written 8.0; `zeros`: whether decimals are written 8.50. `mixed`: whether more numbers are whole
     than have decimals; `short`: whether hardly any has more than two decimals; `spikes`: whether some are whole where
-    most have more. `codes`: of missing values, as they are written. `words`: whether there are words among numbers or
-    dates.
+    most have more. `codes`: of missing values, as they are written. `words`: noisy count of words among numbers or
+    dates, zero if it is unclear.
     """
 
     cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
@@ -53,7 +54,7 @@ class ColumnKind:
     zeros: bool = False
     spikes: bool = False
     codes: tuple[str, ...] = ()
-    words: bool = False
+    words: float = 0.0
 
     @property
     def numbers(self) -> bool:
@@ -63,7 +64,7 @@ class ColumnKind:
     @property
     def may_have_levels(self) -> bool:
         """Whether the column's values may be few enough to be levels."""
-        return self.cells in LEVEL_KINDS or self.short
+        return self.cells in LEVEL_KINDS or self.short or self.form in CLOCKS
 
     def with_codes(self, found: list[str]) -> ColumnKind:
         """Return this kind with codes of missing values that another noisy count shows."""

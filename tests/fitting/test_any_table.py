@@ -74,6 +74,11 @@ def moments(draw: np.random.Generator, form: str) -> list[str]:
     return [moment.strftime(form) for moment in pd.Timestamp("2019-03-01") + minutes]
 
 
+def few(values: str, draw: np.random.Generator) -> Texts:
+    words = values.split()
+    return np.asarray(draw.choice(words, N, p=np.arange(len(words), 0, -1) / sum(range(1, len(words) + 1))), object)
+
+
 def iso_days(draw: np.random.Generator) -> list[str]:
     return days(draw, "%Y-%m-%d")
 
@@ -137,6 +142,16 @@ CASES: dict[str, Case] = {
                                                         np.array(one_decimal(d), dtype=object)), gaps=("",), same=0.9),
     **{f"{kind} with a rare {word!r}": Case(with_code(values, word, 0.003), kind, same=0.99)
        for word in WORDS for kind, values in (("continuous", one_decimal), ("count", whole), ("date", iso_days))},
+    **{f"{kind} {values} with a rare {word!r}": Case(with_code(partial(few, values), word, 0.003), kind, same=0.99)
+       for word in WORDS for kind, values in (
+           ("binary", "0 1"), ("categorical", "1 2 3 4"), ("ordinal", "0.5 1.0 1.5"), ("binary", "True False"),
+           ("ordinal", "08:00 14:00 20:00"))},
+    **{f"{kind} {values} with {word!r}": Case(with_code(partial(few, values), word, 0.07), kind, (word,))
+       for word in ("#VALUE!", "hemolysed") for kind, values in (
+           ("binary", "0 1"), ("categorical", "1 2 3 4"), ("ordinal", "0.5 1.0 1.5"), ("binary", "True False"),
+           ("ordinal", "08:00 14:00 20:00"))},
+    "stages with letters": Case(partial(few, "1 2 3a 3b"), "categorical"),
+    "a rare nine among zero and one": Case(with_code(partial(few, "0 1"), "9", 0.0005), "binary"),
     "concentrations of 1e-8": Case(lambda d: [f"{x:.2e}" for x in d.lognormal(-18, 0.5, N)], same=0.0, most=1e-6),
     "concentrations of 1e-4": Case(lambda d: [f"{x:.7f}" for x in d.lognormal(-9, 0.5, N)], most=1e-2),
     "two decimals, zeros kept": Case(lambda d: [f"{x:.2f}" for x in d.normal(5, 1, N)]),
@@ -227,9 +242,11 @@ def test_a_column_comes_back(name: str, file: str, tmp_path: Path) -> None:
         assert bounds[1] <= case.most
     again = csv_cells(encode(table, schema), schema)["x0"]
     real = table.cells["x0"]
-    if not column.categorical:  # However rare a word is, it is missing, and no value is invented for it.
-        words = ~real.map(is_number) if column.kind != "date" else ~real.str.match(r"\d")
-        assert set(again[words]) <= set(column.gap_words)
+    # However rare a word is, it is missing, and no value is invented for it.
+    words = real.isin(WORDS)
+    if not column.categorical:
+        words |= ~real.map(is_number) if column.kind != "date" else ~real.str.match(r"\d")
+    assert set(again[words]) <= set(column.gap_words)
     if file in ("parquet", "frame"):  # Their cells are numbers: 1.0 is 1.
         again, real = again.map(plain), real.map(plain)
     assert (again == real).mean() >= case.same

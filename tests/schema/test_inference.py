@@ -1,6 +1,7 @@
 """Rules that turn noisy counts into columns: no single cell decides, and what noise alone shows is not believed."""
 
 import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from medsynth.io.table import from_frame
 from medsynth.schema import Schema, inference, magnitudes
 from medsynth.schema.cells import EITHER, CellKinds
 from medsynth.schema.codec import encode
+from medsynth.schema.columns.categorical import Categorical
+from medsynth.schema.columns.number import Count
 from medsynth.schema.inference import FALSE_CODES, FALSE_LEVELS, column_kind, usual_levels
 from medsynth.schema.learned import ColumnKind
 
@@ -34,7 +37,7 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
     "not clearly missing": ({"": 29, "whole": 971}, ColumnKind(cells="whole")),
     "question marks": ({"?": 970, "whole": 45}, ColumnKind(cells="whole", codes=("?",))),
     "two codes": ({"-9": 100, "NA": 90, "whole": 800}, ColumnKind(cells="whole", codes=("NA", "-9"))),
-    "words among numbers": ({"whole": 800, "word": 200}, ColumnKind(cells="whole", words=True)),
+    "words among numbers": ({"whole": 800, "word": 200}, ColumnKind(cells="whole", words=200.0)),
     "numbers among words": ({"whole": 400, "word": 600}, ColumnKind(cells="word")),
     "booleans": ({"": 70, "true": 930}, ColumnKind(cells="boolean", form="true", codes=("",))),
     "booleans of Python": ({"True": 1000}, ColumnKind(cells="boolean", form="True")),
@@ -206,11 +209,46 @@ def test_years_of_dates() -> None:
 
 
 def test_levels_of_booleans_and_of_mixed_columns() -> None:
-    boolean: Any = inference.levels({"true": 60.0, "false": 40.0}, {}, 0.0, 1.0, ColumnKind(cells="boolean"), rows=100)
-    assert boolean.levels == (False, True) and boolean.unknown is True and not boolean.missing
+    make = partial(inference.levels, {"true": 60.0, "false": 40.0}, {}, 0.0, 1.0, ColumnKind(cells="boolean"), rows=100)
+    boolean: Any = make()
+    assert boolean.levels == (False, True) and boolean.unknown == "missing" and boolean.missing is True
+    target: Any = make(target=True)
+    assert target.unknown is True and not target.missing
     mixed: Any = inference.levels({"1": 50.0, "2": 40.0, "3+": 10.0}, {}, 0.0, 1.0, ColumnKind(cells="whole"), rows=100)
     assert mixed.levels == ("1", "2", "3+")
     assert inference.levels({"1": 50.0}, {}, 50.0, 1.0, ColumnKind(cells="whole"), rows=100) is None
+
+
+READ: dict[str, tuple[tuple[Any, ...], dict[str, object]]] = {  # what becomes of cells that are not levels
+    "few whole numbers": ((0, 1, 3), {"2": 1, "2.4": 3, "5": 3, "-9": "", "99": "", "13": "", "x": "", "inf": ""}),
+    "zero and one": ((0, 1), {"2": 1, "0.2": 0, "9": "", "-1": "", "#VALUE!": "", "1e308": "", "true": ""}),
+    "negative numbers": ((-2, -1, 0, 1), {"-3": -2, "-9": "", "5": "", "4": 1}),
+    "halves": (("0.5", "1.0", "1.5"), {"2": "1.5", "0.7": "0.5", "77": "", "<1": ""}),
+    "numbers and words": (("1", "2", "3a"), {"3": "2", "99": "", "3b": ""}),
+    "booleans": ((False, True), {"yes": "", "1": "", "0": "", "TRUE": True}),
+    "words": (("no", "yes"), {"maybe": "", "1": ""}),
+    "a level called missing": (("here", "missing"), {"x": "missing", "5": "missing"}),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_cells_that_are_not_levels_are_missing_or_the_nearest_number(name: str) -> None:
+    levels, read = READ[name]
+    column = Categorical(levels=levels, missing=("", "NA"), unknown="missing")
+    codes = column.read(np.array([*read, *map(str, levels)], dtype=object)).codes
+    assert [*codes] == [*((*levels, "").index(value) for value in read.values()), *range(len(levels))]
+
+
+def test_unknown_levels_are_missing_only_where_that_may_be() -> None:
+    with pytest.raises(ValueError, match="needs `missing: true`"):
+        Categorical(levels=("a", "b"), unknown="missing")
+
+
+def test_usual_codes_far_outside_the_bounds_are_missing_and_never_clipped() -> None:
+    age: Any = {"kind": "count", "bounds": (0, 130), "missing": True}
+    texts = np.array(["-9", "999", "-1.0", "99", "131", "1000", "-3"], dtype=object)
+    assert [*Count(**age, unknown="missing").read(texts).codes] == [131, 131, 131, 99, 130, 130, 0]
+    assert [*Count(**age, unknown=5).read(texts).codes] == [0, 130, 0, 99, 130, 130, 0]
 
 
 COLUMNS: dict[str, Any] = {

@@ -14,7 +14,10 @@ from pydantic import Field, model_validator
 from ...io.cell_text import frame_value_text
 from ...io.table import Kind
 from .column import (
+    APART,
+    LEVEL_APART,
     UNREADABLE,
+    USUAL_CODES,
     Codes,
     Column,
     Description,
@@ -26,6 +29,8 @@ from .column import (
     Texts,
     Values,
     canonical,
+    is_apart,
+    numbers_of,
     undeclared_gaps,
 )
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
@@ -60,8 +65,10 @@ class Levels(Column):
             raise ValueError("levels must differ from one another")
         if any(isinstance(level, str) and level != level.strip() for level in levels):
             raise ValueError("levels must not begin or end with blanks")
-        if self.unknown is not None and self.unknown not in levels:
-            raise ValueError("unknown must name one of the levels")
+        if self.reads_as_missing and levels == self.levels and not self.missing:
+            raise ValueError("`unknown: missing` needs `missing: true`")
+        if self.unknown not in (None, "missing", *levels):
+            raise ValueError("unknown must name one of the levels, or missing")
         return self
 
     @property
@@ -71,12 +78,29 @@ class Levels(Column):
     def read_values(self, texts: Texts) -> Reading:
         """Return the level numbers of texts; UNREADABLE for an unknown level unless `unknown` is declared."""
         index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
-        other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
+        other = UNREADABLE if self.unknown is None or self.reads_as_missing else self.levels.index(self.unknown)
         first, rounded = self.levels[0], self._rounded
         written = [rounded.get(text, text) for text in texts]
         codes = np.array([index.get(canonical(text, first), index.get(text, other)) for text in written], np.int64)
+        if self.reads_as_missing:
+            strange = codes == UNREADABLE
+            codes[strange] = self._nearest(texts[strange])
         cure = "Add it to `levels`, set `unknown`, or correct the cell. If the file is not UTF-8, set `encoding`."
         return Reading(codes, (Fault(codes == UNREADABLE, "not a declared level", cure),))
+
+    def _nearest(self, texts: Texts) -> Ints:
+        """Return for each number the nearest level that is one; the first code of missing values for other texts.
+
+        A number far from all levels is a code of missing values.
+        """
+        own, numbers = numbers_of(np.array([*map(level_text, self.levels)], dtype=object)), numbers_of(texts)
+        read = np.isfinite(numbers)
+        if not len(texts) or not np.isfinite(own).any():
+            return np.full(len(texts), self.size, np.int64)
+        times = np.where(np.isin(numbers, USUAL_CODES), APART, LEVEL_APART)
+        far = is_apart(numbers, float(np.nanmin(own)), float(np.nanmax(own)), times)
+        gaps = np.abs(np.where(read, numbers, 0.0)[:, None] - np.nan_to_num(own, nan=np.inf))
+        return np.where(read & ~far, gaps.argmin(1), self.size)
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
         """Return the cells, with the declared level in place of a whole number that a frame rounded."""
@@ -156,7 +180,8 @@ class Binary(Levels):
 
 class Categorical(Levels):
     """A column of named levels. `unknown` names the level for undeclared values, and for empty cells if none may be
-    missing; without it, they are errors.
+    missing; without it, they are errors. If it is `missing`, they are missing, but among levels that are numbers a
+    number is read as the nearest level.
 
     Of kind ordinal, the levels are in order, and neighbours count as alike. With a `hierarchy` of codes, a value goes
     to the finest level that contains it, else to `unknown`; levels that are not given are chosen by noisy counts, as

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictIn
 
 from ...errors import UsageError
 from ...io.table import MISSING_TOKENS, Kind, whole_text
+from ..cells import MISSING_NUMBERS
 from .dtypes import cast, checked
 
 Level = StrictBool | StrictInt | StrictStr
@@ -26,6 +27,8 @@ Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or le
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
+USUAL_CODES = np.array([*map(float, MISSING_NUMBERS)])
+APART, LEVEL_APART = 2.0, 4.0  # a usual code is this many times farther from zero than the values; another number
 Dtype = Annotated[str, AfterValidator(checked)]
 
 
@@ -122,6 +125,11 @@ class Column(BaseModel, ABC):
     def reads_anything(self) -> bool:
         """Whether every undeclared cell is read as the value that `unknown` names."""
         return getattr(self, "unknown", None) is not None
+
+    @property
+    def reads_as_missing(self) -> bool:
+        """Whether an unreadable cell is read as missing."""
+        return getattr(self, "unknown", None) == "missing" not in self.levels
 
     @property
     def gaps(self) -> int:
@@ -324,6 +332,12 @@ def canonical(word: str, level: object) -> str:
 def with_point(text: str, dtype: str | None) -> str:
     """Return a value without decimals as CSV text: 8.0 for 8 in a dtype of floats, for readers of the file."""
     return f"{text}.0" if dtype and FLOATS.fullmatch(dtype) and whole_text(text) == text else text
+
+
+def is_apart(numbers: Floats, low: float, high: float, times: float | Floats = APART) -> Mask:
+    """Return which numbers are `times` farther from zero than values between `low` and `high`, on either side."""
+    below = (numbers < 0) & ((low >= 0) | (numbers < times * low))
+    return np.asarray(below | ((high > 0) & (numbers > times * high)), np.bool_)
 
 
 def numbers_of(texts: Texts) -> Floats:

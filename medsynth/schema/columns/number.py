@@ -18,6 +18,7 @@ from ...io.table import Kind
 from .column import (
     MAX_CODES,
     UNREADABLE,
+    USUAL_CODES,
     Codes,
     Column,
     Description,
@@ -29,6 +30,7 @@ from .column import (
     Reading,
     Texts,
     Values,
+    is_apart,
     numbers_of,
     undeclared_gaps,
 )
@@ -103,8 +105,15 @@ class Quantity(Column):
         return round(self.unknown * 10**self.places) - low if small else -1
 
     def read_values(self, texts: Texts) -> Reading:
-        """Return the codes of texts that are numbers; of others that of `unknown`, if it is declared."""
-        return self.coded(numbers_of(texts))
+        """Return the codes of texts that are numbers; of others that of `unknown`, if it is declared.
+
+        If these are missing, a usual code of missing values far outside the bounds is missing too, and never clipped.
+        """
+        numbers = numbers_of(texts)
+        if self.reads_as_missing and self.out_of_range == "clip":
+            low, high = (unit / 10**self.places for unit in self.units)
+            numbers[np.isin(numbers, USUAL_CODES) & is_apart(numbers, low, high)] = np.nan
+        return self.coded(numbers)
 
     def coded(self, numbers: Floats) -> Reading:
         """Return the codes of numbers, UNREADABLE for one that is not finite; those outside the bounds are clipped.
