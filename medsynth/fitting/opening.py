@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..io.table import LargeTable, Table
+from ..schema.impossible import refuse_impossible_rules
 from .private_table import PrivateTable, open_table, possible_targets
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
@@ -26,13 +27,18 @@ def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTa
 
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
     """
+    private: PrivateTable | PrivateTables
     if isinstance(source, Path | str) and is_linked(Path(source)):
         check_settings(settings)
-        return open_tables(find(Path(source), notice), settings.encoding)
-    if isinstance(source, PrivateTables):
+        private = open_tables(find(Path(source), notice), settings.encoding)
+    elif isinstance(source, PrivateTables):
         check_settings(settings)
-        return source
-    return open_table(source, settings, notice)
+        private = source
+    else:
+        private = open_table(source, settings, notice)
+    for schema in private.declared_schemas:
+        refuse_impossible_rules(schema)
+    return private
 
 
 def targets(source: Path, settings: FitSettings) -> list[str]:

@@ -56,6 +56,11 @@ class PrivateTable:
     target: str | None
     learning: Learning = field(default_factory=Learning)
 
+    @property
+    def declared_schemas(self) -> list[Schema]:
+        """The schema, if one is declared."""
+        return [self.declared] if self.declared else []
+
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
         """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
         learning = [] if self.declared else partition_selection.queries(target=self.target is not None)

@@ -48,6 +48,11 @@ class PrivateTables:
     place: Path | None = None
 
     @property
+    def declared_schemas(self) -> list[Schema]:
+        """The schemas of all tables, with the rules that their rows meet."""
+        return [self.tables.view(name) for name in self.tables.tables]
+
+    @property
     def target(self) -> str | None:
         """The column of patients to predict."""
         return joint(self.tables).target

@@ -22,6 +22,7 @@ from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode
 from ..schema.header import person_keys
+from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
 from .private_rows import order_of_rows, patients
 from .private_table import choose_schema, read_rows
@@ -62,6 +63,7 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
         raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
     problems, remarks = _checked(data, found)
     try:
+        refuse_impossible_rules(found)
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):
@@ -93,6 +95,8 @@ def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
     if not problems:
         try:
             private = private_tables(tables, cells)
+            for schema in private.declared_schemas:
+                refuse_impossible_rules(schema)
         except SchemaError as error:
             problems.append(str(error))
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..artifact import QUALITY, Arrays, Model
-from ..errors import LOST, MedsynthError, Message
+from ..errors import LOST, MedsynthError, Message, UsageError
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
 from ..patients.plan import plan_of_first_rows
@@ -24,7 +24,7 @@ from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
-from ..sampling.rejection import rejection_sample
+from ..sampling.rejection import complete, rejection_sample
 from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
@@ -252,7 +252,10 @@ def train_in_order(
         return np.asarray(method.module.generate(found, method.config, core, patients, rows, seed))
 
     seed = stream_seed(out.seed, "first rows")
-    whole = rejection_sample(sampler, of_first, count, seed, partial(broken_firsts, schema=of_first))
+    try:
+        whole = rejection_sample(sampler, of_first, count, seed, partial(broken_firsts, schema=of_first))
+    except UsageError:  # the budget is spent: the fit ends, and a sample says that the model's rows break the rules
+        whole = complete(sampler(count, seed), of_first)
     simulated = whole[:, [of_first.names.index(name) for name in core.names]]
     return {**found, **train_later(planned, out, schema, split, several * patients, simulated)}
 

@@ -163,6 +163,8 @@ class LaterRowsTraining:
                 wanted[name] = [(EVERY, Chances.by_group(counts, LEFT_OF_NOISE * noise, np.arange(variable.cells)))]
                 continue
             wanted[name] = self.persistence(variable, noisy, std, changes.get(name))
+            known = self.in_all_rows(variable, self._deviation(ONE_WAY, len(contexts.variables)))
+            wanted[name].append(((LAST, name), known))
         return wanted
 
     def persistence(
@@ -187,6 +189,17 @@ class LaterRowsTraining:
         offset = None if kernel is None or changes is None else changes.offset(kernel)
         own = replace(plain, tie=plain.tie[variable.medium], region=variable.medium, offset=offset)
         return [(context, own), *found]
+
+    def in_all_rows(self, variable: Variable, std: float) -> Chances:
+        """Return what the one-way marginal, with noise of `std`, shows about a column's values in all later rows.
+
+        Tables of two columns have more noise, and the noise of all cells with a value adds up.
+        """
+        each, zero = np.arange(variable.values), np.zeros(variable.values, np.int64)
+        tie = np.tile(each, (variable.values, 1))
+        tie = np.column_stack([tie, each]) if variable.repeats else tie  # "as in the last row" is the last value
+        shares = np.bincount(variable.group, variable.shares, variable.values)
+        return Chances(tie, self.patients * shares, LEFT_OF_NOISE * std, zero, zero)
 
     def measure_relations(self, chain: Chain) -> dict[tuple[str, Context], Chances]:
         """Measure the two-way marginals that the chain fits worst, by noisy L1 distances, of values and of moves.

@@ -1,38 +1,54 @@
-"""Do rules change what was measured? Shares of terminal states, missing values and levels, before and after rules.
+"""Do rules change what was measured? Shares of terminal states, missing values and levels, with and without rules.
 
-Fits each table under its rules at one epsilon. Each figure is a share in synthetic rows minus that in the fitted rows,
-in standard errors of the latter, of patients or rows. "Before" samples the same model without its rules. Models of rows
-in order are fitted under their rules, so they have no such sample. pbc needs its public file in --data.
+Fits each table at one epsilon. The error of a share is that of 10,000 synthetic rows or patients, minus that of the
+fitted rows. It is given in standard errors: of the noise of the measurement of this column alone, and of the chance
+that drew the real and the synthetic rows. First rows and later rows are apart, as they were measured; a patient's later rows
+count as one, divided among them. "No rules" samples the same model without its rules. Models of rows in order know
+their rules, so there it is another fit, and chance alone changes a share by one or two. pbc needs its public file in
+--data.
 
-  states      share of patients with each state that a rule allows at last rows alone
-  missing     missing cells of each column
-  levels      rows of each level, of columns with at most ten levels
-  rows        rows per patient
+  states             patients with each state that a rule allows at last rows alone
+  missing            missing cells of each column
+  levels             rows of each level, of columns with at most ten levels
+  rows per patient   patients with each number of rows
 
 --truth fits simulated visits instead, and prints death, time to it and last values by outcome next to the truth.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+import yaml
 from medsynth_sample_data import hospital, omop, visits
+from numpy.typing import NDArray
 
 import medsynth
 from medsynth.fitting.source import bundled
+from medsynth.mixture.one_way import LEVELS_OF, OneWayMarginals
+from medsynth.patients.contexts import Contexts
+from medsynth.patients.plan import LAST_ROWS, ONE_WAY
 from medsynth.patients.successive_rows import ending
+from medsynth.patients.training import Training
 from medsynth.schema import Schema
+from medsynth.schema.linked import count_column
 from tests.benchmarks.common import DELTA, ROOT, markdown, options
 from tests.benchmarks.tables import SCHEMAS, public
 
 NAMES = ("visits", "pbc", "hospital", "clinic", "omop")
 MOST_LEVELS, TRUTH_PATIENTS = 10, 100_000
+PATIENTS, DRAWN = 3000, 10_000  # simulated patients to fit, synthetic rows or patients
 Frame = pd.DataFrame
+Floats = NDArray[np.float64]
 
 
 def pbc(data: str | None) -> tuple[Frame, Schema]:
@@ -59,32 +75,105 @@ def table(name: str, run: int, data: str | None) -> tuple[Frame, Schema]:
     return pd.read_csv(ROOT / "sample_data" / "clinic.csv")[list(schema.names)], schema
 
 
-def share_errors(real: pd.Series, made: pd.Series) -> float:
-    """Return how far a share of made rows is from that of real ones, in standard errors of the latter."""
-    p, n = float(real.mean()), len(real)
-    return (float(made.mean()) - p) / float(np.sqrt(max(p * (1 - p), 1 / n) / n))
+Kinds = dict[tuple[str, str], dict[str, float]]  # errors of shares by table, kind and name, in standard errors
+Noise = dict[tuple[str, str], dict[str, float]]  # of counts: its deviation by table, part of the rows and column
 
 
-def figures(real: Frame, made: Frame, schema: Schema) -> dict[str, dict[str, float]]:
-    """Return errors of shares by kind and name, in standard errors."""
-    found: dict[str, dict[str, float]] = {"states": {}, "missing": {}, "levels": {}, "rows": {}}
-    unit = schema.unit if schema.order else None
-    for name, column in schema.columns.items():
-        if not (column.modelled and column.written):
-            continue
-        if column.missing:
-            found["missing"][name] = share_errors(real[name].isna(), made[name].isna())
-        if column.categorical and column.size <= MOST_LEVELS:
-            levels = [frame[name].astype("object").map(_word) for frame in (real, made)]
-            for one in levels[0].dropna().unique():
-                found["levels"][f"{name} {one}"] = share_errors(levels[0] == one, levels[1] == one)
-    if unit:
-        counts = [frame.groupby(unit).size() for frame in (real, made)]
-        found["rows"] = {str(k): share_errors(counts[0] == k, counts[1] == k) for k in sorted(counts[0].unique())}
+@contextmanager
+def noise_told() -> Iterator[Noise]:
+    """Record the noise of counts of first rows, later rows and last rows while a fit measures them."""
+    found = Noise()
+    measure, variables, ends = OneWayMarginals.measure, Training.measure_variables, Training.measure_last_rows
+
+    def first(*given: Any) -> OneWayMarginals:
+        own = measure(*given)
+        found["", "rows"] = {name.removeprefix(LEVELS_OF): std for name, std in own.std.items()}
+        return own
+
+    def later(self: Training) -> Contexts:
+        contexts = variables(self)
+        std = self._deviation(ONE_WAY, len(contexts.variables))
+        found[self.table, "later rows"] = dict.fromkeys(contexts.variables, std)
+        return contexts
+
+    def last(self: Training, contexts: Contexts) -> None:
+        ends(self, contexts)
+        std = self._deviation(LAST_ROWS, sum(map(len, self.ends.values()))) if self.ends else 0.0
+        found[self.table, "states"] = {
+            name: std * math.sqrt(sum(contexts.axis(context)[1].cells for context, _ in own)) / len(own)
+            for name, own in self.ends.items()
+        }
+
+    with (
+        patch.object(OneWayMarginals, "measure", staticmethod(first)),
+        patch.object(Training, "measure_variables", later),
+        patch.object(Training, "measure_last_rows", last),
+    ):
+        yield found
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a table, and the weight of each: a patient's rows count as one patient, as they were measured."""
+
+    rows: Frame
+    weights: Floats
+
+    def share(self, of: pd.Series) -> tuple[float, float]:
+        """Return a share of rows and its variance by sampling."""
+        count = float(self.weights.sum())
+        share = float(np.average(of.loc[self.rows.index], weights=self.weights)) if count else 0.0
+        return share, max(share * (1 - share), 1 / max(count, 1.0)) / max(count, 1.0)
+
+
+def parts(rows: Frame, schema: Schema) -> dict[str, Part]:
+    """Return first rows and later rows of patients if they are in order, else all rows."""
+    if not schema.order:
+        return {"rows": Part(rows, np.ones(len(rows)))}
+    turn = rows.groupby(schema.unit).cumcount()
+    later = rows[turn > 0]
+    weights = 1 / later.groupby(schema.unit)[schema.order].transform("size").to_numpy(np.float64)
+    return {"rows": Part(rows[turn == 0], np.ones(int((turn == 0).sum()))), "later rows": Part(later, weights)}
+
+
+def figures(real: Frame, made: Frame, schema: Schema, noise: Noise, table: str = "", patients: int = 0) -> Kinds:
+    """Return errors of shares by kind and name. `table`, `patients`: of several tables."""
+    found, both = Kinds(), [in_order(rows, schema) for rows in (real, made)]
+    of_parts = [parts(rows, schema) for rows in both]
+
+    def add(kind: str, name: str, part: str, column: str, of: Sequence[pd.Series]) -> None:
+        own = {**noise.get(("", "rows"), {}), **noise.get((table, part), {})}
+        std = own.get(column, own.get(f"{table}.{column}", 0.0)) / of_parts[0][part].weights.sum()
+        (one, variance), (other, more) = (own[part].share(series) for own, series in zip(of_parts, of, strict=True))
+        found.setdefault((table, kind), {})[name] = (other - one) / math.sqrt(std**2 + variance + more)
+
+    for part in of_parts[0]:
+        where = "" if part == "rows" else f", {part}"
+        for name, column in schema.columns.items():
+            if not (column.modelled and column.written) or (part != "rows" and name in schema.constant):
+                continue
+            if column.missing:
+                add(f"missing{where}", name, part, name, [rows[name].isna() for rows in both])
+            if column.categorical and column.size <= MOST_LEVELS:
+                levels = [rows[name].astype("object").map(_word) for rows in both]
+                for one in levels[0].dropna().unique():
+                    add(f"levels{where}", f"{name} {one}", part, name, [own == one for own in levels])
+    if schema.order:
+        counts = [rows.groupby(schema.unit)[schema.order].transform("size") for rows in both]
+        for many in sorted(counts[0].unique())[:MOST_LEVELS]:
+            add("rows per patient", f"{many}", "rows", count_column(table), [own == many for own in counts])
         for name in ending(schema):
-            state = [(frame[name] == "yes").groupby(frame[unit]).any() for frame in (real, made)]
-            found["states"][name] = share_errors(*state)
+            of = [(rows[name].map(_word) == "yes").groupby(rows[schema.unit]).transform("any") for rows in both]
+            add("states", name, "rows", name, of)
     return found
+
+
+def in_order(rows: Frame, schema: Schema) -> Frame:
+    """Return the rows that count: of each patient the first ones in order."""
+    if not schema.order:
+        return rows
+    by = rows.sort_values([schema.unit, schema.order], kind="stable")
+    return by.groupby(schema.unit).head(schema.max_rows).reset_index(drop=True)
 
 
 def _word(value: Any) -> Any:
@@ -92,42 +181,69 @@ def _word(value: Any) -> Any:
     return None if pd.isna(value) else f"{value:g}" if type(value) in (int, float) else str(value).lower()
 
 
-def lines_of(table: str, found: dict[str, dict[str, float]], when: str) -> list[tuple[object, ...]]:
-    """Return a line per kind: the number of shares, those within two standard errors, and the farthest one."""
-    lines = list[tuple[object, ...]]()
-    for kind, own in found.items():
-        if own:
-            name = max(own, key=lambda one: abs(own[one]))
-            inside = sum(abs(error) <= 2 for error in own.values())
-            lines.append((table, kind, when, len(own), inside, f"{own[name]:+.1f} ({name})"))
-    return lines
+def without_rules(schema: Schema) -> Schema:
+    """Return a schema whose rules only compute columns."""
+    rules = tuple(rule.text for rule in schema.parsed_rules if rule.defines)
+    return Schema.from_dict({**schema.to_dict(), "rules": list(rules)})
 
 
-def compared(name: str, run: int, epsilon: float, data: str | None) -> list[tuple[object, ...]]:
-    """Fit a table, sample it with and without its rules, and return lines of the printed table."""
-    if name == "omop":
-        tables, real = bundled("omop"), omop.simulate(3000, run)
-        with tempfile.TemporaryDirectory() as folder:
+def of_tables(run: int, epsilon: float) -> list[Kinds]:
+    """Return errors of the simulated OMOP tables with their rules and without them."""
+    tables, real, found = bundled("omop"), omop.simulate(PATIENTS, run), list[Kinds]()
+    for rules in (True, False):
+        plain = tables.to_dict()
+        for one in plain["tables"].values():
+            one["rules"] = one.get("rules", []) if rules else []
+        with tempfile.TemporaryDirectory() as folder, noise_told() as noise:
             for one, frame in real.items():
                 frame.to_csv(Path(folder) / f"{one}.csv", index=False)
-            model = medsynth.fit(folder, epsilon=epsilon, delta=DELTA, rows=3000, notice=lambda text: None)
-        made = medsynth.sample_tables(model, 3000, seed=run)
-        return [
-            line for one in tables.tables
-            for line in lines_of(f"omop, {one}", figures(real[one], made[one], tables.alone(one)), "after")
-        ]  # fmt: skip
+            (place := Path(folder) / "omop.tables.yaml").write_text(yaml.safe_dump(plain, sort_keys=False))
+            model = medsynth.fit(place, epsilon=epsilon, delta=DELTA, rows=PATIENTS, notice=lambda text: None)
+        made = medsynth.sample_tables(model, DRAWN, seed=run)
+        own = Kinds()
+        for one in tables.tables:
+            own |= figures(real[one], made[one], tables.view(one), noise, one)
+        found.append(own)
+    return found
+
+
+def compared(name: str, run: int, epsilon: float, data: str | None) -> list[Kinds]:
+    """Return errors of a table with its rules and without them."""
+    if name == "omop":
+        return of_tables(run, epsilon)
     real, schema = table(name, run, data)
-    model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=schema, rows=len(real))
-    definitions = tuple(rule.text for rule in schema.parsed_rules if rule.defines)
-    free = replace(model, schema=model.schema.model_copy(update={"rules": definitions}))
-    patients = int(real[schema.unit].nunique()) if schema.unit and schema.order else None
-    count = None if patients else len(real)
-    made = {
-        when: medsynth.sample(one, count, seed=run, patients=patients)
-        for when, one in {"before": free, "after": model}.items()
-        if when == "after" or not schema.order
-    }
-    return [line for when, rows in made.items() for line in lines_of(name, figures(real, rows, schema), when)]
+    found, free = list[Kinds](), without_rules(schema)
+    with noise_told() as noise:
+        model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=schema, rows=len(real))
+    for rules in (schema, free):
+        if rules is free and schema.order:
+            with noise_told() as noise:
+                model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=free, rows=len(real))
+        elif rules is free:
+            model = replace(model, schema=model.schema.model_copy(update={"rules": free.rules}))
+        count = {"patients": DRAWN} if schema.order else {"n": DRAWN}
+        found.append(figures(real, medsynth.sample(model, seed=run, **count), schema, noise))
+    return found
+
+
+def lines_of(name: str, runs: Sequence[Sequence[Kinds]]) -> Iterator[tuple[object, ...]]:
+    """Yield a line per table and kind: how many shares are within two standard errors, and what rules change."""
+    for table, kind in runs[0][0]:
+        with_rules, without = (
+            pd.DataFrame([kinds[k][table, kind] for kinds in runs]) for k in range(2)
+        )  # (runs, shares)
+        change = (with_rules - without).median()
+        at = change.abs().idxmax()
+        within = [f"{int((own.abs() <= 2).to_numpy().sum())}" for own in (with_rules, without)]
+        size = [f"{np.sqrt(np.nanmean(own.to_numpy() ** 2)):.1f}" for own in (with_rules, without)]
+        yield (
+            ", ".join(filter(None, (name, table))),
+            kind,
+            with_rules.size,
+            *within,
+            *size,
+            f"{change[at]:+.1f} ({at})",
+        )
 
 
 def over_time(frame: Frame) -> dict[str, float]:
@@ -177,7 +293,10 @@ def main(words: list[str]) -> None:
     if given.truth:
         truth(given.truth, given.runs, given.epsilon)
         return
-    heads = ["table", "shares of", "rules", "shares", "within two errors", "farthest"]
-    for run in range(given.runs):
-        for name in given.tables:
-            print(markdown(heads, compared(name, run, given.epsilon, given.data)), flush=True)
+    heads = [
+        "table", "shares of", "shares", "within two errors: rules", "no rules", "typical error: rules", "no rules",
+        "largest change by rules",
+    ]  # fmt: skip
+    for name in given.tables:
+        runs = [compared(name, run, given.epsilon, given.data) for run in range(given.runs)]
+        print(markdown(heads, lines_of(name, runs)), flush=True)
