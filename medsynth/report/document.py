@@ -11,10 +11,10 @@ from pydantic_core import CoreSchema
 
 from .. import __version__
 from .data.verdict import Record, Verdict
-from .sections.claim import Verdicts
 from .sections.registry import SECTIONS, Section
+from .sections.summary import Verdicts
 
-FORMAT = 4
+FORMAT = 5
 
 
 class _BySection:

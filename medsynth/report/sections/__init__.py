@@ -1,23 +1,20 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
-from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, utility
+from . import attacks, claim, documentation, fidelity, inference, outcomes, over_time, plausibility, summary, utility
 from .registry import register
 
 for section in (
+    summary.SUMMARY,
+    summary.QUESTIONS,
     claim.CLAIM,
-    claim.VERDICTS,
     documentation.PURPOSE,
     documentation.SOURCE,
-    documentation.VARIABLES,
-    claim.LEDGER,
     documentation.TUNING,
     utility.UTILITY,
     inference.IMPORTANCE,
     inference.INFERENCE,
     inference.ESTIMATION,
     fidelity.FIDELITY,
-    fidelity.CUT_POINTS,
-    fidelity.QUALITY,
     fidelity.SYNTHETIC,
     plausibility.TABLES,
     over_time.OVER_TIME,
@@ -26,6 +23,12 @@ for section in (
     attacks.ATTACKED,
     plausibility.PLAUSIBILITY,
     documentation.LIMITS,
+    # The appendix.
+    documentation.VARIABLES,
+    claim.LEDGER,
+    fidelity.CUT_POINTS,
+    fidelity.QUALITY,
     documentation.REPRODUCE,
+    documentation.SIGN_OFF,
 ):
     register(section)

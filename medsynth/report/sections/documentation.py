@@ -170,6 +170,7 @@ def _reproduce(context: Context) -> Reproduce:
 
 
 PURPOSE = Section("purpose", "Purpose and recipient", _purpose, Purpose)
+SIGN_OFF = Section("signoff", "Sign-off")
 SOURCE = Section("source", "Source table", _source, Source)
 VARIABLES = Section("variables", "Variables", _variables, Variables)
 TUNING = Section("tuning", "Tuning disclosure", _tuning, Tuning)

@@ -303,7 +303,7 @@ def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:
         ),
         decide(
             "propensity_auroc",
-            "Can a classifier separate synthetic from real rows?",
+            "Do whole rows look real?",
             "propensity AuROC (0.5 is no better than chance)",
             found.propensity_auroc,
             thresholds.propensity_auroc,
