@@ -409,27 +409,27 @@ def _unique(frame: pd.DataFrame) -> list[str]:
 
 
 def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict]:
-    sides = (
-        ("attack_advantage", "Did attacks fail to find who was in the table?", "advantage of the best attack",
-         "advantage", thresholds.attack_advantage),
-        ("attack_certainty", "Did attacks fail to pick out single people?",
-         "share of members found with 1 % false alarms", "at_one_percent", thresholds.attack_certainty),
-    )  # fmt: skip
+    question, measure = "Did attacks fail to find who was in the table?", "advantage of the best membership attack"
     if found is None:
         nothing = Estimate(value=None)
-        return [decide(key, question, measure, nothing, limit, NO_ATTACK, advice=HOLD_OUT)
-                for key, question, measure, _, limit in sides[:1]]  # fmt: skip
-    lines = []
-    for (key, question, measure, figure, limit), allowed in zip(
-        sides, (found.allowed, found.allowed_at_one_percent), strict=True
-    ):
-        worst = _worst([getattr(attack, figure) for attack in found.membership])
-        outcome: Outcome | None = None if found.fair else "not judged"
-        detail = _worded(found, worst, allowed)
-        lines.append(decide(
-            key, question, measure, worst, limit, detail, instead=outcome, advice=None if found.fair else HOLD_OUT
-        ))  # fmt: skip
-    return lines
+        return [decide("attack_advantage", question, measure, nothing, thresholds.attack_advantage, NO_ATTACK,
+                       advice=HOLD_OUT)]  # fmt: skip
+    outcome: Outcome | None = None if found.fair else "not judged"
+    advice = None if found.fair else HOLD_OUT
+    advantage, certain = (
+        _worst([getattr(attack, figure) for attack in found.membership]) for figure in ("advantage", "at_one_percent")
+    )
+    return [
+        decide(
+            "attack_advantage", question, measure, advantage, thresholds.attack_advantage,
+            _worded(found, advantage, found.allowed), instead=outcome, advice=advice,
+        ),
+        decide(
+            "attack_certainty", "Did attacks fail to pick out single people?",
+            "share of members that an attack finds at 1 % false alarms", certain, thresholds.attack_certainty,
+            _worded(found, certain, found.allowed_at_one_percent), instead=outcome, advice=advice,
+        ),
+    ]  # fmt: skip
 
 
 def _worst(figures: Sequence[Estimate]) -> Estimate:

@@ -211,4 +211,4 @@ CLAIM = Section(
     "claim", "The claim", lambda context: privacy(context.claiming_model) if context.claiming_model else None, Claim,
     needs=("claim",), always=True, verdicts=_verdicts, compares=False,
 )  # fmt: skip
-LEDGER = Section("ledger", "Privacy ledger", _ledger, PrivacyLedger, needs=("claim",))
+LEDGER = Section("ledger", "Appendix: privacy ledger", _ledger, PrivacyLedger, needs=("claim",))

@@ -264,7 +264,7 @@ def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, 
 
 
 def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequence[Verdict]:
-    question = f"Do models learn to predict {found.target}?"
+    question = "Do models learn to predict the target?"
     if isinstance(found, NumericUtility):
         key, measure, limit = "mean_r2_loss", "loss of R2, mean of four regressors", thresholds.mean_r2_loss
         detail = f"Best regressor: {_lost(found.best_loss)}."
@@ -277,6 +277,7 @@ def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequen
     if outcome:
         detail += " Not judged: synthetic rows seem to teach more than real ones, which is impossible."
     advice = WRONG_BASELINE if outcome else None
+    question = question.replace("the target", found.target)
     return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome, advice=advice)]
 
 
