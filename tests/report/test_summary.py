@@ -56,7 +56,7 @@ def test_whether_rows_may_leave_comes_first(key: str, outcome: str) -> None:
     said = sentences(lines, judged_uses(lines, None))
     assert said[0] == may_leave(lines) and said[0].startswith(start)
     assert (f"Is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
-    assert said[-1] == "No decision about a patient may rest on them."
+    assert said[-1] == "No decision about a patient may rest on these rows."
 
 
 def test_every_question_has_a_cure_and_a_place_in_the_rule() -> None:

@@ -15,20 +15,24 @@ from .verdict import Record, Verdict
 # Questions about privacy. They decide whether the rows may leave, whatever the use.
 PRIVACY = ("epsilon", "delta_times_rows", "attack_advantage", "attack_certainty")
 SOUND = ("rules_broken", "rows_apart")
-PAIRS = ("two_way_gap", "strong_pairs_lost")
+PAIRS = ("two_way_gap", "relations_lost")
 
 
 class Use(NamedTuple):
-    """A use of synthetic rows, in words that continue "fit for", and the keys of the verdicts that decide it."""
+    """A use of synthetic rows, in words that continue "fit for", and the keys of the verdicts that decide it.
+
+    Without the verdict `needs`, nothing is said of the use.
+    """
 
     name: str
     decided_by: tuple[str, ...]
+    needs: str | None = None
 
 
 USES = (
-    Use("testing software", SOUND),
-    Use("teaching and training people", (*SOUND, *PAIRS)),
-    Use("exploring which columns go together", PAIRS),
+    Use("testing software", SOUND, "rules_broken"),
+    Use("teaching and training people", (*SOUND, *PAIRS), "two_way_gap"),
+    Use("exploring which columns go together", PAIRS, "two_way_gap"),
     Use("training models that predict {target}", ("mean_auroc_loss", "mean_r2_loss")),
     Use("studying how patients change over time", ("lagged_gap", "next_row_auroc_loss")),
     Use("studying how patients end", ("last_row_share_gap", "time_to_last_row_gap", "last_values_gap")),
@@ -53,7 +57,7 @@ def judged_uses(verdicts: Sequence[Verdict], target: str | None) -> list[JudgedU
         failed = [one.key for one in asked if one.met is False]
         unsettled = [one.key for one in asked if one.met is None]
         fitness: Fitness = "not fit" if failed else "board decides" if unsettled else "fit"
-        if asked:
+        if asked and (use.needs is None or use.needs in [one.key for one in asked]):
             name = use.name.format(target=target or "the target")
             found.append(JudgedUse(use=name, fitness=fitness, because=failed or unsettled))
     return found
@@ -67,14 +71,12 @@ def may_leave(verdicts: Sequence[Verdict]) -> str:
     if failed := [one.question for one in asked if one.outcome == "beyond"]:
         return f"Do not pass these rows on yet. Privacy failed: {listed(failed)}"
     if unsettled := [one.question for one in asked if one.met is None]:
-        return (
-            f"The guarantee is within its limits. The board decides about what could not be told: {listed(unsettled)}"
-        )
+        return f"The guarantee is within its limits. The board decides what is open: {listed(unsettled)}"
     return "The guarantee is within its limits, so privacy does not forbid passing these rows on."
 
 
-def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse]) -> list[str]:
-    """Return the proposal, one sentence each."""
+def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None = None) -> list[str]:
+    """Return the proposal, one sentence each. `purpose`: what was asked for, if anybody said."""
     said = [may_leave(verdicts)]
     for fitness, start in (
         ("fit", "The rows are fit for"),
@@ -83,7 +85,11 @@ def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse]) -> list[st
     ):
         if named := [one.use for one in uses if one.fitness == fitness]:
             said.append(f"{start} {listed(named)}.")
-    return [*said, "No decision about a patient may rest on them."]
+    if any(one.use == ESTIMATING and one.fitness == "not fit" for one in uses):
+        said.append("To estimate an effect, declare its regression before the fit.")
+    if purpose:
+        said.append(f"Compare these uses with what was asked for: {purpose}.")
+    return [*said, "No decision about a patient may rest on these rows."]
 
 
 def listed(words: Sequence[str]) -> str:

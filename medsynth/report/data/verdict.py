@@ -194,7 +194,7 @@ def decide(
     what to do if it is not within; by default, if it is beyond, that of CURES.
     """
     outcome = instead or compared(estimate, threshold.limit)
-    cure = CURES.get(key, "") if outcome in ("beyond", "no guarantee") else ""
+    cure = CURES.get({"beyond": key}.get(outcome, outcome), "")
     return Verdict(
         key=key,
         question=question,

@@ -36,6 +36,7 @@ NEIGHBOURS = 5  # The spacing of rows is the distance to this neighbour.
 WEIGHED = 50  # Nearest rows in a kernel density. The weights of others are negligible.
 PATIENTS = 10_000  # Synthetic patients that an attack uses.
 NO_ATTACK = "No attack was run. Attacks need the training table and held-out rows as controls."
+RUN_ATTACKS = "Hold rows out when you fit, and give the report the training table."
 HOLD_OUT = "Hold rows out at random when you fit."
 PROVES_NOTHING = "An attack that finds nothing proves nothing."
 
@@ -413,7 +414,7 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
     if found is None:
         nothing = Estimate(value=None)
         return [decide("attack_advantage", question, measure, nothing, thresholds.attack_advantage, NO_ATTACK,
-                       advice=HOLD_OUT)]  # fmt: skip
+                       advice=RUN_ATTACKS)]  # fmt: skip
     outcome: Outcome | None = None if found.fair else "not judged"
     advice = None if found.fair else HOLD_OUT
     advantage, certain = (

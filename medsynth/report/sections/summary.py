@@ -45,7 +45,7 @@ def verdicts(context: Context) -> Verdicts:
     fit = estimation is not None and estimation.fit_for != "prediction only"
     name = "estimating the declared regressions" if fit else ESTIMATING
     uses.append(JudgedUse(use=name, fitness="fit" if fit else "not fit", because=["estimation"]))
-    return Verdicts(lines=found, uses=uses, proposal=sentences(found, uses))
+    return Verdicts(lines=found, uses=uses, proposal=sentences(found, uses, context.review.purpose))
 
 
 def _unjudged(line: Verdict) -> Verdict:
