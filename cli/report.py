@@ -43,7 +43,7 @@ ThresholdsFile = Annotated[
 FailOn = Annotated[
     str | None,
     typer.Option(
-        help="Exit with 5 on these verdicts, comma-separated: beyond, doubtful, undecided, any, or names.",
+        help="Exit with 5 on these verdicts, comma-separated: beyond, undecided, any, or names.",
         rich_help_panel=ADVANCED,
     ),
 ]
@@ -98,19 +98,19 @@ def report(
 
         medsynth report --fail-on beyond,attack_advantage
     """
-    quiet, wanted = quiet or as_json, _wanted(fail_on)
-    inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-    fitted = _model(inputs)
-    several = (tables := fitted.tables if fitted else None) is not None
-    if several and (target or subgroup):
-        raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
-    inputs = _with_real_rows(inputs, real, train, shareable, several)
-    output = output or inputs.folder / f"{inputs.name}.report.html"
-    pages = {"": output, **_pages_in_order(fitted, output)}
-    for file in pages.values():
-        check_page(file, *inputs.files, review, thresholds, force=force)
-
+    quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
+        wanted = _wanted(fail_on)
+        inputs = _inputs(one_of(model_file, model), synthetic, quiet)
+        fitted = _model(inputs)
+        several = (tables := fitted.tables if fitted else None) is not None
+        if several and (target or subgroup):
+            raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
+        inputs = _with_real_rows(inputs, real, train, shareable, several)
+        output = output or inputs.folder / f"{inputs.name}.report.html"
+        pages = {"": output, **_pages_in_order(fitted, output)}
+        for file in pages.values():
+            check_page(file, *inputs.files, review, thresholds, force=force)
         from medsynth.report import build as page
         from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
@@ -336,9 +336,10 @@ def _print(
     for table, one in made.items():
         lines += [f"{table or 'patients'}:"] * several
         lines += ["  " * several + line_of(verdict) for verdict in one.verdicts]
+        lines += ["", "Proposal:", *(f"  {sentence}" for sentence in one.proposal), ""]
         facts.append({
             "table": table or None, "report": str(pages[table]), "json_twin": str(pages[table].with_suffix(".json")),
-            "verdicts": [v.model_dump() for v in one.verdicts],
+            "verdicts": [v.model_dump() for v in one.verdicts], "proposal": one.proposal,
         })  # fmt: skip
     wrote = ", ".join(str(pages[table]) for table in made)
     lines.append(
@@ -346,7 +347,7 @@ def _print(
     )
     if failed:
         lines.append(f"Failed by --fail-on: {', '.join(failed)}.")
-    content = {"pages": facts} if several else {name: facts[0][name] for name in ("report", "json_twin", "verdicts")}
+    content = {"pages": facts} if several else {name: fact for name, fact in facts[0].items() if name != "table"}
     result({**content, "shareable": shareable, "failed": list(failed)}, "\n".join(lines), as_json=as_json)
 
 
@@ -358,7 +359,7 @@ def line_of(verdict: Verdict) -> str:
 
 def _marked(verdict: Verdict) -> str:
     """Return a verdict's outcome, in capitals if it needs attention."""
-    return verdict.outcome.upper() if verdict.outcome in ("beyond", "no guarantee", "doubtful") else verdict.outcome
+    return verdict.outcome.upper() if verdict.outcome in ("beyond", "no guarantee") else verdict.outcome
 
 
 def _namesake(synthetic: Path) -> Path | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Semaphore, Thread
+from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -143,8 +146,9 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
 def _compute_all(context: Context, step: Callable[[str], None]) -> None:
     """Compute every section's record. Classifiers train in the background, so sections that wait for them come last."""
     order = sorted(SECTIONS.values(), key=lambda section: (section.summary, section.waits))
+    pool = _Background()
     # One filter for all threads: threads that each set a filter would undo one another's.
-    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if context.predictions and context.tables and not context.tables.numeric_target:
             context.predictions.begin(pool)
@@ -155,6 +159,26 @@ def _compute_all(context: Context, step: Callable[[str], None]) -> None:
                     step(section.id)
                 found = beside[section.id].result() if section.beside else _record(section, context)
                 context.records[section.id] = found
+
+
+class _Background(Executor):
+    """Runs work in two threads that end with the process: whoever interrupts a report does not wait for them."""
+
+    def __init__(self) -> None:
+        self._turns = Semaphore(2)
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Start `work` when it is its turn. An error is raised by the result."""
+        future: Future[Any] = Future()
+        Thread(target=self._run, args=(future, partial(work, *arguments, **named)), daemon=True).start()
+        return future
+
+    def _run(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        with self._turns:
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
 
 
 def _without_claim(context: Context) -> list[str]:

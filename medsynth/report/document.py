@@ -11,10 +11,10 @@ from pydantic_core import CoreSchema
 
 from .. import __version__
 from .data.verdict import Record, Verdict
-from .sections.claim import Verdicts
 from .sections.registry import SECTIONS, Section
+from .sections.summary import Verdicts
 
-FORMAT = 4
+FORMAT = 5
 
 
 class _BySection:
@@ -63,9 +63,18 @@ class Report(Record):
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Return the lines of the verdicts section."""
+        """Return the answers of the summary."""
+        return self._summary.lines if self._summary else []
+
+    @property
+    def proposal(self) -> list[str]:
+        """Return the sentences of the summary's proposal."""
+        return self._summary.proposal if self._summary else []
+
+    @property
+    def _summary(self) -> Verdicts | None:
         found = self.sections.get("verdicts")
-        return found.lines if isinstance(found, Verdicts) else []
+        return found if isinstance(found, Verdicts) else None
 
     @property
     def shown(self) -> list[Section]:

@@ -49,6 +49,8 @@ BENCHMARKS = {
         "results", "--rows 20000 --folder FOLDER"),
     "report-cost": Benchmark("speed:of_reports", "seconds, memory and page size of a report", "2 min", "report",
         "--rows 500 --file FOLDER/a.txt"),
+    "verdicts": Benchmark("verdicts:main", "how often the report's verdicts come out each way", "1 h", "report",
+        "--rows 300 --runs 1 --scenarios simulator copies --output FOLDER/a.csv"),
     "overhead": Benchmark("overhead:main", "the cost of clipping and noise, and a GPU's gain", "5 min", "results",
         "--output FOLDER/a.csv"),
     "hospital": Benchmark("hospital:main", "a hospital extract: missing values, rules, propensity", "10 min", "results",

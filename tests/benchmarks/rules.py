@@ -2,8 +2,8 @@
 
 Fits each table at one epsilon. The error of a share is that of 10,000 synthetic rows or patients, minus that of the
 fitted rows. It is given in standard errors: of the noise of the measurement of this column alone, and of the chance
-that drew the real and the synthetic rows. First rows and later rows are apart, as they were measured; a patient's later rows
-count as one, divided among them. "No rules" samples the same model without its rules. Models of rows in order know
+that drew the real and the synthetic rows. First rows and later rows are apart, as they were measured; a patient's later
+rows count as one, divided among them. "No rules" samples the same model without its rules. Models of rows in order know
 their rules, so there it is another fit, and chance alone changes a share by one or two. pbc needs its public file in
 --data.
 
@@ -38,7 +38,7 @@ from medsynth.mixture.one_way import LEVELS_OF, OneWayMarginals
 from medsynth.patients.contexts import Contexts
 from medsynth.patients.plan import LAST_ROWS, ONE_WAY
 from medsynth.patients.successive_rows import ending
-from medsynth.patients.training import Training
+from medsynth.patients.training import LaterRowsTraining
 from medsynth.schema import Schema
 from medsynth.schema.linked import count_column
 from tests.benchmarks.common import DELTA, ROOT, markdown, options
@@ -83,20 +83,24 @@ Noise = dict[tuple[str, str], dict[str, float]]  # of counts: its deviation by t
 def noise_told() -> Iterator[Noise]:
     """Record the noise of counts of first rows, later rows and last rows while a fit measures them."""
     found = Noise()
-    measure, variables, ends = OneWayMarginals.measure, Training.measure_variables, Training.measure_last_rows
+    measure, variables, ends = (
+        OneWayMarginals.measure,
+        LaterRowsTraining.measure_variables,
+        LaterRowsTraining.measure_last_rows,
+    )
 
     def first(*given: Any) -> OneWayMarginals:
         own = measure(*given)
         found["", "rows"] = {name.removeprefix(LEVELS_OF): std for name, std in own.std.items()}
         return own
 
-    def later(self: Training) -> Contexts:
+    def later(self: LaterRowsTraining) -> Contexts:
         contexts = variables(self)
         std = self._deviation(ONE_WAY, len(contexts.variables))
         found[self.table, "later rows"] = dict.fromkeys(contexts.variables, std)
         return contexts
 
-    def last(self: Training, contexts: Contexts) -> None:
+    def last(self: LaterRowsTraining, contexts: Contexts) -> None:
         ends(self, contexts)
         std = self._deviation(LAST_ROWS, sum(map(len, self.ends.values()))) if self.ends else 0.0
         found[self.table, "states"] = {
@@ -106,8 +110,8 @@ def noise_told() -> Iterator[Noise]:
 
     with (
         patch.object(OneWayMarginals, "measure", staticmethod(first)),
-        patch.object(Training, "measure_variables", later),
-        patch.object(Training, "measure_last_rows", last),
+        patch.object(LaterRowsTraining, "measure_variables", later),
+        patch.object(LaterRowsTraining, "measure_last_rows", last),
     ):
         yield found
 

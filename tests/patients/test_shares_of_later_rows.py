@@ -38,7 +38,10 @@ def shares() -> dict[str, tuple[float, float]]:
     """Shares of one cell in real and synthetic later rows, where noise added to that cell in every persistence table:
     the last one of missing values, or of the rarest level or value.
     """
-    persistence, relations = training.Training.measure_persistence, training.Training.measure_relations
+    persistence, relations = (
+        training.LaterRowsTraining.measure_persistence,
+        training.LaterRowsTraining.measure_relations,
+    )
 
     def none(self: Any, chain: Any) -> Any:
         """Return no other tables, which would show the truth as well."""
@@ -57,8 +60,8 @@ def shares() -> dict[str, tuple[float, float]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SIMULATED", 4000)
-        patch.setattr(training.Training, "measure_persistence", spoiled)
-        patch.setattr(training.Training, "measure_relations", none)
+        patch.setattr(training.LaterRowsTraining, "measure_persistence", spoiled)
+        patch.setattr(training.LaterRowsTraining, "measure_relations", none)
         real = table()
         keys = {"name": "t", "target": "code", "unit": "who", "max_rows": 4, "order": "day"}
         own = Schema.from_dict({**keys, "columns": COLUMNS})

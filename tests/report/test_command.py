@@ -48,7 +48,7 @@ def test_fail_on_decides_the_exit_status(folder: Any) -> None:
     """By what the verdicts say; the page is written in any case, and JSON stays one object."""
     (folder / "strict.yaml").write_text("epsilon: {limit: 1, source: our board}\n")
     words = ("report", "--shareable", "--thresholds", "strict.yaml", "--output", "gate.html", "--force", "--json")
-    for wanted, failed in (("beyond", ["epsilon"]), ("epsilon,rules_broken", ["epsilon"]), ("doubtful", [])):
+    for wanted, failed in (("beyond", ["epsilon"]), ("epsilon,rules_broken", ["epsilon"]), ("undecided", [])):
         outcome = run(*words, "--fail-on", wanted)
         assert outcome.exit_code == (5 if failed else 0) and json.loads(outcome.stdout)["failed"] == failed
         assert (folder / "gate.html").exists()

@@ -145,7 +145,7 @@ def test_files_are_whole_private_and_not_overwritten(report: Any, tmp_path: Path
     from medsynth.errors import OutputExists
 
     path, twin = save(report, tmp_path / "a.report.html")
-    assert twin.name == "a.report.json" and json.loads(twin.read_text())["format"] == 4
+    assert twin.name == "a.report.json" and json.loads(twin.read_text())["format"] == 5
     assert path.stat().st_mode & 0o077 == 0
     before = path.read_bytes()
     twin.unlink()

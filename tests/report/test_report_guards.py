@@ -137,12 +137,13 @@ def verdict_of(advantage: Estimate, fair: bool = True) -> Any:
     return attack_section._verdicts(found, Thresholds())[0]
 
 
-def test_an_attack_on_too_few_rows_decides_nothing() -> None:
-    """An interval that holds both none and more than the limit is neither a leak nor its absence."""
-    wide = verdict_of(Estimate(value=0.05, low=-0.1, high=0.2))
-    assert wide.outcome == "too few rows" and wide.met is None and "Too few rows: with" in wide.detail
+def test_an_attack_around_its_limit_decides_nothing() -> None:
+    """An interval that holds the limit is neither a leak nor its absence."""
+    for low, high in ((-0.1, 0.2), (0.01, 0.11), (0.05, 0.12)):
+        wide = verdict_of(Estimate(value=0.05, low=low, high=high))
+        assert wide.outcome == "cannot tell" and wide.met is None
     assert verdict_of(Estimate(value=0.01, low=-0.03, high=0.05)).outcome == "within"
-    assert verdict_of(Estimate(value=0.1, low=0.02, high=0.18)).outcome == "beyond"
+    assert verdict_of(Estimate(value=0.15, low=0.1, high=0.2)).outcome == "beyond"
     assert verdict_of(Estimate(value=0.3, low=0.2, high=0.4), fair=False).outcome == "not judged"
     assert attack_section._verdicts(None, Thresholds())[0].outcome == "not measured"
 
@@ -231,16 +232,24 @@ def test_rules_are_checked_on_synthetic_rows() -> None:
     assert found.broken == 2 and broken == {"age": (0.0, 0.25), "sex": (0.0, 0.5)}
 
 
-def test_a_verdict_is_by_the_end_that_counts_against_the_table() -> None:
+@pytest.mark.parametrize(
+    ("figure", "outcome"),
+    [
+        ((0.05, None, None), "within"), ((0.1, None, None), "within"), ((0.15, None, None), "beyond"),
+        ((0.05, 0.01, 0.09), "within"), ((0.05, 0.01, 0.1), "within"), ((0.05, -0.2, 0.12), "cannot tell"),
+        ((0.15, 0.02, 0.2), "cannot tell"), ((0.15, 0.1, 0.2), "cannot tell"), ((0.15, 0.101, 0.2), "beyond"),
+        ((None, None, None), "not measured"), ((float("nan"), 0.0, 0.2), "not measured"),
+    ],
+)  # fmt: skip
+def test_a_verdict_is_where_the_interval_lies(figure: Any, outcome: str) -> None:
     limit = Threshold(limit=0.1, source="t")
-
-    def met(value: float | None, low: float | None = None, high: float | None = None, judged: bool = True) -> Any:
-        figure = Estimate(value=value, low=low, high=high)
-        return decide("k", "q", "m", figure, limit, "", instead=None if judged else "not judged").met
-
-    assert met(0.05) is True and met(0.15) is False and met(0.1) is True
-    assert met(0.05, 0.01, 0.12) is False and met(0.05, 0.01, 0.09) is True
-    assert met(None) is None and met(0.05, judged=False) is None and met(0.15, judged=False) is None
+    estimate = Estimate(value=figure[0], low=figure[1], high=figure[2])
+    line = decide("two_way_gap", "q", "m", estimate, limit, "")
+    met = {"within": True, "beyond": False}.get(outcome)
+    assert (line.outcome, line.met, bool(line.advice)) == (outcome, met, outcome == "beyond")
+    for instead, decided in (("not judged", None), ("no guarantee", False)):
+        line = decide("k", "q", "m", estimate, limit, "", instead=instead)  # type: ignore[arg-type]
+        assert (line.outcome, line.met) == (instead, decided)
 
 
 def test_no_shareable_report_of_a_model_without_a_claim(quick: None, clinic: Schema) -> None:

@@ -31,10 +31,10 @@ def utility_verdict(loss: float, best: float) -> Verdict:
     return utility._verdicts(found, Thresholds())[0]
 
 
-def test_a_large_gain_is_doubtful() -> None:
+def test_a_large_gain_is_not_judged() -> None:
     """A loss of -0.135 was within: no threshold from above can see that the baseline is wrong."""
     line = utility_verdict(-0.135, -0.2)
-    assert line.outcome == "doubtful" and line.met is None and "Look for what is wrong" in line.detail
+    assert line.outcome == "not judged" and line.met is None and "Look for what is wrong" in line.advice
     assert utility_verdict(-0.02, -0.019).outcome == "within" and utility_verdict(0.2, 0.1).outcome == "beyond"
 
 
@@ -93,7 +93,7 @@ def test_of_two_classes_the_rarer_is_shown_once() -> None:
 
 def verdict(key: str, outcome: Any) -> Verdict:
     return Verdict(
-        key=key, question="q", measure="m", estimate=Estimate(value=1.0), judged=None, limit=1.0, source="s",
+        key=key, question="q", measure="m", estimate=Estimate(value=1.0), limit=1.0, source="s",
         outcome=outcome, met=None, detail="",
     )  # fmt: skip
 
@@ -104,8 +104,8 @@ def verdict(key: str, outcome: Any) -> Verdict:
         ("", ""),
         ("beyond", "b n"),
         ("undecided", "t j m"),
-        ("beyond doubtful", "b n d"),
-        ("any", "b n d t j m"),
+        ("beyond undecided", "b n t j m"),
+        ("any", "b n t j m"),
         ("t", "t"),
         ("w", ""),
         ("w beyond j", "b n j"),
@@ -114,8 +114,7 @@ def verdict(key: str, outcome: Any) -> Verdict:
 def test_what_a_failing_verdict_is(wanted: str, found: str) -> None:
     """An outcome by its word; a line by its key, unless it is within."""
     lines = [verdict("w", "within"), verdict("b", "beyond"), verdict("n", "no guarantee"),
-             verdict("d", "doubtful"), verdict("t", "too few rows"),
-             verdict("j", "not judged"), verdict("m", "not measured")]  # fmt: skip
+             verdict("t", "cannot tell"), verdict("j", "not judged"), verdict("m", "not measured")]  # fmt: skip
     assert [v.key for v in failing(lines, wanted.split())] == found.split()
 
 

@@ -1,4 +1,4 @@
-"""Records, the review file's entries, and verdicts. `decide` contains the line that decides a verdict."""
+"""Records, the review file's entries, and verdicts. `decide` contains the lines that decide a verdict."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from ...errors import UsageError
 from ...schema.declared import parse_yaml
+from .cures import CURES
 
 Role = Literal["direct identifier", "quasi identifier", "sensitive", "target", "other"]
-Outcome = Literal["within", "beyond", "no guarantee", "doubtful", "too few rows", "not judged", "not measured"]
+Outcome = Literal["within", "beyond", "cannot tell", "no guarantee", "not judged", "not measured"]
 
 
 class Record(BaseModel):
@@ -72,6 +73,7 @@ class Review(Record):
     regression: ReviewedRegression | None = None
 
 
+MOST_TIMES = 20  # Held-out rows beyond this multiple of those there are too many to ask for.
 STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
 
 
@@ -94,6 +96,9 @@ class Thresholds(Record):
     attack_advantage: Threshold = Threshold(
         limit=0.09,
         source="by analogy with the re-identification limit 0.09 of EMA Policy 0070 and Health Canada's guidance",
+    )
+    attack_certainty: Threshold = Threshold(
+        limit=0.05, source="a convention of this report, five times chance; set your own"
     )
     mean_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     mean_r2_loss: Threshold = Threshold(limit=0.1, source="a convention of this report; set your own")
@@ -135,28 +140,29 @@ class Verdict(Record):
     """A question, the estimate that answers it, and the threshold of that estimate.
 
     `key` is the threshold's name. `outcome` is the result, and `met` is the same as yes or no, or None without a
-    decision. `judged` is the less favourable end of the interval, or the value itself. `decimals` are those shown.
+    decision. `advice`: what to do about an outcome other than "within". `more_rows`: about how many more held-out rows
+    would settle it, if it cannot be told. `decimals` are those shown.
     """
 
     key: str
     question: str
     measure: str
     estimate: Estimate
-    judged: float | None
     limit: float
     source: str
     outcome: Outcome
     met: bool | None
     detail: str
+    advice: str = ""
+    more_rows: int | None = None
     decimals: int = 3
 
 
 # Words for outcomes that `failing` accepts in addition to the keys of verdicts.
 FAILURES: dict[str, tuple[Outcome, ...]] = {
     "beyond": ("beyond", "no guarantee"),
-    "doubtful": ("doubtful",),
-    "undecided": ("too few rows", "not judged", "not measured"),
-    "any": ("beyond", "no guarantee", "doubtful", "too few rows", "not judged", "not measured"),
+    "undecided": ("cannot tell", "not judged", "not measured"),
+    "any": ("beyond", "no guarantee", "cannot tell", "not judged", "not measured"),
 }
 
 
@@ -172,38 +178,59 @@ def failing(verdicts: Sequence[Verdict], wanted: Sequence[str]) -> list[Verdict]
     return [v for v in verdicts if v.outcome in outcomes or (v.key in wanted and v.outcome != "within")]
 
 
+def compared(estimate: Estimate, limit: float) -> Outcome:
+    """Return where the interval lies: within the limit, wholly beyond it, or around it. A value is its own interval."""
+    if estimate.value is None:
+        return "not measured"
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    return "within" if high <= limit else "beyond" if low > limit else "cannot tell"
+
+
 def decide(
     key: str, question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *,
-    instead: Outcome | None = None, decimals: int = 3,
+    instead: Outcome | None = None, advice: str | None = None, decimals: int = 3,
 ) -> Verdict:  # fmt: skip
-    """Return the verdict on `estimate`: within the threshold if the upper end of its interval is at most the limit.
+    """Return the verdict on `estimate`, by its interval: see `compared`.
 
-    With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met.
+    With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met. `advice`:
+    what to do if it is not within; by default, if it is beyond, that of CURES.
     """
-    against = estimate.value if estimate.high is None else estimate.high
-    met = None if against is None or instead else against <= threshold.limit
-    decided: Outcome = "not measured" if against is None else "within" if met else "beyond"
+    outcome = instead or compared(estimate, threshold.limit)
+    cure = CURES.get({"beyond": key}.get(outcome, outcome), "")
     return Verdict(
         key=key,
         question=question,
         measure=measure,
         estimate=estimate,
-        judged=None if instead else against,
         limit=threshold.limit,
         source=threshold.source,
-        outcome=instead or decided,
-        met=False if instead == "no guarantee" else met,
-        detail=detail,
+        outcome=outcome,
+        met={"within": True, "beyond": False, "no guarantee": False}.get(outcome),
+        detail=detail.strip(),
+        advice="" if outcome == "within" else cure if advice is None else advice,
         decimals=decimals,
     )
 
 
-def holding(found: Estimate, threshold: Threshold) -> Outcome | None:
-    """Return "too few rows" if the interval contains the limit: it shows neither that it is met nor that it is not."""
-    low, high = found.low, found.high
-    return "too few rows" if low is not None and high is not None and low <= threshold.limit < high else None
+def rows_to_settle(estimate: Estimate, limit: float, held_out: int) -> int | None:
+    """Return about how many more held-out rows would settle a verdict, or None if no affordable number would.
+
+    An interval shrinks with the root of the number of rows. If the value stays, its end reaches the limit with
+    `held_out` times (reach / distance to the limit) squared rows. The number is rounded up to two digits.
+    """
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return None
+    inside = estimate.value <= limit
+    reach = estimate.high - estimate.value if inside else estimate.value - estimate.low
+    distance = abs(limit - estimate.value)
+    if reach > distance * math.sqrt(MOST_TIMES):
+        return None
+    more = max(held_out * ((reach / distance) ** 2 - 1), 1.0)
+    step = int(10 ** max(math.floor(math.log10(more)) - 1, 0))
+    return math.ceil(more / step) * step
 
 
-def doubtful(loss: Estimate, threshold: Threshold) -> Outcome | None:
-    """Return "doubtful" for a gain larger than the limit: a model cannot teach more than the real rows do."""
-    return "doubtful" if -(loss.value or 0.0) > threshold.limit else None
+def impossible_gain(loss: Estimate, threshold: Threshold) -> Outcome | None:
+    """Return "not judged" for a gain larger than the limit: a model cannot teach more than the real rows do."""
+    return "not judged" if -(loss.value or 0.0) > threshold.limit else None

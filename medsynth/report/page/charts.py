@@ -117,6 +117,29 @@ def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scal
     return across, up
 
 
+def odds(claim: Claim) -> Drawing:
+    """Draw how often a guess can be right at most, between tossing a coin and being certain."""
+    width, top = 420.0, 30.0
+    best = math.ceil(100 * claim.guess_right - 1e-9)
+    drawing = Drawing(
+        width,
+        84,
+        "How often a guess can be right",
+        f"Of 100 guesses, a coin gets 50 right. With these rows at most {best} are right.",
+    )
+    place = Scale(0, 100, 12, width - 12)
+    drawing.add("rect", x=place(0), y=top, width=place(50) - place(0), height=22, class_="reach")
+    drawing.add("rect", x=place(50), y=top, width=place(best) - place(50), height=22, class_="fill synthetic")
+    drawing.add("rect", x=place(0), y=top, width=place(100) - place(0), height=22, class_="frame")
+    drawing.text(place(25), top + 15, "a coin: 50", "name", "middle")
+    drawing.text(place(best), top - 9, f"with these rows: at most {best}", "name", "middle" if best < 80 else "end")
+    drawing.line((place(best), top - 5), (place(best), top + 22), "base")
+    for value in (0, 50, 100):
+        drawing.text(place(value), top + 40, str(value), anchor={0: "start", 50: "middle", 100: "end"}[value])
+    drawing.text(place(75), top + 40, "right of 100 guesses", "tick", "middle")
+    return drawing
+
+
 def tradeoff(claim: Claim) -> Drawing:
     """Draw the attacker's best true-positive rate at each false-positive rate."""
     drawing = Drawing(
@@ -319,8 +342,8 @@ def association_pairs(fidelity: Fidelity) -> list[tuple[str, str, float, float]]
 def relation(found: Relation) -> Drawing:
     """Draw the partner's shares in rows with the level as bars, or in rows of each level as two maps."""
     if found.level is not None:
-        short = [x.replace("below ", "< ").replace("above ", "> ").removeprefix("between ") for x in found.labels]
-        return bars(found.name, short, found.shares_real[0], found.shares_synthetic[0], number=False)
+        names = [x.replace("below ", "< ").replace("above ", "> ").removeprefix("between ") for x in found.labels]
+        return bars(found.name, names, found.shares_real[0], found.shares_synthetic[0], number=False)
     size, left, head = 24.0, 14 + 6.0 * min(16, max(map(len, found.row_labels))), 36.0
     across, down = len(found.labels), len(found.row_labels)
     drawing = Drawing(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from functools import partial
 from importlib import resources
 
 from markupsafe import Markup, escape
 
+from ...privacy.accounting.accountant import rounded_up
 from ..data.verdict import Estimate
 from ..document import Report
 from ..sections.registry import Section
@@ -36,6 +38,9 @@ def page(report: Report) -> str:
         "num": number,
         "est": estimate,
         "pct": percent,
+        "eps": epsilon,
+        "delta": partial(number, digits=-1),
+        "per_hundred": per_hundred,
         "words": words,
         "draw": _Charts(),
         "key": KEY,
@@ -83,6 +88,16 @@ def percent(value: float | None, digits: int = 1) -> Markup:
     if value is None:
         return number(None)
     return Markup('<data value="{}">{:.{d}f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value, d=digits)
+
+
+def epsilon(value: float) -> Markup:
+    """Return epsilon as claims quote it everywhere, rounded up."""
+    return Markup('<data value="{}">{}</data>').format(repr(value), rounded_up(value))
+
+
+def per_hundred(value: float) -> Markup:
+    """Return a largest share of one as a whole number of a hundred, rounded up."""
+    return Markup('<data value="{}">{}</data>').format(repr(value), math.ceil(100 * value - 1e-9))
 
 
 def estimate(found: Estimate, digits: int = 3, none: str = "not measured") -> Markup:

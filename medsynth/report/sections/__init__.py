@@ -12,18 +12,18 @@ from . import (
     plausibility,
     relations,
     standards,
+    summary,
     table_one,
     utility,
 )
 from .registry import register
 
 for section in (
+    summary.SUMMARY,
+    summary.QUESTIONS,
     claim.CLAIM,
-    claim.VERDICTS,
     documentation.PURPOSE,
     documentation.SOURCE,
-    documentation.VARIABLES,
-    claim.LEDGER,
     documentation.TUNING,
     utility.UTILITY,
     inference.IMPORTANCE,
@@ -32,8 +32,6 @@ for section in (
     table_one.TABLE_ONE,
     fidelity.FIDELITY,
     relations.RELATIONS,
-    fidelity.CUT_POINTS,
-    fidelity.QUALITY,
     fidelity.SYNTHETIC,
     plausibility.TABLES,
     over_time.OVER_TIME,
@@ -43,7 +41,13 @@ for section in (
     criteria.CRITERIA,
     plausibility.PLAUSIBILITY,
     documentation.LIMITS,
+    # The appendix.
+    documentation.VARIABLES,
+    claim.LEDGER,
+    fidelity.CUT_POINTS,
+    fidelity.QUALITY,
     documentation.REPRODUCE,
     standards.STANDARDS,
+    documentation.SIGN_OFF,
 ):
     register(section)

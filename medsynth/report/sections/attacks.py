@@ -23,6 +23,7 @@ from ..data.over_time import Sequences
 from ..data.statistics import Flags, Floats, Patients
 from ..data.tables import Tables, keys, points
 from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
+from .claim import Claim
 from .registry import Section
 
 Points = NDArray[np.float64]  # (rows, dimensions), or one score per row.
@@ -34,6 +35,10 @@ FEWEST = 20  # Number of members and of controls that any statement needs.
 NEIGHBOURS = 5  # The spacing of rows is the distance to this neighbour.
 WEIGHED = 50  # Nearest rows in a kernel density. The weights of others are negligible.
 PATIENTS = 10_000  # Synthetic patients that an attack uses.
+NO_ATTACK = "No attack was run. Attacks need the training table and held-out rows as controls."
+RUN_ATTACKS = "Hold rows out when you fit, and give the report the training table."
+HOLD_OUT = "Hold rows out at random when you fit."
+PROVES_NOTHING = "An attack that finds nothing proves nothing."
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,8 @@ def register(attack: Attack) -> Attack:
 class Membership(Record):
     """One membership attack. `advantage` is 2 AuROC - 1; rates are true positives.
 
-    The intervals of the advantages are valid for all attacks together, and so for the worst attack. The other intervals
-    are valid one at a time.
+    The intervals of the advantages, and those of the rates at one per cent, are valid for all attacks together, and so
+    for the worst attack. The other intervals are valid one at a time.
     """
 
     name: str
@@ -177,14 +182,15 @@ def memberships(
     measured = stats.Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
     areas, draws = measured.value, stats.resampled(len(member), rng, measured, patients)
     advantages = stats.simultaneous(2 * areas - 1, 2 * draws - 1, looks)
+    certain = _rates(member, [score for _, score in scored], 0.01, rng, patients, looks)
     found = [
         Membership(
             name=attack.name,
             how=attack.how,
             auroc=stats.interval(areas[k], draws[:, k]),
             advantage=advantages[k],
-            at_one_percent=_rate(member, score, 0.01, rng, patients),
-            at_one_per_mille=_rate(member, score, 0.001, rng, patients),
+            at_one_percent=certain[k],
+            at_one_per_mille=_rates(member, [score], 0.001, rng, patients)[0],
         )
         for k, (attack, score) in enumerate(scored)
     ]
@@ -202,21 +208,33 @@ def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Pat
     return stats.interval(areas.value[0], stats.resampled(len(member), rng, areas, patients)[:, 0])
 
 
-def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Patients | None) -> Estimate:
-    """Return the true-positive rate at a false-positive rate up to `false`. None with fewer than 1/false controls."""
+def _rates(
+    member: Flags, scores: Sequence[Points], false: float, rng: Stream, patients: Patients | None, looks: int = 1
+) -> list[Estimate]:
+    """Return the true-positive rate of each score (rows,) at a false-positive rate up to `false`, valid together.
+
+    Unknown with fewer than 1/false controls.
+    """
     if (~member).sum() * false < 1:
-        return Estimate(value=None)
+        return [Estimate(value=None)] * len(scores)
+    orders = [np.argsort(-score, kind="stable") for score in scores]
 
-    order = np.argsort(-score, kind="stable")
-    hit = member[order]
+    def rates(weights: Points) -> Points:
+        rows_first = np.ascontiguousarray(weights.T)
+        return np.stack([_found(rows_first[order], member[order], false) for order in orders], 1)
 
-    def rate(weights: Points) -> Points:
-        ranked = np.ascontiguousarray(weights.T)[order]
-        alarms = np.cumsum(np.where(hit[:, None], 0.0, ranked), axis=0)
-        found = np.where(alarms[hit] <= false * alarms[-1], ranked[hit], 0.0)
-        return np.asarray(found.sum(0) / np.maximum(ranked[hit].sum(0), 1))
+    value = rates(np.ones((1, len(member))))[0]
+    found = stats.simultaneous(value, stats.resampled(len(member), rng, rates, patients), looks)
+    return [one.model_copy(update={"low": max(one.low or 0.0, 0.0)}) for one in found]
 
-    return stats.interval(float(rate(np.ones((1, len(member))))[0]), stats.resampled(len(member), rng, rate, patients))
+
+def _found(ranked: Points, hit: Flags, false: float) -> Points:
+    """Return the share of members found at this share of false alarms, (draws,), from weights (rows, draws) of the best
+    scores first.
+    """
+    alarms = np.cumsum(np.where(hit[:, None], 0.0, ranked), axis=0)
+    found = np.where(alarms[hit] <= false * alarms[-1], ranked[hit], 0.0)
+    return np.asarray(found.sum(0) / np.maximum(ranked[hit].sum(0), 1))
 
 
 def whole_patients(
@@ -306,7 +324,8 @@ def _values(frame: pd.DataFrame, column: str, tables: Tables) -> Values:
 class Attacks(Record):
     """The figures of all attacks. `worst` names the membership attack with the largest advantage.
 
-    `looks`: pages that are read together, for which the intervals of the advantages allow.
+    `looks`: pages that are read together, for which the intervals of the advantages allow. `allowed` and
+    `allowed_at_one_percent`: what the claim lets any attack reach at most; None without a claim.
     `blind`: AuROC of separating members from controls without any synthetic row. If it is clearly above 0.5, `fair` is
     false: the two differ by themselves, and no attack's figure shows a leak.
     """
@@ -324,6 +343,8 @@ class Attacks(Record):
     unique_controls: int
     canary: str
     looks: int = 1
+    allowed: float | None = None
+    allowed_at_one_percent: float | None = None
 
 
 def attacks(
@@ -391,43 +412,64 @@ def _unique(frame: pd.DataFrame) -> list[str]:
 
 
 def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict]:
-    limit, nothing = thresholds.attack_advantage, "An attack that finds nothing proves nothing."
-    outcome: Outcome | None = None
+    question, measure = "Did attacks fail to find who was in the table?", "advantage of the best membership attack"
     if found is None:
-        worst = Estimate(value=None)
-        detail = "No attack was run. Attacks need the training table and held-out rows as controls."
-    else:
-        name, worst = next((m.name, m.advantage) for m in found.membership if m.name == found.worst)
-        together = f" and for {found.looks} pages that are read together" if found.looks > 1 else ""
-        allowed = f"Its interval allows for this choice{together}."
-        detail = f"Worst of {len(found.membership)} attacks: {name}. {allowed} {nothing}"
-        if not found.fair:
-            outcome = "not judged"
-            detail += (
-                f" Not judged: members and controls differ even without the synthetic rows (AuROC {found.blind}), so "
-                "this shows neither a leak nor its absence. Hold rows out at random when you fit."
-            )
-        elif _undecided(worst, limit.limit):
-            outcome = "too few rows"
-            detail += (
-                f" Too few rows: with {found.members:,} members and {found.controls:,} controls the interval includes "
-                f"both no advantage and more than {limit.limit:g}. Hold out more rows."
-            )
-    question = "Did an attack find who was in the table?"
-    return [decide("attack_advantage", question, "membership advantage", worst, limit, detail, instead=outcome)]
+        nothing = Estimate(value=None)
+        return [decide("attack_advantage", question, measure, nothing, thresholds.attack_advantage, NO_ATTACK,
+                       advice=RUN_ATTACKS)]  # fmt: skip
+    outcome: Outcome | None = None if found.fair else "not judged"
+    advice = None if found.fair else HOLD_OUT
+    advantage, certain = (
+        _worst([getattr(attack, figure) for attack in found.membership]) for figure in ("advantage", "at_one_percent")
+    )
+    return [
+        decide(
+            "attack_advantage", question, measure, advantage, thresholds.attack_advantage,
+            _worded(found, advantage, found.allowed), instead=outcome, advice=advice,
+        ),
+        decide(
+            "attack_certainty", "Did attacks fail to pick out single people?",
+            "share of members that an attack finds at 1 % false alarms", certain, thresholds.attack_certainty,
+            _worded(found, certain, found.allowed_at_one_percent), instead=outcome, advice=advice,
+        ),
+    ]  # fmt: skip
 
 
-def _undecided(worst: Estimate, limit: float) -> bool:
-    """Return whether an interval includes both no advantage and one above the limit."""
-    return worst.low is not None and worst.high is not None and worst.low <= 0 < limit < worst.high
+def _worst(figures: Sequence[Estimate]) -> Estimate:
+    """Return the largest of figures whose intervals are valid together, with an interval of the largest."""
+    return Estimate(
+        value=max((one.value for one in figures if one.value is not None), default=None),
+        low=max((one.low for one in figures if one.low is not None), default=None),
+        high=max((one.high for one in figures if one.high is not None), default=None),
+    )
+
+
+def _worded(found: Attacks, worst: Estimate, allowed: float | None) -> str:
+    """Return what the page says of the worst attack, and what the claim allows."""
+    together = f" and for {found.looks} pages that are read together" if found.looks > 1 else ""
+    words = f"Worst of {len(found.membership)} attacks; the interval allows for this choice{together}."
+    if allowed is not None:
+        broken = worst.low is not None and worst.low > allowed
+        words += f" The claim allows {allowed:.2f} at most."
+        words += " So the claim does not hold for these rows." if broken else ""
+    if not found.fair:
+        words += (
+            f" Not judged: members and controls differ even without the synthetic rows (AuROC {found.blind}), so this "
+            "shows neither a leak nor its absence."
+        )
+    return f"{words} {PROVES_NOTHING}"
 
 
 def _compute(context: Context) -> Attacks | None:
-    tables, roles = context.compared, context.review.roles
+    tables, roles, claim = context.compared, context.review.roles, context.record(Claim)
     sensitive = [name for name, role in roles.items() if role == "sensitive"] or [context.target or ""]
-    return attacks(
+    found = attacks(
         tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences, context.looks
     )
+    if found is None or claim is None:
+        return found
+    allowed = {"allowed": claim.advantage, "allowed_at_one_percent": claim.at_one_percent}
+    return found.model_copy(update=allowed)
 
 
 ATTACKED = Section(

@@ -1,8 +1,4 @@
-"""What is guaranteed, by which measurements, and the answer to each question: claim, ledger, verdicts.
-
-There is no averaged score: each question has its own line and threshold. Each section offers lines from its record, and
-`verdicts` collects them. If no row was held out, no comparison with real rows is within its threshold.
-"""
+"""What is guaranteed, and by which measurements: the claim and the ledger."""
 
 from __future__ import annotations
 
@@ -15,13 +11,14 @@ import numpy as np
 from ...artifact import Model
 from ...artifact import claim as sentence
 from ...privacy.accounting import accountant
+from ...privacy.accounting.accountant import rounded_up
 from ...privacy.accounting.events import Event as Event_
 from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, loss_shares
 from ...privacy.accounting.ledger import Ledger
 from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
-from .registry import SECTIONS, Section
+from .registry import Section
 
 POINTS = 41  # Points of the trade-off curve.
 SAMPLING: dict[type, str] = {
@@ -34,7 +31,6 @@ SAMPLING: dict[type, str] = {
         "one shard count for any row."
     ),
 }
-NOT_JUDGED = "Not judged: no row was held out, so this compares with rows that the model was fitted to."
 
 
 class Claim(Record):
@@ -42,7 +38,8 @@ class Claim(Record):
 
     `protects` names the privacy unit; `per_patient` is true if it is a patient and not a row. `units` is the number of
     units: the public row count, divided by the measured mean number of rows per patient if a patient is the unit.
-    `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first).
+    `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first). From it follow
+    `advantage`, the largest 2 AuROC - 1 of any attack, and `at_one_percent`, the rate at 1 % false alarms.
     """
 
     sentence: str
@@ -57,6 +54,8 @@ class Claim(Record):
     per_patient: bool
     guess_right: float
     generic_guess_right: float
+    advantage: float
+    at_one_percent: float
     curve: list[tuple[float, float]]
 
 
@@ -68,6 +67,7 @@ def privacy(model: Model) -> Claim | None:
     pairs = _pairs(model)
     # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.
     generic = (math.exp(model.epsilon) + delta) / (1 + math.exp(model.epsilon))
+    fine = _curve(2001, pairs)
     return Claim(
         sentence=sentence(model),
         epsilon=model.epsilon,
@@ -79,8 +79,11 @@ def privacy(model: Model) -> Claim | None:
         relation=ledger.relation,
         protects=ledger.protects,
         per_patient=ledger.max_rows is not None,
-        guess_right=min(generic, max((1 - x + y) / 2 for x, y in _curve(2001, pairs))),
+        guess_right=min(generic, max((1 - x + y) / 2 for x, y in fine)),
         generic_guess_right=generic,
+        # The curve rises, so the mean of right ends is no less than the area under it.
+        advantage=min(1.0, 2 * sum(y for _, y in fine[1:]) / (len(fine) - 1) - 1),
+        at_one_percent=_power(0.01, pairs),
         curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
     )
 
@@ -113,8 +116,8 @@ def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, f
 
 
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
-    question = "Is there a privacy guarantee?"
     if claim is None:
+        question = "Is there a privacy guarantee?"
         nothing = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
         none = Estimate(value=None)
         return [decide("epsilon", question, "epsilon", none, thresholds.epsilon, nothing, instead="no guarantee")]
@@ -122,12 +125,13 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     failing = f"This is the expected number of {unit} for which the guarantee might fail."
     if claim.delta_times_units > thresholds.delta_times_rows.limit:
         failing += f" Fit with a smaller `delta`: at most {thresholds.delta_times_rows.limit / claim.units:.1g}."
+    shown = Estimate(value=float(rounded_up(claim.epsilon)))  # as the claim is quoted everywhere
     odds = f"A guess whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
     return [
-        decide("epsilon", question, "epsilon", Estimate(value=claim.epsilon), thresholds.epsilon, odds),
+        decide("epsilon", "Is the guarantee strong enough?", "epsilon", shown, thresholds.epsilon, odds),
         decide(
             "delta_times_rows",
-            f"Is delta small against the number of {unit}?",
+            "Is the chance small that the guarantee fails?",
             f"delta times {unit}",
             Estimate(value=claim.delta_times_units),
             thresholds.delta_times_rows,
@@ -203,35 +207,8 @@ def _ledger(context: Context) -> PrivacyLedger | None:
     return None if model is None or model.epsilon is None else privacy_ledger(model.ledger, model.epsilon)
 
 
-class Verdicts(Record):
-    """The verdict lines of all sections, in the order of the page."""
-
-    lines: list[Verdict]
-
-
-def verdicts(context: Context) -> Verdicts:
-    """Collect the lines that the sections on the page offer."""
-    found: list[Verdict] = []
-    for section in SECTIONS.values():
-        record = context.records.get(section.id)
-        if section.verdicts and section.appears(context.shareable, record):
-            lines = section.verdicts(record, context.thresholds)
-            unjudged = context.fitted_rows and section.compares
-            found += [_unjudged(line) for line in lines] if unjudged else lines
-    return Verdicts(lines=found)
-
-
-def _unjudged(line: Verdict) -> Verdict:
-    """Return the line, marked "not judged" if it was within its threshold on rows that the model was fitted to."""
-    if line.outcome != "within":
-        return line
-    detail = f"{line.detail} {NOT_JUDGED}".strip()
-    return line.model_copy(update={"outcome": "not judged", "met": None, "judged": None, "detail": detail})
-
-
 CLAIM = Section(
     "claim", "The claim", lambda context: privacy(context.claiming_model) if context.claiming_model else None, Claim,
     needs=("claim",), always=True, verdicts=_verdicts, compares=False,
 )  # fmt: skip
-VERDICTS = Section("verdicts", "Verdicts", verdicts, Verdicts, summary=True)
-LEDGER = Section("ledger", "Privacy ledger", _ledger, PrivacyLedger, needs=("claim",))
+LEDGER = Section("ledger", "Appendix: privacy ledger", _ledger, PrivacyLedger, needs=("claim",))

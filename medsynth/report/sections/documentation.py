@@ -170,8 +170,9 @@ def _reproduce(context: Context) -> Reproduce:
 
 
 PURPOSE = Section("purpose", "Purpose and recipient", _purpose, Purpose)
+SIGN_OFF = Section("signoff", "Sign-off")
 SOURCE = Section("source", "Source table", _source, SourceTable)
-VARIABLES = Section("variables", "Variables", _variables, Variables)
+VARIABLES = Section("variables", "Appendix: variables", _variables, Variables)
 TUNING = Section("tuning", "Tuning disclosure", _tuning, Tuning)
 LIMITS = Section("limits", "Limits and misuse")
-REPRODUCE = Section("reproduce", "Reproduce", _reproduce, Reproduce)
+REPRODUCE = Section("reproduce", "Appendix: how to repeat it", _reproduce, Reproduce)

@@ -294,7 +294,7 @@ def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:
         ),
         decide(
             "propensity_auroc",
-            "Can a classifier separate synthetic from real rows?",
+            "Do whole rows look real?",
             "propensity AuROC (0.5 is no better than chance)",
             found.propensity_auroc,
             thresholds.propensity_auroc,
@@ -433,10 +433,10 @@ FIDELITY = Section(
     "fidelity", "Fidelity", lambda c: fidelity(c.compared, c.rng), Fidelity, needs=("real rows",), verdicts=_verdicts
 )
 CUT_POINTS = Section(
-    "cut_points", "Shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
+    "cut_points", "Appendix: shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
     CutPoints, needs=("schema",),
 )  # fmt: skip
-QUALITY = Section("quality", "Fidelity: sdmetrics scores", lambda c: quality(c.compared), Quality, needs=("real rows",))
+QUALITY = Section("quality", "Appendix: sdmetrics scores", lambda c: quality(c.compared), Quality, needs=("real rows",))
 SYNTHETIC = Section(
     "synthetic", "The synthetic columns", lambda c: column_summaries(c.synthetic, c.schema), SyntheticColumns,
     variant="shareable",

@@ -19,7 +19,7 @@ from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
 from ..data.statistics import Flags, Floats, largest, resampled
 from ..data.survival import Times, compared_times, curve_gaps, surviving
-from ..data.verdict import Estimate, Record, Threshold, Thresholds, Verdict, decide, holding
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .over_time import FEWEST, MOST_SHOWN
 from .registry import Section
 
@@ -30,7 +30,6 @@ NO_STATE = (
     "No state is compared: no rule ties a level to the last row, as `died = yes implies last row` does, and the target "
     "has no levels. Declare such a rule to compare shares of states and the time to them."
 )
-UNDECIDED = "Too few rows: the interval contains the threshold. Hold out more patients."
 TOO_FEW = "At least {} real and {} synthetic patients are needed. Hold out more patients."
 
 
@@ -335,11 +334,6 @@ def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], li
     return labels, [np.stack(side, 1) if side else np.zeros((0, 0)) for side in sides]
 
 
-def _worded(detail: str, found: Estimate, limit: Threshold) -> str:
-    """Return the detail of a verdict, with the cure if its interval contains the limit."""
-    return f"{detail} {UNDECIDED}".strip() if holding(found, limit) else detail.strip()
-
-
 def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None or found.patients_real is None:
         return []
@@ -357,13 +351,13 @@ def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdic
         lines.append(decide(
             "last_row_share_gap", "Do as many patients end in each state?",
             "difference of the share of a state in last rows, in standard deviations", found.share_gap, limit,
-            _worded(detail, found.share_gap, limit), instead=holding(found.share_gap, limit),
+            detail,
         ))  # fmt: skip
         limit = thresholds.time_to_last_row_gap
         lines.append(decide(
             "time_to_last_row_gap", "Do they reach it at the same time?",
             "difference of the survival curves of a state", found.time_gap, limit,
-            _worded(found.reason or "", found.time_gap, limit), instead=holding(found.time_gap, limit),
+            found.reason or "",
         ))  # fmt: skip
     limit = thresholds.last_values_gap
     detail = found.reason or ""
@@ -375,7 +369,7 @@ def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdic
     lines.append(decide(
         "last_values_gap", "Are last values real, by state?",
         "difference of a last value's mean or share in a state, in standard deviations", found.values_gap, limit,
-        _worded(detail, found.values_gap, limit), instead=holding(found.values_gap, limit),
+        detail,
     ))  # fmt: skip
     return lines
 

@@ -16,7 +16,7 @@ from ..data import over_time as successive
 from ..data.over_time import Sequences
 from ..data.statistics import Floats, Whole, halves
 from ..data.tables import Cells
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, impossible_gain, of_both
 from .over_time_models import NextRow, Slopes, Unit, next_row, slopes
 from .registry import Section
 
@@ -378,7 +378,7 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
                 ahead.loss,
                 limit,
                 f"AuROC is {ahead.real} after real patients and {ahead.synthetic} after synthetic ones.",
-                instead=doubtful(ahead.loss, limit),
+                instead=impossible_gain(ahead.loss, limit),
             )
         )
     return lines

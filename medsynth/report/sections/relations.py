@@ -27,7 +27,7 @@ from ...similarity import cells_in, edges_of
 from ..data.columns import words
 from ..data.statistics import DRAWS, Floats, Whole, cramers_v
 from ..data.tables import Tables
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, holding
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import Section
 
 Kept = Literal["lost", "cannot tell", "kept"]
@@ -408,7 +408,6 @@ def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdi
         decide(
             "relations_lost", "Are strong relations kept?", "pairs of columns whose relation is lost", found.lost,
             thresholds.relations_lost, detail, decimals=0,
-            instead=holding(found.lost, thresholds.relations_lost),
         )
     ]  # fmt: skip
 

@@ -27,13 +27,17 @@ from ..data.context import Context
 from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_of_known, regressors
 from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
 from ..data.tables import Tables
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, impossible_gain, of_both
 from .registry import Section
 
 BINS, THIN = 10, 8  # Bins of predicted probabilities for calibration, and rows that a bin needs to be drawn.
 FEWEST = 30  # Rows that the AuROC of a group needs.
 BANDS = 4  # Groups of a number column without cut points, by quartiles.
 MISSING = "missing"
+WRONG_BASELINE = (
+    "Look for what is wrong with the real baseline: too few real rows, a misread column, or test rows that the model "
+    "was fitted to."
+)
 NONE_DECLARED: Mapping[str, Column] = MappingProxyType({})
 Bands = tuple[NDArray[np.float64], list[str]]  # Edges between groups, and the groups in words.
 
@@ -260,7 +264,7 @@ def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, 
 
 
 def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequence[Verdict]:
-    question = "Do models learn the task?"
+    question = "Do models learn to predict the target?"
     if isinstance(found, NumericUtility):
         key, measure, limit = "mean_r2_loss", "loss of R2, mean of four regressors", thresholds.mean_r2_loss
         detail = f"Best regressor: {_lost(found.best_loss)}."
@@ -269,14 +273,12 @@ def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequen
         detail = f"Best classifier: {_lost(found.best_loss)}."
         if found.missing_classes:
             detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
-    outcome = doubtful(found.mean_loss, limit)
+    outcome = impossible_gain(found.mean_loss, limit)
     if outcome:
-        detail += (
-            " Doubtful: synthetic rows seem to teach more than real ones, which is impossible. Look for what is wrong "
-            "with the real baseline: too few real rows, a column that was misread, or test rows that the model was "
-            "fitted to."
-        )
-    return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome)]
+        detail += " Not judged: synthetic rows seem to teach more than real ones, which is impossible."
+    advice = WRONG_BASELINE if outcome else None
+    question = question.replace("the target", found.target)
+    return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome, advice=advice)]
 
 
 def _lost(loss: Estimate) -> str:

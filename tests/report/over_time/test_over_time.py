@@ -184,12 +184,12 @@ def test_tables_without_an_order_have_no_such_section(model: Any, parts: Any, sc
     assert OVER_TIME.verdicts is not None and list(OVER_TIME.verdicts(None, Thresholds())) == []
 
 
-def test_a_gain_in_what_comes_next_is_doubtful(found: Any, parts: Any, schema: Schema) -> None:
+def test_a_gain_in_what_comes_next_is_not_judged(found: Any, parts: Any, schema: Schema) -> None:
     made = record(found(parts[2]), schema)
     assert made.next_row is not None and OVER_TIME.verdicts is not None
     better = made.next_row.model_copy(update={"loss": Estimate(value=-0.2, low=-0.3, high=-0.1)})
     lines = OVER_TIME.verdicts(made.model_copy(update={"next_row": better}), Thresholds())
-    assert lines[-1].outcome == "doubtful"
+    assert lines[-1].outcome == "not judged"
     alone = OVER_TIME.verdicts(made.model_copy(update={"next_row": None}),
                              Thresholds(lagged_gap=Threshold(limit=-1, source="a test")))  # fmt: skip
     assert [line.outcome for line in alone] == ["beyond"]

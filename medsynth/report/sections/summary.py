@@ -1,0 +1,74 @@
+"""Page one: the answer to each question, what to do about it, and the proposal.
+
+There is no averaged score: each question has its own line and threshold. Each section offers lines from its record, and
+`verdicts` collects them. If no row was held out, no comparison with real rows is within its threshold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.context import Context
+from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, sentences
+from ..data.verdict import Record, Verdict, rows_to_settle
+from .attacks import HOLD_OUT
+from .inference import Estimation
+from .registry import SECTIONS, Section
+
+NOT_JUDGED = "Not judged: no row was held out, so this compares with rows that the model was fitted to."
+TOO_CLOSE = "The figure is too close to its limit: no affordable number of held-out rows would settle it. You decide."
+
+
+class Verdicts(Record):
+    """The verdict lines of all sections, in the order of the page, and what they come to.
+
+    `uses` follows the table `USES` of `medsynth.report.data.proposal`, and `proposal` says it in sentences.
+    """
+
+    lines: list[Verdict]
+    uses: list[JudgedUse]
+    proposal: list[str]
+
+
+def verdicts(context: Context) -> Verdicts:
+    """Collect the lines that the sections on the page offer, and propose what follows from them."""
+    found: list[Verdict] = []
+    for section in SECTIONS.values():
+        record = context.records.get(section.id)
+        if section.verdicts and section.appears(context.shareable, record):
+            lines = section.verdicts(record, context.thresholds)
+            unjudged = context.fitted_rows and section.compares
+            found += [_unjudged(line) for line in lines] if unjudged else lines
+    found = [_advised(line, context) for line in found]
+    uses = judged_uses(found, context.target)
+    estimation = context.record(Estimation)
+    fit = estimation is not None and estimation.fit_for != "prediction only"
+    name = "estimating the declared regressions" if fit else ESTIMATING
+    uses.append(JudgedUse(use=name, fitness="fit" if fit else "not fit", because=["estimation"]))
+    return Verdicts(lines=found, uses=uses, proposal=sentences(found, uses, context.review.purpose))
+
+
+def _unjudged(line: Verdict) -> Verdict:
+    """Return the line, marked "not judged" if it was within its threshold on rows that the model was fitted to."""
+    if line.outcome not in ("within", "cannot tell"):
+        return line
+    detail = f"{line.detail} {NOT_JUDGED}".strip()
+    return line.model_copy(update={"outcome": "not judged", "met": None, "detail": detail, "advice": HOLD_OUT})
+
+
+def _advised(line: Verdict, context: Context) -> Verdict:
+    """Return the line, with the number of held-out rows or patients that would settle it if it cannot be told."""
+    if line.outcome != "cannot tell" or context.tables is None:
+        return line
+    patients = context.tables.patients.get("real")
+    held_out, unit = (len(context.tables.real), "rows") if patients is None else (len(np.unique(patients)), "patients")
+    more = rows_to_settle(line.estimate, line.limit, held_out)
+    advice = TOO_CLOSE if more is None else (
+        f"Hold out about {more:,} more {unit}. That would settle it if the figure stays the same."
+    )  # fmt: skip
+    return line.model_copy(update={"more_rows": more, "advice": advice})
+
+
+# Its id is the older one, by which the JSON twin is read.
+SUMMARY = Section("verdicts", "Summary", verdicts, Verdicts, summary=True)
+QUESTIONS = Section("questions", "The questions, one by one")

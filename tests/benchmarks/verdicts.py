@@ -1,0 +1,100 @@
+"""How often the report's questions come out each way, where nothing is wrong and where rows leak.
+
+Simulated clinics of the demo's size, others in each run: 3,772 rows to fit, 3,428 held out, 10,000 synthetic rows.
+
+- simulator: the synthetic rows are other patients of the same simulator. Nothing is wrong.
+- fit: a fit at the demo's epsilon. Nothing is wrong.
+- copies: the simulator's rows, among them a copy of 10 % of the fitted rows.
+- copies, no noise: rows of a fit without noise, among them a copy of 10 % of the fitted rows.
+
+Only the sections with verdicts are computed; their figures are those of the whole report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from tests.benchmarks.common import Run, completed, markdown, options
+
+EPSILON, ROWS, HELD, DRAWN = 3.7, 3772, 3428, 10_000
+SCENARIOS = ("simulator", "fit", "copies", "copies, no noise")
+KEYS = ("epsilon", "delta_times_rows", "mean_auroc_loss", "two_way_gap", "propensity_auroc", "attack_advantage",
+        "attack_certainty", "rules_broken")  # fmt: skip
+FIELDS = ["scenario", "rows", "run", "any_beyond", "leak_found", *KEYS]
+OUTCOMES = ("within", "cannot tell", "beyond")
+
+
+def drawn(scenario: str, rows: int, number: int) -> tuple[pd.DataFrame, pd.DataFrame, object]:
+    """Return the fitted rows, the synthetic rows and the model, None without one, of one run."""
+    from medsynth_sample_data import simulate
+
+    import medsynth
+    from medsynth.schema import Schema
+
+    train, model = simulate.cohort(rows, 1_000 + number), None
+    if "simulator" in scenario or scenario == "copies":
+        made = simulate.cohort(DRAWN, 3_000 + number)
+    else:
+        noise = {"no_dp": True} if "no noise" in scenario else {"epsilon": EPSILON}
+        model = medsynth.fit(train, schema=Schema.from_yaml(simulate.schema_text()), rows=rows, **noise)  # type: ignore[arg-type]
+        made = medsynth.sample(model, DRAWN, seed=number)
+    if "copies" in scenario:
+        copied = train.sample(frac=0.1, random_state=number)
+        made = pd.concat([made.iloc[len(copied) :], copied]).sample(frac=1, random_state=number, ignore_index=True)
+        model = None  # No model draws these rows.
+    return train, made, model
+
+
+def one(job: Run) -> Run:
+    """Return the outcome of each verdict in one run."""
+    from medsynth_sample_data import simulate
+
+    from medsynth.artifact import Model
+    from medsynth.report.build import build
+    from medsynth.report.sections.registry import SECTIONS
+
+    for name in [name for name, section in SECTIONS.items() if not section.verdicts and name != "verdicts"]:
+        del SECTIONS[name]
+    rows, number = int(job["rows"]), int(job["run"])
+    train, made, model = drawn(job["scenario"], rows, number)
+    held = simulate.cohort(round(rows * HELD / ROWS), 2_000 + number)
+    assert model is None or isinstance(model, Model)
+    report = build(synthetic=made, real=held, train=train, model=model, drawn_by_model=model is not None,
+                   disjoint=True, target="diagnosis")  # fmt: skip
+    lines = {v.key: v for v in report.verdicts}
+    shown = {key: f"{v.outcome}: {v.estimate} ({v.estimate.low or 0:.3f} to {v.estimate.high or 0:.3f})"
+             for key, v in lines.items() if key in KEYS}  # fmt: skip
+    attacks = [lines[key].outcome for key in ("attack_advantage", "attack_certainty")]
+    beyond = any(v.outcome == "beyond" for v in report.verdicts)
+    return job | dict.fromkeys(KEYS, "") | shown | {"any_beyond": beyond, "leak_found": "beyond" in attacks}
+
+
+def table(runs: list[Run]) -> str:
+    """Return the rates of the verdicts in each scenario."""
+    heads, lines = ["rows", "runs", "question", *OUTCOMES, "other"], list[list[object]]()
+    for scenario in SCENARIOS:
+        own = [run for run in runs if run["scenario"] == scenario]
+        for key in KEYS if own else ():
+            found = Counter(str(run[key]).partition(":")[0] for run in own if run[key])
+            if total := found.total():
+                rates = [f"{found[outcome] / total:.0%}" for outcome in OUTCOMES]
+                other = f"{1 - sum(found[outcome] for outcome in OUTCOMES) / total:.0%}"
+                lines.append([scenario, total, key, *rates, other])
+        if own:
+            for flag in ("any_beyond", "leak_found"):
+                share = sum(str(run[flag]) == "True" for run in own) / len(own)
+                lines.append([scenario, len(own), flag.replace("_", " "), "", "", f"{share:.0%}", ""])
+    return markdown(heads, lines)
+
+
+def main(words: list[str]) -> None:
+    """Run what is not on file, and print the rates."""
+    parser = options("verdicts", __doc__, output="verdicts.csv")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=SCENARIOS)
+    parser.add_argument("--rows", type=int, default=ROWS, help="fitted rows")
+    parser.add_argument("--runs", type=int, default=25)
+    given = parser.parse_args(words)
+    jobs = [{"scenario": s, "rows": given.rows, "run": k} for k in range(given.runs) for s in given.scenarios]
+    print(table(completed(given.output, FIELDS, jobs, one)))

@@ -1,0 +1,180 @@
+"""Page one: the proposal follows from the verdicts by a public rule, and says what to do about each open question."""
+
+import itertools
+import math
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_sample_data import simulate
+from scipy.stats import norm
+
+from medsynth.privacy.accounting.events import Gaussian
+from medsynth.report.build import _Background, build
+from medsynth.report.data.cures import CURES
+from medsynth.report.data.proposal import PRIVACY, USES, judged_uses, may_leave, sentences
+from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict, rows_to_settle
+from medsynth.report.page.render import page
+from medsynth.report.sections.registry import SECTIONS
+
+OUTCOMES = ("within", "beyond", "cannot tell", "no guarantee", "not judged", "not measured")
+MET = {"within": True, "beyond": False, "no guarantee": False}
+
+
+def verdict(key: str, outcome: Any) -> Verdict:
+    return Verdict(
+        key=key, question=f"Is {key} right?", measure="m", estimate=Estimate(value=1.0), limit=1.0, source="s",
+        outcome=outcome, met=MET.get(outcome), detail="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES, ids=lambda use: use.name)
+def test_a_use_is_fit_if_all_its_questions_are_within(use: Any) -> None:
+    """Every outcome of every question that decides it, beside others within."""
+    for key, outcome in itertools.product(use.decided_by, OUTCOMES):
+        lines = [verdict(k, outcome if k == key else "within") for k in use.decided_by]
+        found = next(u for u in judged_uses(lines, "class") if u.use == use.name.format(target="class"))
+        wanted = {"within": "fit", "beyond": "not fit", "no guarantee": "not fit"}.get(outcome, "board decides")
+        assert found.fitness == wanted and found.because == ([] if wanted == "fit" else [key])
+
+
+def test_a_use_without_a_question_is_not_mentioned() -> None:
+    assert judged_uses([verdict("epsilon", "within")], None) == []
+
+
+@pytest.mark.parametrize("key", PRIVACY)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_whether_rows_may_leave_comes_first(key: str, outcome: str) -> None:
+    lines = [verdict(k, outcome if k == key else "within") for k in PRIVACY]
+    start = {
+        "within": "The guarantee is within its limits, so", "beyond": "Do not pass these rows on yet.",
+        "no guarantee": "Do not pass these rows on as private",
+    }.get(outcome, "The guarantee is within its limits. The board decides")  # fmt: skip
+    said = sentences(lines, judged_uses(lines, None))
+    assert said[0] == may_leave(lines) and said[0].startswith(start)
+    assert (f"Is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
+    assert said[-1] == "No decision about a patient may rest on these rows."
+
+
+def test_every_question_has_a_cure_and_a_place_in_the_rule() -> None:
+    asked = set(Thresholds.model_fields)
+    assert asked <= set(CURES)
+    assert asked <= {*PRIVACY, "propensity_auroc", *itertools.chain(*(use.decided_by for use in USES))}
+
+
+@pytest.mark.parametrize(
+    ("figure", "limit", "more"),
+    [
+        ((0.03, -0.02, 0.08), 0.055, 300),  # reach .05, distance .025: four times the rows
+        ((0.10, 0.02, 0.18), 0.06, 300),  # from the other side
+        ((0.05, 0.00, 0.10), 0.05, None),  # at the limit
+        ((0.05, -0.5, 0.6), 0.06, None),  # too far
+        ((0.05, 0.0, 0.1001), 0.1, 1),
+        ((0.05, None, None), 0.1, None),
+        ((None, None, None), 0.1, None),
+    ],
+)
+def test_how_many_more_rows_would_settle_it(figure: Any, limit: float, more: int | None) -> None:
+    found = rows_to_settle(Estimate(value=figure[0], low=figure[1], high=figure[2]), limit, 100)
+    assert found == more or (more == 300 and found is not None and 300 <= found <= 310)
+
+
+def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: Any) -> None:
+    html = page(report)
+    assert [section.id for section in report.shown][:2] == ["verdicts", "questions"]
+    assert report.shown[-1].id == "signoff" and list(SECTIONS)[-1] == "signoff"
+    summary = html[html.index('id="verdicts"') : html.index('id="questions"')]
+    for words in ("What was asked for", "What is guaranteed", "What was found", "Proposal", "<svg"):
+        assert words in summary
+    for line in report.verdicts:
+        assert line.question in summary and f'id="q-{line.key}"' in html
+    for sentence in report.proposal:
+        assert sentence in summary
+    claim: Any = report.sections["claim"]
+    assert f"{math.ceil(100 * claim.guess_right)}</data> times in 100" in summary
+
+
+def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: Any) -> None:
+    made = build(synthetic=synthetic, real=halves[1], train=halves[0], target="diagnosis", disjoint=True)
+    html = page(made)
+    summary = html[html.index('id="verdicts"') :]
+    assert summary.index("No guarantee.") < summary.index("What was asked for")
+    assert made.proposal[0].startswith("Do not pass these rows on as private")
+
+
+def test_fitted_rows_leave_uses_to_the_board(model: Any, synthetic: Any, halves: Any) -> None:
+    made = build(synthetic=synthetic, real=halves[0], fitted_rows=True, model=model, drawn_by_model=True)
+    summary: Any = made.sections["verdicts"]
+    judged = {use.use: use.fitness for use in summary.uses}
+    assert judged["training models that predict diagnosis"] != "fit" != judged["exploring which columns go together"]
+    assert all("Hold rows out" in line.advice for line in made.verdicts if line.outcome == "not judged")
+
+
+def test_epsilon_and_delta_read_alike_everywhere(model: Any, synthetic: Any) -> None:
+    """One epsilon, rounded up, and one delta: in the summary, the verdicts, the claim and the ledger."""
+    from medsynth.privacy.accounting.accountant import rounded_up
+
+    made = build(synthetic=synthetic.head(100), real=None, model=model, drawn_by_model=True,
+                 review=Review(purpose="teaching"))  # fmt: skip
+    html, shown = page(made), rounded_up(model.epsilon)
+    for start in ("epsilon <data", "Epsilon: <data", "model behind this table is <strong>(<data", "accountant: <data"):
+        place = html.index(start)
+        assert f">{shown}</data>" in html[place : place + 120], start
+    read = re.sub(r"<[^>]+>", " ", html)
+    assert "1e-05" not in read and "0.00001" in read and "teaching" in read
+
+
+@pytest.mark.parametrize("mu", [0.3, 0.85, 2.0])
+def test_what_the_claim_allows_is_the_gaussians(mu: float) -> None:
+    """2 AuROC - 1 of a Gaussian mechanism is 2 Phi(mu / root 2) - 1; the bound is above and close."""
+    from medsynth.privacy.accounting.ledger import Ledger
+    from medsynth.report.sections.claim import privacy
+
+    ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system",
+                    allowance={"one": (Gaussian(multiplier=1 / mu), 1)})  # fmt: skip
+    ledger.charge("one", Gaussian(multiplier=1 / mu), 1.0)
+    made: Any = SimpleNamespace(ledger=ledger, epsilon=ledger.epsilon(), claims=True, rows=100, rows_declared=True,
+                                tensors={})  # fmt: skip
+    import medsynth.report.sections.claim as section
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(section, "sentence", lambda model: "")
+        found = privacy(made)
+    assert found is not None
+    exact = 2 * norm.cdf(mu / math.sqrt(2)) - 1
+    assert exact <= found.advantage <= exact + 0.06
+    assert norm.cdf(norm.ppf(0.01) + mu) <= found.at_one_percent <= 2.5 * norm.cdf(norm.ppf(0.01) + mu)
+
+
+@pytest.mark.statistical
+def test_copies_of_a_tenth_of_the_rows_are_beyond() -> None:
+    """Their average advantage is near the limit; near certainty they are not. The seed is fixed."""
+    from medsynth.report.data import tables as inputs
+    from medsynth.report.data.columns import cells_of
+    from medsynth.report.sections.attacks import _verdicts, attacks
+    from medsynth.rng import numpy_stream
+
+    train, held, other = (simulate.cohort(n, seed) for n, seed in ((1500, 1), (1200, 2), (3000, 3)))
+    copied = train.sample(frac=0.1, random_state=0)
+    for rows, outcome in ((pd.concat([other, copied]), "beyond"), (other, "within")):
+        real, made, fitted = (cells_of(frame) for frame in (held, rows, train))
+        tables = inputs.gather(real, made, fitted, "diagnosis", None, numpy_stream(0, "t"), disjoint=True)
+        lines = {v.key: v.outcome for v in _verdicts(attacks(tables, [], np.random.default_rng(0)), Thresholds())}
+        assert lines["attack_certainty"] == outcome and lines["attack_advantage"] != "beyond"
+
+
+def test_work_beside_does_not_keep_the_process() -> None:
+    pool = _Background()
+    assert pool.submit(lambda one, two: one + two, 1, two=2).result() == 3
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 / 0).result()
+    import threading
+
+    waiting = threading.Event()
+    started = pool.submit(waiting.wait)
+    assert all(thread.daemon for thread in threading.enumerate() if "_run" in thread.name)
+    waiting.set()
+    started.result()
