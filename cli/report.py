@@ -35,7 +35,10 @@ Train = Annotated[
     Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].", rich_help_panel=ADVANCED)
 ]
 ReviewFile = Annotated[
-    Path | None, typer.Option(help="YAML file with purpose, roles and sign-off.", rich_help_panel=ADVANCED)
+    Path | None,
+    typer.Option(
+        help="YAML file with purpose, roles and sign-off. `draft` writes one to fill in.", rich_help_panel=ADVANCED
+    ),
 ]
 ThresholdsFile = Annotated[
     Path | None, typer.Option(help="YAML file with thresholds for the verdicts.", rich_help_panel=ADVANCED)
@@ -47,6 +50,7 @@ FailOn = Annotated[
         rich_help_panel=ADVANCED,
     ),
 ]
+DRAFT, DRAFTED = Path("draft"), Path("review.yaml")
 FAILED = 5  # exit code if --fail-on matches a verdict
 
 
@@ -81,6 +85,7 @@ def report(
     output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
     encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Print each page to a PDF, too, by an installed browser.")] = False,
     fail_on: FailOn = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -96,9 +101,15 @@ def report(
 
         medsynth report other.medsynth --shareable --output open.report.html
 
+        medsynth report --review draft
+
+        medsynth report --review review.yaml --pdf
+
         medsynth report --fail-on beyond,attack_advantage
     """
     quiet = quiet or as_json
+    if review == DRAFT and not review.exists():
+        return _draft_review(force, quiet, as_json)
     with starting(show := sys.stderr.isatty() and not quiet):
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
@@ -109,12 +120,11 @@ def report(
         inputs = _with_real_rows(inputs, real, train, shareable, several)
         output = output or inputs.folder / f"{inputs.name}.report.html"
         pages = {"": output, **_pages_in_order(fitted, output)}
-        for file in pages.values():
-            check_page(file, *inputs.files, review, thresholds, force=force)
-        from medsynth.report import build as page
+        _check(pages, (*inputs.files, review, thresholds), pdf, force)
         from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
-    given = Given(load(review, Review), load(thresholds, Thresholds), target, subgroup, encoding, shareable)
+    house = load(thresholds, Thresholds) if thresholds else None
+    given = Given(load(review, Review), house, target, subgroup, encoding, shareable)
     with report_progress(show, len(pages)) as step:
         step("reading")
         if fitted and tables:
@@ -122,12 +132,45 @@ def report(
         else:
             made = {"": _page_of_table(inputs, fitted, given, quiet, step)}
         step("writing")
-        for table, one in made.items():
-            page.save(one, pages[table], force=force)
+        _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
     _print(made, pages, several, quiet, as_json, failed)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _draft_review(force: bool, quiet: bool, as_json: bool) -> None:
+    """Write a review file to fill in."""
+    from medsynth.io.atomic import atomic_write
+    from medsynth.report.data.verdict import draft_review
+
+    text = draft_review().encode()
+    atomic_write(DRAFTED, lambda file: file.write(text), force=force)
+    notify(f"Fill it in, then: medsynth report --review {DRAFTED}", quiet=quiet)
+    result({"review": str(DRAFTED)}, f"Wrote {DRAFTED}.", as_json=as_json)
+
+
+def _check(pages: dict[str, Path], read: Sequence[Path | None], pdf: bool, force: bool) -> None:
+    """Raise unless all outputs can be written, and a PDF printed."""
+    from medsynth.io.atomic import check_outputs
+    from medsynth.report.page.pdf import browser
+
+    for file in pages.values():
+        check_page(file, *read, force=force)
+    if pdf:
+        check_outputs(*(file.with_suffix(".pdf") for file in pages.values()), force=force)
+        browser()
+
+
+def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: bool) -> None:
+    """Write each page, its JSON file and, if wanted, its PDF."""
+    from medsynth.report.build import save
+    from medsynth.report.page.pdf import print_page
+
+    for table, one in made.items():
+        save(one, pages[table], force=force)
+        if pdf:
+            print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
 def _model(inputs: Inputs) -> Model | None:

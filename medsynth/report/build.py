@@ -97,7 +97,7 @@ def build(
         fitted_rows=fitted_rows and real is not None,
         fits=fits,
         review=review,
-        thresholds=thresholds or Thresholds(),
+        thresholds=thresholds or review.thresholds or Thresholds(),
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,

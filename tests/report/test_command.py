@@ -77,6 +77,25 @@ def test_review_and_thresholds(folder: Any) -> None:
     assert outcome.exit_code == 2 and not (folder / "s.html").exists()
 
 
+def test_a_drafted_review_is_filled_in_and_printed(folder: Any) -> None:
+    """Every entry of the draft is read back, the house's thresholds count, and the page is printed to a PDF."""
+    assert run("report", "--review", "draft").exit_code == 0
+    refused = run("report", "--review", "draft")
+    assert refused.exit_code == 1 and "review.yaml exists already" in refused.stderr
+    text = (folder / "review.yaml").read_text()
+    text = text.replace("harms:  #", "harms: a wrong dose  #").replace("  people:  #", "  people: two nurses  #")
+    text = text.replace("thresholds:  #", "thresholds: {epsilon: {limit: 1, source: our board}}  #")
+    (folder / "review.yaml").write_text(text)
+    words = ("report", "--shareable", "--review", "review.yaml", "--output", "filled.html", "--json")
+    facts = json.loads(run(*words).stdout)
+    assert {v["key"]: v["outcome"] for v in facts["verdicts"]}["epsilon"] == "beyond"
+    page = (folder / "filled.html").read_text()
+    assert "a wrong dose" in page and "two nurses" in page
+    if shutil.which("chromium"):
+        assert run(*words, "--pdf", "--force").exit_code == 0
+        assert (folder / "filled.pdf").read_bytes().startswith(b"%PDF")
+
+
 def test_shareable_reads_no_real_row(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ...errors import UsageError
 from ...schema.declared import parse_yaml
@@ -44,33 +44,6 @@ class Estimate(Record):
 def of_both(figure: str, sides: Sequence[Any]) -> dict[str, Any]:
     """Return a figure of real and of synthetic rows as two fields of a record: FIGURE_real and FIGURE_synthetic."""
     return {f"{figure}_real": sides[0], f"{figure}_synthetic": sides[1]}
-
-
-class ReviewedRegression(Record):
-    """The regression that matters to the recipient."""
-
-    outcome: str | None = None
-    predictors: list[str] | None = None
-
-
-class Review(Record):
-    """Facts that only people know: purpose, source, roles, tuning. The page prints a blank line for a missing entry."""
-
-    table: str | None = None
-    period: str | None = None
-    inclusion: str | None = None
-    purpose: str | None = None
-    recipient: str | None = None
-    access: str | None = None
-    licence: str | None = None
-    review_date: str | None = None
-    steward: str | None = None
-    privacy_officer: str | None = None
-    expert: str | None = None
-    fits_on_this_table: int | None = None
-    choices_looked_at_real_rows: bool | None = None
-    roles: dict[str, Role] = {}
-    regression: ReviewedRegression | None = None
 
 
 MOST_TIMES = 20  # Held-out rows beyond this multiple of those there are too many to ask for.
@@ -114,6 +87,74 @@ class Thresholds(Record):
     last_values_gap: Threshold = Threshold(limit=0.25, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
     rows_apart: Threshold = Threshold(limit=0.0, source="the file that names the tables")
+
+
+def _said(what: str) -> Any:
+    """Return a field that people may fill in, described for the draft of a review file."""
+    return Field(default=None, description=what)
+
+
+class ReviewedRegression(Record):
+    """The regression that matters to the recipient."""
+
+    outcome: str | None = None
+    predictors: list[str] | None = None
+
+
+class FiveSafes(Record):
+    """The Five Safes, one answer each."""
+
+    projects: str | None = _said("is this use appropriate?")
+    people: str | None = _said("can the recipients be trusted to use the rows rightly?")
+    settings: str | None = _said("where will they work, and what limits access?")
+    data: str | None = _said("what remains of the disclosure risk? This report answers most of it")
+    outputs: str | None = _said("who checks results before they are published?")
+
+
+class Review(Record):
+    """What only people know. The page prints a blank line for a missing entry. `thresholds` are your house's own."""
+
+    table: str | None = _said("name of the source table")
+    period: str | None = _said("when its patients were seen")
+    inclusion: str | None = _said("which patients it includes")
+    purpose: str | None = _said("what the recipient wants to do with the rows")
+    recipient: str | None = _said("who gets them")
+    recipient_controls: str | None = _said("how the recipient protects them, and what they have signed")
+    access: str | None = _said("open, on request, in a safe room")
+    licence: str | None = _said("licence or agreement")
+    harms: str | None = _said("harms considered, to patients and to groups")
+    five_safes: FiveSafes | None = None
+    review_date: str | None = _said("when this is reviewed again")
+    expiry: str | None = _said("when the rows must be deleted")
+    incident_contact: str | None = _said("whom to tell if something goes wrong")
+    steward: str | None = _said("who signs")
+    privacy_officer: str | None = _said("who signs")
+    expert: str | None = _said("who signs")
+    fits_on_this_table: int | None = _said("number of all fits, if the budget file does not know them")
+    choices_looked_at_real_rows: bool | None = _said("true if a setting was chosen by looking at real rows")
+    roles: dict[str, Role] = Field(
+        default={},
+        description="{age: quasi identifier}: direct identifier, quasi identifier, sensitive, target or other",
+    )
+    regression: ReviewedRegression | None = _said("{outcome: class, predictors: [age, tsh]}")
+    thresholds: Thresholds | None = Field(
+        default=None, description='{epsilon: {limit: 4, source: "our data board, 2026"}}'
+    )
+
+
+def draft_review() -> str:
+    """Return a review file to fill in: each entry is empty, with a comment that says what it is."""
+
+    def lines(kind: type[Record], before: str = "") -> Iterator[str]:
+        for name, field in kind.model_fields.items():
+            if FiveSafes in get_args(field.annotation):
+                yield from (f"{name}:", *lines(FiveSafes, "  "))
+            else:
+                value = field.default if isinstance(field.default, dict) else ""
+                yield f"{before}{name}: {value}".rstrip() + f"  # {field.description}"
+
+    head = "# What only people know. The page leaves room for what stays empty."
+    return "\n".join([head, *lines(Review)]) + "\n"
 
 
 Kind = TypeVar("Kind", bound=Record)

@@ -16,7 +16,7 @@ from ...privacy.accounting.ledger import Ledger
 from ...schema.columns.column import Description
 from ..data.columns import number_columns
 from ..data.context import Context
-from ..data.verdict import Record
+from ..data.verdict import FiveSafes, Record
 from .registry import Section
 
 # Environment variable with a secret key. Without a key a digest would reveal membership.
@@ -30,9 +30,14 @@ class Purpose(Record):
 
     purpose: str | None
     recipient: str | None
+    recipient_controls: str | None
     access: str | None
     licence: str | None
+    harms: str | None
+    five_safes: FiveSafes | None
     review_date: str | None
+    expiry: str | None
+    incident_contact: str | None
     steward: str | None
     privacy_officer: str | None
     expert: str | None
