@@ -94,7 +94,7 @@ def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: A
     for sentence in report.proposal:
         assert sentence in summary
     claim: Any = report.sections["claim"]
-    assert f"{math.ceil(100 * claim.guess_right)}</data> times in 100" in summary
+    assert f"<strong>{math.ceil(100 * claim.guess_right)} times in 100" in summary
 
 
 def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: Any) -> None:

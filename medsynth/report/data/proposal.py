@@ -21,7 +21,7 @@ PAIRS = ("two_way_gap", "relations_lost")
 class Use(NamedTuple):
     """A use of synthetic rows, in words that continue "fit for", and the keys of the verdicts that decide it.
 
-    Without the verdict `needs`, nothing is said of the use.
+    Without the verdict `needs`, the use is left out.
     """
 
     name: str
@@ -42,7 +42,7 @@ Fitness = Literal["fit", "not fit", "board decides"]
 
 
 class JudgedUse(Record):
-    """A use, whether the rows are fit for it, and the keys of the verdicts that stand against it."""
+    """A use, whether the rows are fit for it, and the keys of the verdicts that prevent it."""
 
     use: str
     fitness: Fitness

@@ -138,7 +138,7 @@ class Verdict(Record):
 
     `key` is the threshold's name. `outcome` is the result, and `met` is the same as yes or no, or None without a
     decision. `advice`: what to do about an outcome other than "within". `more_rows`: about how many more held-out rows
-    would settle it, if it cannot be told. `decimals` are those shown.
+    would settle an open one. `decimals` are those shown.
     """
 
     key: str

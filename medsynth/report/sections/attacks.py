@@ -443,7 +443,7 @@ def _worst(figures: Sequence[Estimate]) -> Estimate:
 
 
 def _worded(found: Attacks, worst: Estimate, allowed: float | None) -> str:
-    """Return what the page says of the worst attack, and what the claim allows."""
+    """Return the page's words about the worst attack, with what the claim allows."""
     together = f" and for {found.looks} pages that are read together" if found.looks > 1 else ""
     words = f"Worst of {len(found.membership)} attacks; the interval allows for this choice{together}."
     if allowed is not None:
