@@ -38,7 +38,7 @@ def drawn(scenario: str, rows: int, number: int) -> tuple[pd.DataFrame, pd.DataF
         made = simulate.cohort(DRAWN, 3_000 + number)
     else:
         noise = {"no_dp": True} if "no noise" in scenario else {"epsilon": EPSILON}
-        model = medsynth.fit(train, schema=Schema.from_yaml(simulate.schema_text()), rows=rows, **noise)  # type: ignore[arg-type]
+        model = medsynth.fit(train, schema=Schema.from_yaml(simulate.schema_text()), rows=rows, **noise)
         made = medsynth.sample(model, DRAWN, seed=number)
     if "copies" in scenario:
         copied = train.sample(frac=0.1, random_state=number)

@@ -155,7 +155,7 @@ def test_a_model_says_what_its_noise_leaves(tmp_path: Path) -> None:
     assert set(much.quality) == set(frame) and np.mean([*much.quality.values()]) > np.mean([*little.quality.values()])
     assert all(0 <= one <= 1 for one in little.quality.values())
     path = much.save(tmp_path / "m.medsynth")
-    assert (sentence := quality(much)) and "one-way similarity is about" in sentence
+    assert (sentence := quality(much)) and "a column is about" in sentence
     assert sentence in CliRunner().invoke(app, ["inspect", str(path)]).stdout
     assert json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"]).stdout)["quality"] == much.quality
     assert any(note == sentence for note in much.report(frame).notes)

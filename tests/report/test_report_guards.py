@@ -139,8 +139,8 @@ def verdict_of(advantage: Estimate, fair: bool = True) -> Any:
 
 def test_an_attack_around_its_limit_decides_nothing() -> None:
     """An interval that holds the limit is neither a leak nor its absence."""
-    for low, high in ((-0.1, 0.2), (0.01, 0.11), (0.05, 0.12)):
-        wide = verdict_of(Estimate(value=0.05, low=low, high=high))
+    for value, low, high in ((0.05, -0.1, 0.2), (0.05, 0.01, 0.11), (0.12, 0.05, 0.19)):
+        wide = verdict_of(Estimate(value=value, low=low, high=high))
         assert wide.outcome == "cannot tell" and wide.met is None
     assert verdict_of(Estimate(value=0.01, low=-0.03, high=0.05)).outcome == "within"
     assert verdict_of(Estimate(value=0.15, low=0.1, high=0.2)).outcome == "beyond"

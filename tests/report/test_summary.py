@@ -94,7 +94,7 @@ def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: A
     for sentence in report.proposal:
         assert sentence in summary
     claim: Any = report.sections["claim"]
-    assert f"{math.ceil(100 * claim.guess_right)}</data> times in 100" in summary
+    assert f"<strong>{math.ceil(100 * claim.guess_right)} times in 100" in summary
 
 
 def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: Any) -> None:
@@ -160,8 +160,8 @@ def test_copies_of_a_tenth_of_the_rows_are_beyond() -> None:
     train, held, other = (simulate.cohort(n, seed) for n, seed in ((1500, 1), (1200, 2), (3000, 3)))
     copied = train.sample(frac=0.1, random_state=0)
     for rows, outcome in ((pd.concat([other, copied]), "beyond"), (other, "within")):
-        real, made, fitted = (cells_of(frame) for frame in (held, rows, train))
-        tables = inputs.gather(real, made, fitted, "diagnosis", None, numpy_stream(0, "t"), disjoint=True)
+        real, made, known = (cells_of(frame) for frame in (held, rows, train))
+        tables = inputs.gather(real, made, known, "diagnosis", None, numpy_stream(0, "t"), disjoint=True)
         lines = {v.key: v.outcome for v in _verdicts(attacks(tables, [], np.random.default_rng(0)), Thresholds())}
         assert lines["attack_certainty"] == outcome and lines["attack_advantage"] != "beyond"
 

@@ -2,7 +2,7 @@
 
 A use is unfit if one of its questions is beyond its threshold. The board decides about a use if one of its questions
 has no answer. A use is fit if all of its questions on the page are within. A use without a question on the page is not
-mentioned. No use is fit for rows without a guarantee outside the institution: the proposal then says so first.
+mentioned. Without a guarantee the proposal first states that, and allows uses only where the real rows may be used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAIRS = ("two_way_gap", "relations_lost")
 class Use(NamedTuple):
     """A use of synthetic rows, in words that continue "fit for", and the keys of the verdicts that decide it.
 
-    Without the verdict `needs`, nothing is said of the use.
+    Without the verdict `needs`, the use is left out.
     """
 
     name: str
@@ -42,7 +42,7 @@ Fitness = Literal["fit", "not fit", "board decides"]
 
 
 class JudgedUse(Record):
-    """A use, whether the rows are fit for it, and the keys of the verdicts that stand against it."""
+    """A use, whether the rows are fit for it, and the keys of the verdicts that prevent it."""
 
     use: str
     fitness: Fitness
@@ -77,9 +77,9 @@ def may_leave(verdicts: Sequence[Verdict]) -> str:
 
 def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None = None) -> list[str]:
     """Return the proposal, one sentence each. `purpose`: what was asked for, if anybody said."""
-    said = [may_leave(verdicts)]
+    said, private = [may_leave(verdicts)], all(one.outcome != "no guarantee" for one in verdicts)
     for fitness, start in (
-        ("fit", "The rows are fit for"),
+        ("fit", "The rows are fit for" if private else "Where the real rows may be used, these rows are fit for"),
         ("not fit", "They are not fit for"),
         ("board decides", "The board decides whether they are fit for"),
     ):

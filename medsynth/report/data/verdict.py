@@ -182,7 +182,8 @@ class Verdict(Record):
 
     `key` is the threshold's name. `outcome` is the result, and `met` is the same as yes or no, or None without a
     decision. `advice`: what to do about an outcome other than "within". `more_rows`: about how many more held-out rows
-    would settle it, if it cannot be told. `decimals` are those shown.
+    would settle an open one. `allowed`: what the claim lets the figure reach at most, if it limits it. `decimals` are
+    those shown.
     """
 
     key: str
@@ -196,6 +197,7 @@ class Verdict(Record):
     detail: str
     advice: str = ""
     more_rows: int | None = None
+    allowed: float | None = None
     decimals: int = 3
 
 
@@ -230,7 +232,7 @@ def compared(estimate: Estimate, limit: float) -> Outcome:
 
 def decide(
     key: str, question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *,
-    instead: Outcome | None = None, advice: str | None = None, decimals: int = 3,
+    instead: Outcome | None = None, advice: str | None = None, allowed: float | None = None, decimals: int = 3,
 ) -> Verdict:  # fmt: skip
     """Return the verdict on `estimate`, by its interval: see `compared`.
 
@@ -250,6 +252,7 @@ def decide(
         met={"within": True, "beyond": False, "no guarantee": False}.get(outcome),
         detail=detail.strip(),
         advice="" if outcome == "within" else cure if advice is None else advice,
+        allowed=allowed,
         decimals=decimals,
     )
 

@@ -95,9 +95,9 @@ def epsilon(value: float) -> Markup:
     return Markup('<data value="{}">{}</data>').format(repr(value), rounded_up(value))
 
 
-def per_hundred(value: float) -> Markup:
+def per_hundred(value: float) -> int:
     """Return a largest share of one as a whole number of a hundred, rounded up."""
-    return Markup('<data value="{}">{}</data>').format(repr(value), math.ceil(100 * value - 1e-9))
+    return math.ceil(100 * value - 1e-9)
 
 
 def estimate(found: Estimate, digits: int = 3, none: str = "not measured") -> Markup:

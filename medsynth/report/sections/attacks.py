@@ -425,12 +425,13 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
     return [
         decide(
             "attack_advantage", question, measure, advantage, thresholds.attack_advantage,
-            _worded(found, advantage, found.allowed), instead=outcome, advice=advice,
+            _worded(found, advantage, found.allowed), instead=outcome, advice=advice, allowed=found.allowed,
         ),
         decide(
             "attack_certainty", "Did attacks fail to pick out single people?",
             "share of members that an attack finds at 1 % false alarms", certain, thresholds.attack_certainty,
             _worded(found, certain, found.allowed_at_one_percent), instead=outcome, advice=advice,
+            allowed=found.allowed_at_one_percent,
         ),
     ]  # fmt: skip
 
@@ -445,13 +446,11 @@ def _worst(figures: Sequence[Estimate]) -> Estimate:
 
 
 def _worded(found: Attacks, worst: Estimate, allowed: float | None) -> str:
-    """Return what the page says of the worst attack, and what the claim allows."""
+    """Return the page's words about the worst attack."""
     together = f" and for {found.looks} pages that are read together" if found.looks > 1 else ""
     words = f"Worst of {len(found.membership)} attacks; the interval allows for this choice{together}."
-    if allowed is not None:
-        broken = worst.low is not None and worst.low > allowed
-        words += f" The claim allows {allowed:.2f} at most."
-        words += " So the claim does not hold for these rows." if broken else ""
+    if allowed is not None and worst.low is not None and worst.low > allowed:
+        words += " That is more than the claim allows, so the claim does not hold for these rows."
     if not found.fair:
         words += (
             f" Not judged: members and controls differ even without the synthetic rows (AuROC {found.blind}), so this "

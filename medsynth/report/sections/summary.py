@@ -57,7 +57,7 @@ def _unjudged(line: Verdict) -> Verdict:
 
 
 def _advised(line: Verdict, context: Context) -> Verdict:
-    """Return the line, with the number of held-out rows or patients that would settle it if it cannot be told."""
+    """Return the line. If it is open, add about how many more held-out rows or patients would settle it."""
     if line.outcome != "cannot tell" or context.tables is None:
         return line
     patients = context.tables.patients.get("real")
