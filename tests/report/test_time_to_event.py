@@ -13,9 +13,10 @@ from statsmodels.duration.survfunc import SurvfuncRight
 import medsynth
 from medsynth.errors import SchemaError
 from medsynth.report.build import build
+from medsynth.report.data.survival import Times
 from medsynth.report.data.verdict import Thresholds
 from medsynth.report.page.render import page
-from medsynth.report.sections.time_to_event import TIME_TO_EVENT, TimeToEventFigures, time_to_event
+from medsynth.report.sections.time_to_event import TIME_TO_EVENT, TimeToEventFigures, cox, time_to_event
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {
@@ -85,6 +86,16 @@ def test_hazard_ratios_are_those_of_statsmodels() -> None:
                 assert one.value == pytest.approx(result.params[k], abs=1e-3)
                 low, high = result.conf_int()[k]
                 assert (one.low, one.high) == (pytest.approx(low, abs=1e-3), pytest.approx(high, abs=1e-3))
+
+
+def test_a_model_that_newtons_method_loses_is_estimated() -> None:
+    """Full Newton steps diverge if a rare level has a long time; the estimate exists all the same."""
+    rng = np.random.default_rng(0)
+    for k in range(8):
+        x = np.stack([rng.lognormal(0, 1.2, 100), (rng.random(100) < 0.05) * 1.0, rng.normal(0, 1, 100)], 1)
+        x[:, 0] /= x[:, 0].std()
+        time = np.ceil(rng.exponential(500 / np.exp(1.5 * x[:, 0] - 2 * x[:, 1])))
+        assert np.isfinite(cox(x, Times(time, rng.random(100) < 0.6)).value[[0, 2]]).all(), k
 
 
 def test_the_verdict_tells_shorter_lives_and_not_the_same_ones() -> None:

@@ -149,7 +149,8 @@ def cox(x: Floats, times: Times) -> RegressionFit:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Separation: such coefficients are left out below.
         try:
-            result = PHReg(times.time, x[:, kept], status=times.event.astype(np.float64), ties="efron").fit(disp=0)
+            model = PHReg(times.time, x[:, kept], status=times.event.astype(np.float64), ties="efron")
+            result = model.fit(method="bfgs", disp=0)  # Newton's full steps diverged on 121 patients of pbc.
             value, error = np.asarray(result.params), np.asarray(result.bse)
         except (np.linalg.LinAlgError, ValueError, FloatingPointError):
             return found
