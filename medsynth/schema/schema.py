@@ -8,11 +8,13 @@ from importlib import resources
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import yaml
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
 from ..io.table import with_index
 from ..row_count import MAX_ROWS_PER_PATIENT
+from .columns.categorical import level_text
+from .columns.column import Level
 from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
 from .declared import Declaration, yaml_key
@@ -22,6 +24,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RULES = 200
+
+
+class TimeToEvent(BaseModel):
+    """The column of the time under observation, and the `event` column, whose `level` says that the event ended it.
+
+    `level` is by default the second level of a binary column. The report compares survival by these columns.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time: str
+    event: str
+    level: Level | None = None
 
 
 class Schema(Declaration):
@@ -50,6 +65,7 @@ class Schema(Declaration):
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
+    survival: TimeToEvent | None = None  # the columns that have the roles of time and event
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
 
@@ -71,6 +87,8 @@ class Schema(Declaration):
             raise ValueError(f"`constant`: {lost[0]!r} must be a column, not a key and not defined by a rule")
         if self.order is not None:
             self._check_order(self.order)
+        if self.survival is not None:
+            self._check_survival(self.survival)
         settled: set[str] = set()
         for rule in self.parsed_rules:
             self._check_across(rule)
@@ -113,6 +131,35 @@ class Schema(Declaration):
             raise ValueError(f"`order`: no column other than {name!r} changes over a patient's rows. Leave out `order`")
         if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
             raise ValueError(f"`order`: {name!r} must be a date without `after`, a number or an identifier")
+
+    def _check_survival(self, roles: TimeToEvent) -> None:
+        """Raise ValueError unless the roles name a number and a level, in a table of one row per patient."""
+        time, event = self.columns.get(roles.time), self.columns.get(roles.event)
+        if time is None or time.categorical or time.dated or not time.modelled:
+            raise ValueError(f"`survival`: `time` must name a number column.{did_you_mean(roles.time, self.columns)}")
+        if event is None or not event.categorical or not event.modelled:
+            raise ValueError(
+                f"`survival`: `event` must name a column with levels.{did_you_mean(roles.event, self.columns)}"
+            )
+        levels = [level_text(level) for level in event.levels]
+        if roles.level is None and len(levels) != 2:
+            raise ValueError(
+                f"`survival`: {roles.event!r} has not exactly two levels. Set `level` to that of the event"
+            )
+        if roles.level is not None and level_text(roles.level) not in levels:
+            raise ValueError(f"`survival`: `level` must be a level of {roles.event!r}")
+        if self.max_rows not in (None, 1):
+            raise ValueError(
+                "`survival` needs one row per patient. For several rows, set `order` and a rule with `last row`"
+            )
+
+    @property
+    def event_level(self) -> str | None:
+        """The level of the event column that means the event; None without `survival`."""
+        if self.survival is None:
+            return None
+        level = self.survival.level
+        return level_text(self.columns[self.survival.event].levels[1] if level is None else level)
 
     def _check_across(self, rule: Rule) -> None:
         """Raise ValueError for a rule across rows without an order, and for a sum that would not be exact."""
@@ -160,7 +207,7 @@ class Schema(Declaration):
         defined = {rule.defines for rule in rules}
         columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
         left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": (), "order": None}
-        core = self.model_copy(update=left)
+        core = self.model_copy(update={**left, "survival": None})
         core._definitions = {}
         for rule in rules:
             name, read = rule.defines, sorted(rule.columns)
@@ -221,7 +268,15 @@ class Schema(Declaration):
         """Return plain data without defaults; `from_dict` reads it back."""
         head = {"name": self.name, "target": self.target, "unit": self.unit, "max_rows": self.max_rows}
         columns = {name: column.to_dict() for name, column in self.columns.items()}
-        found = {**head, "constant": [*self.constant], "order": self.order, "columns": columns, "rules": [*self.rules]}
+        roles = self.survival.model_dump(exclude_none=True) if self.survival else None
+        found = {
+            **head,
+            "constant": [*self.constant],
+            "order": self.order,
+            "survival": roles,
+            "columns": columns,
+            "rules": [*self.rules],
+        }
         return {key: value for key, value in found.items() if value not in (None, [])}
 
     def to_yaml(self) -> str:

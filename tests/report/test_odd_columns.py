@@ -185,6 +185,57 @@ def test_targets_without_two_classes_or_with_missing_values() -> None:
         assert any("Rows without the target 'sick' are left out" in n for n in made.notes) is ("missing" in kinds)
 
 
+def wide(rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """200 columns: half are numbers, half words."""
+    return {f"w{k}": (numbers if k % 2 else words)(rows, rng) for k in range(200)}
+
+
+def mostly_empty(rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Columns of which 97 % of the cells are empty, and one with a single value."""
+    found = {f"e{k}": np.where(rng.random(rows) < 0.97, "", (numbers if k % 2 else words)(rows, rng)) for k in range(6)}
+    return {name: [str(cell) for cell in cells] for name, cells in found.items()} | {"one": only("w")(rows, rng)}
+
+
+def all_different(rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Words of which no two are alike, numbers of which no two are alike, and whole numbers in order."""
+    keys = [f"k{value}" for value in rng.permutation(10**6)[:rows]]
+    return {"word": keys, "number": [f"{value:.9f}" for value in rng.random(rows)], "line": [*map(str, range(rows))]}
+
+
+def of_one_fold(rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Columns whose only values lie in the first or the last tenth of the rows, so that folds lack them."""
+    tenth = max(rows // 10, 1)
+    return {"early": only(*["3.5", "4.5"] * tenth)(rows, rng), "late": ["x"] * (rows - tenth) + ["y"] * tenth}
+
+
+KINDS = (wide, mostly_empty, all_different, of_one_fold)
+# Every section that a report of two tables of rows computes. Each has a record, which says why a figure is lacking.
+COMPUTED = ("utility", "importance", "inference", "table_one", "fidelity", "relations", "quality", "subgroups")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_section_computes_on_odd_tables(kind: Callable[..., dict[str, list[str]]]) -> None:
+    """30 held-out rows; of each kind the real tables, the synthetic table, and all of them."""
+    rows = {"real": 30, "train": 70, "synthetic": 80}
+    for where in (("real", "train"), ("synthetic",), tuple(rows)) if kind is not wide else (tuple(rows),):
+        tables = {}
+        for seed, (side, count) in enumerate(rows.items()):
+            rng = np.random.default_rng(seed)
+            own = kind(count, rng) if side in where else {name: numbers(count, rng) for name in kind(count, rng)}
+            tables[side] = pd.concat([people(count, seed), pd.DataFrame(own, dtype=object)], axis=1)
+        made = checked(**tables)
+        assert "No attack was run" in page(made)  # 30 rows are too few.
+        assert [name for name in COMPUTED if made.sections[name] is None] == []
+
+
+def test_every_section_computes_with_one_class_or_without_training_rows() -> None:
+    tables = {side: people(rows, k) for k, (side, rows) in enumerate({"real": 30, "synthetic": 80}.items())}
+    made = checked(**tables)
+    assert [name for name in COMPUTED if made.sections[name] is None] == ["importance"]
+    for side in tables:
+        checked(**{**tables, side: tables[side].assign(sick="yes", constant="7")}, target="sick")
+
+
 @pytest.mark.nightly
 def test_tables_of_few_rows_repeated_rows_and_few_columns() -> None:
     few = {"real": 5, "train": 2, "synthetic": 2}

@@ -152,7 +152,7 @@ def _undeclared(cells: pd.Series, number: bool) -> tuple[pd.Series, list[str]]:
     if number:
         written = pd.to_numeric(known, errors="coerce")
         faults = {"not a number": written.isna() & known.notna(), f"beyond {LARGEST:g}": written.abs() > LARGEST}
-        return numbers_of(known), [what for what, found in faults.items() if found.any()]
+        return _within(written), [what for what, found in faults.items() if found.any()]
     truth = set(known.dropna().str.lower()) <= {"true", "false"}
     return (known.str.lower() if truth and known.notna().any() else known), []
 
@@ -187,7 +187,10 @@ def is_number(cells: pd.Series) -> bool:
 
 def numbers_of(cells: pd.Series) -> pd.Series:
     """Return the number in each cell; NaN for a text that is not a number, an infinity, or a number beyond LARGEST."""
-    numbers = pd.to_numeric(cells, errors="coerce")
+    return _within(pd.to_numeric(cells, errors="coerce"))
+
+
+def _within(numbers: pd.Series) -> pd.Series:
     return numbers.where(numbers.abs() <= LARGEST, np.nan) if (numbers.abs() > LARGEST).any() else numbers
 
 

@@ -308,14 +308,19 @@ class Cells:
     levels: dict[str, list[str]]
 
     @classmethod
-    def of(cls, first: pd.DataFrame, others: Sequence[pd.DataFrame | None], numbers: frozenset[str]) -> Cells:
-        """Make cells from the rows of the `first` table; levels come from all tables unless there are too many."""
+    def of(
+        cls, first: pd.DataFrame, others: Sequence[pd.DataFrame | None], numbers: frozenset[str], parts: int = CELLS
+    ) -> Cells:
+        """Make cells from the rows of the `first` table; levels come from all tables unless there are too many.
+
+        parts: quantile cells of a number column.
+        """
         edges, levels = dict[str, Floats](), dict[str, list[str]]()
         tables = [first, *(table for table in others if table is not None)]
         for name in map(str, first):
             if name in numbers:
                 known = first[name].dropna().to_numpy(np.float64)
-                edges[name] = edges_of(known, CELLS)
+                edges[name] = edges_of(known, parts)
             else:
                 found = sorted(set().union(*(set(words(table[name].dropna())) for table in tables)))
                 if len(found) > MOST_LEVELS:

@@ -84,6 +84,7 @@ class Thresholds(Record):
     next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     last_row_share_gap: Threshold = Threshold(limit=0.1, source=STANDARDISED)
     time_to_last_row_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    time_to_event_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     last_values_gap: Threshold = Threshold(limit=0.25, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
     rows_apart: Threshold = Threshold(limit=0.0, source="the file that names the tables")

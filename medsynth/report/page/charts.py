@@ -20,6 +20,7 @@ from ..sections.inference import Importance, Inference
 from ..sections.outcomes import Survival
 from ..sections.over_time import Band, Bars, Trajectory, Transitions, Waiting
 from ..sections.relations import Relation
+from ..sections.time_to_event import TimeToEventFigures
 from ..sections.utility import Curve, NumericUtility, Utility
 
 Point = tuple[float, float]
@@ -239,6 +240,12 @@ def coefficients(found: Inference) -> Drawing | None:
     return forest("Coefficients of the regression", rows, "coefficient with 95 % interval", 0.0)
 
 
+def hazards(found: TimeToEventFigures) -> Drawing | None:
+    """Draw the log hazard ratios of both tables."""
+    rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found.hazards]
+    return forest("Hazard ratios of the Cox model", rows, "log hazard ratio with 95 % interval", 0.0)
+
+
 def importances(found: Importance) -> Drawing | None:
     """Draw the columns that models rely on most."""
     rows = [
@@ -342,8 +349,8 @@ def association_pairs(fidelity: Fidelity) -> list[tuple[str, str, float, float]]
 def relation(found: Relation) -> Drawing:
     """Draw the partner's shares in rows with the level as bars, or in rows of each level as two maps."""
     if found.level is not None:
-        names = [x.replace("below ", "< ").replace("above ", "> ").removeprefix("between ") for x in found.labels]
-        return bars(found.name, names, found.shares_real[0], found.shares_synthetic[0], number=False)
+        few = [x.replace("below ", "< ").replace("above ", "> ").removeprefix("between ") for x in found.labels]
+        return bars(found.name, few, found.shares_real[0], found.shares_synthetic[0], number=False)
     size, left, head = 24.0, 14 + 6.0 * min(16, max(map(len, found.row_labels))), 36.0
     across, down = len(found.labels), len(found.row_labels)
     drawing = Drawing(
@@ -411,7 +418,7 @@ def waiting(found: Waiting, unit: str) -> Drawing:
     return drawing
 
 
-def survival(found: Survival, unit: str, name: str) -> Drawing:
+def survival(found: Survival, unit: str, name: str, since: str = " since the first row") -> Drawing:
     """Draw the share of patients without an event by time: real and synthetic Kaplan-Meier curves."""
     width, height, left, floor = 268.0, 190.0, 44.0, 142.0
     drawing = Drawing(
@@ -432,7 +439,7 @@ def survival(found: Survival, unit: str, name: str) -> Drawing:
         steps_ = [point for (x, y), (x_next, _) in itertools.pairwise(points) for point in ((x, y), (x_next, y))]
         if len(points) > 1:
             drawing.path([*steps_, points[-1]], f"stroke {side}")
-    drawing.text((left + width) / 2, height - 8, f"{unit} since the first row", "axis", "middle")
+    drawing.text((left + width) / 2, height - 8, f"{unit}{since}", "axis", "middle")
     return drawing
 
 

@@ -14,6 +14,7 @@ from . import (
     standards,
     summary,
     table_one,
+    time_to_event,
     utility,
 )
 from .registry import register
@@ -36,6 +37,7 @@ for section in (
     plausibility.TABLES,
     over_time.OVER_TIME,
     outcomes.OUTCOMES,
+    time_to_event.TIME_TO_EVENT,
     utility.SUBGROUPS,
     attacks.ATTACKED,
     criteria.CRITERIA,

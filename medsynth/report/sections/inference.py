@@ -28,14 +28,15 @@ from ...schema import Schema
 from ..data.columns import LARGEST, on_scale, words
 from ..data.context import Context
 from ..data.protocol import classifiers, regressors, some
-from ..data.statistics import Floats, learnable, mean, overlap
-from ..data.tables import Tables, matrices
+from ..data.statistics import Floats, cramers_v, learnable, mean, overlap
+from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section
 
 ROWS = 2_000  # Real rows on which columns are permuted.
 REPEATS = 2  # Permutations of each column.
 MOST = 12  # Predictors. Regressions with more are not shown.
+PARTS = 4  # Cells of a number column whose relation with the outcome is measured.
 MOST_LEVELS = 6  # Levels of a word column among the predictors.
 LARGEST_STD_ERROR = 30.0  # Standard error of a log odds ratio per standard deviation. Above it, the rows are separated.
 REPLICATES = 10  # Replicates drawn for the report.
@@ -143,7 +144,7 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
     Args:
         tables: The compared tables.
         declared: The regression of the review, if it has one.
-        ranked: Columns by importance, the leading one first; if empty, the table's order is used.
+        ranked: Columns by importance, the leading one first; if empty, `leading` ranks them by the synthetic rows.
 
     Returns:
         The coefficients in both tables; None if there is no column to name, or no outcome.
@@ -159,9 +160,9 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
         raise UsageError(f"review: the regression names columns that the tables do not have: {', '.join(unknown)}.")
     base = tables.real if tables.train is None else pd.concat([tables.train, tables.real], ignore_index=True)
     base, made = (frame[frame[outcome].notna()] for frame in (base, tables.synthetic))
-    names = [n for n in (wanted or ranked or tables.names) if n != outcome]
+    names = [n for n in (wanted or ranked or leading(tables.synthetic, tables.numbers, outcome)) if n != outcome]
     linear = outcome in tables.numbers and base[outcome].nunique() > 2
-    designs = {n: [_design(frame, base, n, tables) for frame in (base, made)] for n in names}
+    designs = {n: [design(frame, base, n, tables.numbers) for frame in (base, made)] for n in names}
     lacking = [n for n in names if not designs[n][0] and (wanted or base[n].nunique() < 2)]
     predictors = [(n, label) for n in names for label in designs[n][0]][:MOST]
     if not predictors and not lacking:
@@ -187,6 +188,20 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
     )
 
 
+def leading(synthetic: pd.DataFrame, numbers: frozenset[str], outcome: str) -> dict[str, float]:
+    """Return the other columns and their Cramer's V with the outcome in the synthetic rows, the strongest first.
+
+    No real row takes part in this choice.
+    """
+    cells = Cells.of(synthetic, [], numbers, PARTS)
+    own, count = cells.column(synthetic, outcome), cells.count(outcome)
+    found = dict[str, float]()
+    for name in (str(n) for n in synthetic if n != outcome):
+        pair = np.bincount(own * cells.count(name) + cells.column(synthetic, name), minlength=count * cells.count(name))
+        found[name] = float(cramers_v(pair.reshape(count, -1).astype(np.float64)))
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
 def fit(x: Floats, y: Floats, linear: bool) -> RegressionFit:
     """Fit `y` (rows,) to `x` (rows, predictors) and an intercept by least squares or logistic regression (statsmodels).
 
@@ -199,7 +214,7 @@ def fit(x: Floats, y: Floats, linear: bool) -> RegressionFit:
     found = RegressionFit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
     if not x.size or y.std() < 1e-9:
         return found
-    kept = _independent(x)
+    kept = independent(x)
     design = np.column_stack([np.ones(len(x)), x[:, kept]])
     if len(x) <= design.shape[1]:
         return found
@@ -214,7 +229,7 @@ def fit(x: Floats, y: Floats, linear: bool) -> RegressionFit:
     return found
 
 
-def _independent(x: Floats) -> list[int]:
+def independent(x: Floats) -> list[int]:
     """Return the columns of `x` that the intercept and earlier columns do not determine."""
     kept: list[int] = []
     design = np.ones((len(x), 1))
@@ -226,9 +241,9 @@ def _independent(x: Floats) -> list[int]:
     return kept
 
 
-def _design(frame: pd.DataFrame, base: pd.DataFrame, name: str, tables: Tables) -> dict[str, Floats]:
+def design(frame: pd.DataFrame, base: pd.DataFrame, name: str, numbers: frozenset[str]) -> dict[str, Floats]:
     """Return the predictors that a column of `frame` yields, (rows,) by label, on the scale of the real rows `base`."""
-    if name in tables.numbers:
+    if name in numbers:
         known = base[name].dropna().to_numpy(np.float64)
         spread = float(known.std()) if len(known) else 0.0
         if spread == 0:

@@ -1,0 +1,190 @@
+"""Time to an event: Kaplan-Meier curves and one Cox model on both tables, if the schema names the roles `survival`.
+
+Proportional hazards: Cox 1972, ties by Efron, fitted by `PHReg` of statsmodels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ...rng import Stream
+from ...schema import Schema
+from ..data.columns import comparable, number_columns, words
+from ..data.context import Context
+from ..data.statistics import Floats, largest, mean, overlap
+from ..data.survival import Times, compared_times, curve_gaps, surviving
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, holding
+from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, design, independent, leading
+from .outcomes import Survival, drawn
+from .over_time import FEWEST
+from .registry import Section
+
+MOST_ROWS = 5_000  # Rows of each table. More hardly change a curve, and a Cox model takes long.
+MOST = 8  # Predictors of the Cox model.
+SAME = 0.9  # Cramer's V. A column above it is the event by another name, such as a cause of death.
+EVENTS_EACH = 10  # Events that a Cox model needs for each predictor: Peduzzi et al. 1995.
+TOO_FEW = f"At least {FEWEST} real and {FEWEST} synthetic rows with a time and an event column are needed."
+NO_COX = f"No Cox model: each table needs {EVENTS_EACH} events for a predictor, and a predictor that varies."
+
+
+class TimeToEventFigures(Record):
+    """Both tables' curves and hazard ratios; real figures are None in a shareable report.
+
+    `median_*`: time by which half of the rows have the event; None if that is never reached. `curve_gap`: largest
+    difference of the curves, with an interval for all compared times together. `hazards`: log hazard ratios. `reasons`:
+    why figures are lacking.
+    """
+
+    time: str
+    unit: str
+    event: str
+    rows_real: int | None
+    rows_synthetic: int
+    events_real: int | None
+    events_synthetic: int
+    median_real: float | None
+    median_synthetic: float | None
+    curve: Survival
+    curve_gap: Estimate
+    hazards: list[Coefficient]
+    mean_overlap: float | None
+    reasons: list[str]
+
+
+def time_to_event(
+    schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame, numbers: frozenset[str], rng: Stream
+) -> TimeToEventFigures | None:
+    """Return every figure from compared values; None without roles, or if a table lacks their columns."""
+    roles = schema.survival
+    frames = [frame for frame in (synthetic, real) if frame is not None]
+    if roles is None or roles.time not in numbers or any({roles.time, roles.event} - {*frame} for frame in frames):
+        return None
+    frames = [_known(frame, roles.time, roles.event, rng) for frame in frames]
+    sides = [_times(frame, schema) for frame in frames]
+    made, ours = sides[0], sides[1] if real is not None else None
+    reasons, gap = list[str](), Estimate(value=None)
+    if ours is not None:
+        at = compared_times(ours, made, FEWEST)
+        gap = largest(*curve_gaps(ours, made, at, rng)) if len(at) else gap
+        reasons += [] if len(at) else [TOO_FEW]
+    hazards = _hazards(frames, sides, schema, numbers)
+    column = schema.columns[roles.time]
+    return TimeToEventFigures(
+        time=roles.time,
+        unit=getattr(column, "unit", None) or roles.time,
+        event=f"{roles.event} = {schema.event_level}",
+        rows_real=None if ours is None else len(ours.time),
+        rows_synthetic=len(made.time),
+        events_real=None if ours is None else int(ours.event.sum()),
+        events_synthetic=int(made.event.sum()),
+        median_real=None if ours is None else _median(ours),
+        median_synthetic=_median(made),
+        curve=drawn(ours, made, FEWEST),
+        curve_gap=gap,
+        hazards=hazards,
+        mean_overlap=mean([one.overlap for one in hazards]),
+        reasons=reasons + ([] if hazards else [NO_COX]),
+    )
+
+
+def _known(frame: pd.DataFrame, time: str, event: str, rng: Stream) -> pd.DataFrame:
+    """Return at most MOST_ROWS rows that have a time and an event or none."""
+    known = frame[frame[time].notna() & frame[event].notna()]
+    if len(known) > MOST_ROWS:
+        known = known.iloc[np.sort(rng.choice(len(known), MOST_ROWS, replace=False))]
+    return known.reset_index(drop=True)
+
+
+def _times(frame: pd.DataFrame, schema: Schema) -> Times:
+    assert schema.survival is not None
+    happened = words(frame[schema.survival.event]) == schema.event_level
+    return Times(frame[schema.survival.time].to_numpy(np.float64), happened.to_numpy(np.bool_))
+
+
+def _median(found: Times) -> float | None:
+    at = np.unique(found.time)
+    below = np.flatnonzero(surviving(found, at)[0] <= 0.5) if len(at) else np.zeros(0, np.int64)
+    return float(at[below[0]]) if len(below) else None
+
+
+def _hazards(
+    frames: Sequence[pd.DataFrame], sides: Sequence[Times], schema: Schema, numbers: frozenset[str]
+) -> list[Coefficient]:
+    """Return the log hazard ratios of the columns that lead in the synthetic rows; [] if the events are too few."""
+    assert schema.survival is not None
+    base = frames[-1]  # Real rows if there are any: the scale of the predictors.
+    most = min(MOST, *(int(side.event.sum()) // EVENTS_EACH for side in sides))
+    roles = {schema.survival.time, schema.survival.event}
+    strength = leading(frames[0], numbers, schema.survival.event)
+    names = [name for name in strength if name not in roles and strength[name] < SAME]
+    names = [name for name in names if name not in schema.columns or not schema.columns[name].dated]
+    designs = {name: [design(frame, base, name, numbers) for frame in frames] for name in names}
+    labels = [(name, label) for name in names for label in designs[name][0]][:most]
+    if not labels:
+        return []
+    fits = [
+        cox(np.stack([designs[name][side][label] for name, label in labels], 1), times)
+        for side, times in enumerate(sides)
+    ]
+    found = []
+    for k, (_, label) in enumerate(labels):
+        both = [one.estimate(k) for one in fits]
+        real = both[1] if len(both) > 1 else Estimate(value=None)
+        found.append(Coefficient(predictor=label, real=real, synthetic=both[0], overlap=overlap(real, both[0])))
+    return found
+
+
+def cox(x: Floats, times: Times) -> RegressionFit:
+    """Fit a proportional hazards model to `x` (rows, predictors); NaN for a predictor that cannot be estimated."""
+    from statsmodels.duration.hazard_regression import PHReg
+
+    found = RegressionFit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
+    kept = independent(x)
+    if not kept or not times.event.any():
+        return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Separation: such coefficients are left out below.
+        try:
+            model = PHReg(times.time, x[:, kept], status=times.event.astype(np.float64), ties="efron")
+            result = model.fit(method="bfgs", disp=0)  # Newton's full steps diverged on 121 patients of pbc.
+            value, error = np.asarray(result.params), np.asarray(result.bse)
+        except (np.linalg.LinAlgError, ValueError, FloatingPointError):
+            return found
+    known = np.isfinite(value) & np.isfinite(error) & (error < LARGEST_STD_ERROR) & (error > 0)
+    for to, values in zip(found, (value, value - 1.959964 * error, value + 1.959964 * error), strict=True):
+        to[kept] = np.where(known, values, np.nan)
+    return found
+
+
+def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    if found is None or found.rows_real is None:
+        return []
+    limit = thresholds.time_to_event_gap
+    detail = f"{found.events_real} of {found.rows_real} real rows and {found.events_synthetic} of "
+    detail += f"{found.rows_synthetic} synthetic rows have {found.event}."
+    return [
+        decide(
+            "time_to_event_gap", "Do patients live as long until the event?", "difference of the survival curves",
+            found.curve_gap, limit, detail, instead=holding(found.curve_gap, limit),
+        )
+    ]  # fmt: skip
+
+
+def _time_to_event(context: Context) -> TimeToEventFigures | None:
+    schema, tables = context.declared, context.tables
+    if schema.survival is None:
+        return None
+    if tables is not None:
+        return time_to_event(schema, tables.real, tables.synthetic, tables.numbers, context.rng)
+    numbers = number_columns(context.synthetic, schema)
+    made = comparable(context.synthetic, schema, numbers, "synthetic", [])
+    return time_to_event(schema, None, made, numbers & frozenset(made), context.rng)
+
+
+TIME_TO_EVENT = Section(
+    "time_to_event", "Time to the event", _time_to_event, TimeToEventFigures, needs=("schema",), verdicts=_verdicts
+)
