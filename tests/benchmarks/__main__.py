@@ -69,6 +69,8 @@ BENCHMARKS = {
         "patients-over-time", "--tables clinic"),
     "several-tables": Benchmark("several_tables:main", "simulated OMOP tables under one claim", "10 min",
         "several-tables", "--patients 300 --runs 1 --output FOLDER/a.csv"),
+    "leak-power": Benchmark("leak_power:main", "how often attacks on several tables find copied patients", "15 min",
+        "several-tables", "--patients 200 --held-out 100 --runs 1"),
     "federation": Benchmark("federation:main", "fits over sites, by trust", "30 min", "federation",
         "--runs 1 --arms secure-sum --method independent --output FOLDER/a.csv"),
     "federation-cost": Benchmark("federation:of_cost", "milliseconds of one more site", "5 min", "federation",

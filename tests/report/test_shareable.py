@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,8 @@ def test_a_shareable_page_is_the_same_bytes_whatever_real_rows_there_are(
         outcome = run.invoke(app, ["report", "--shareable", "--output", "open.html", "--force"])
         assert outcome.exit_code == 0 and "INTERNAL" not in outcome.stderr, outcome.output
         pages.append((tmp_path / "open.html").read_bytes() + (tmp_path / "open.json").read_bytes())
-    assert pages[0] == pages[1] == pages[2] and str(MARK).encode() not in pages[0]
+    assert pages[0] == pages[1] == pages[2]
+    assert not re.search(rb"(?<![\d.])%d(?!\d)" % MARK, pages[0])  # digits of another figure may contain it by chance
     for words in (["--real", "t.csv"], ["--train", "t.csv"]):
         outcome = run.invoke(app, ["report", "--shareable", "--output", "no.html", *words])
         assert outcome.exit_code == 2 and not (tmp_path / "no.html").exists()

@@ -12,7 +12,7 @@ A comment before a block changes what happens with it. The reader of the site do
 
 <!-- not run: REASON -->   the block is not run, such as one that installs something or takes hours
 <!-- run: COMMAND -->      what the reader does by hand here, such as filling in a draft
-<!-- data: PATH -->        a public file, in the folder MEDSYNTH_DATA. If it is not there, the page is not run
+<!-- data: PATH -->        a public file of the folder MEDSYNTH_DATA. If it is not there, the page is skipped
 
 Printed and shown lines are compared without differences in spaces. Whole numbers must be equal; numbers with decimals
 and percents may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
@@ -137,7 +137,8 @@ class Reader:
 
     def _data(self, block: Block) -> None:
         """Put a public file into the folder."""
-        source = Path(self._environment.get("MEDSYNTH_DATA", "no-folder"), block.body)
+        public = self._environment.get("MEDSYNTH_DATA") or ROOT.parent / "shared" / "data"  # as for benchmarks
+        source = Path(public, block.body)
         if not source.is_file():
             raise Lacks(f"It needs {block.body} in the folder of public files: set MEDSYNTH_DATA.")
         (self.folder / source.name).symlink_to(source.resolve())

@@ -17,7 +17,7 @@ from ..data.columns import comparable, number_columns, words
 from ..data.context import Context
 from ..data.statistics import Floats, largest, mean, overlap
 from ..data.survival import Times, compared_times, curve_gaps, surviving
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, holding
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, design, independent, leading
 from .outcomes import Survival, drawn
 from .over_time import FEWEST
@@ -169,7 +169,7 @@ def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Seque
     return [
         decide(
             "time_to_event_gap", "Do patients live as long until the event?", "difference of the survival curves",
-            found.curve_gap, limit, detail, instead=holding(found.curve_gap, limit),
+            found.curve_gap, limit, detail,
         )
     ]  # fmt: skip
 
