@@ -20,7 +20,7 @@ from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
-from ..schema.codec import encode
+from ..schema.codec import encode, fault_in
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
@@ -201,7 +201,7 @@ class _OfColumn:
     def problems(self) -> Iterator[str]:
         """Yield what stops a fit."""
         for what, (cure, row) in self.faults.items():
-            yield f"{self.where}, column {self.name!r}, row {row}: {what}. {cure}"
+            yield fault_in(self.where, self.name, row, what, cure)
 
     def remarks(self) -> Iterator[str]:
         """Yield what a fit would do silently, and columns that look declared wrongly."""

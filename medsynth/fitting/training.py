@@ -70,7 +70,7 @@ def declared_or_measured_schema(
         learned = raw.measure_schema("learned", private.target)
         schema = learned.schema
         summary = learned.summary()
-        planned.ledger.notes.extend(LEARNED + text for text in summary)
+        planned.ledger.notes.extend(LEARNED + " ".join(text.split()) for text in summary)  # a note is one line
         loud = (LOST, TIMES)
         others = [text for text in summary if not text.startswith(loud)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]

@@ -78,7 +78,7 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
     for name, own in bins.items():
         parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.BINS, stages.mass[name])
         middles = own.middles(MERGED_WIDE) if own.ordered else np.empty(0)
-        features[name] = wave_features(middles, int(parts[name].max()) + 1, k.WAVES)
+        features[name] = wave_features(middles, int(parts[name].max()) + 1, k.WAVES, own.column.gaps)
         features[name] = features[name] if points > 1 else features[name][:, :0]
     sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}
     layout = Layout(sizes, ordered, parts, features)

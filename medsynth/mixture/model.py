@@ -62,11 +62,12 @@ class Layout:
         return np.repeat(np.arange(len(self.sizes)), [*self.sizes.values()])
 
 
-def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
+def wave_features(middles: Floats, bins: int, waves: int, gaps: int = 0) -> Floats:
     """Return the features of a column's bins or parts, (bins, features).
 
     Args: `middles`: the position of each ordered bin, from 0 to 1; `waves`: the number of cosines. The n-th cosine is
-    divided by n ** DECAY, so that fine waves are less likely under the same prior.
+    divided by n ** DECAY, so that fine waves are less likely under the same prior. The last `gaps` bins are missing
+    values. Their features are larger, so that columns missing together are more likely under the same prior.
     """
     ordered = len(middles) if len(middles) > 2 else 0
     frequencies = np.arange(1, min(waves, max(ordered - 1, 0)) + 1)
@@ -74,6 +75,7 @@ def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
     found = np.zeros((bins, len(frequencies) + bins - ordered))
     found[:ordered, : len(frequencies)] = cosines
     found[ordered:, len(frequencies) :] = np.eye(bins - ordered)
+    found[bins - gaps :] *= k.GAP_SIZE
     return found
 
 

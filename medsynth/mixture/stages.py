@@ -234,8 +234,7 @@ class Stages:
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(own.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
-        bins = {name: own.cut[name] for name in names}
-        merged = {name: MergedBins(one, one.merged(most[name], own.mass[name])) for name, one in bins.items()}
+        merged = {name: MergedBins(own.cut[name], own.parts(name, most[name])) for name in names}
         axes: dict[str, Axes] = {"\0".join(p): [given, *((name, merged[name]) for name in p)] for p in pairs}
         free = {key: classes * math.prod(cells.cells - 1 for _, cells in both[1:]) for key, both in axes.items()}
         noisy, std = self._measured(label, axes, free, list(axes))
@@ -249,6 +248,16 @@ class Stages:
                 Measurement(columns=pair, maps=(maps[one], maps[other]), values=values, std=np.array(std[key]))
             )
         return tables
+
+    def parts(self, name: str, most: int) -> Whole:
+        """Return a coarser bin for each bin of a column. Absent missing values join the commonest bin: a cell of their
+        own would add noise alone.
+        """
+        part, gone = self.cut[name].merged(most, self.mass[name]), self.absent[name]
+        left = np.delete(np.arange(len(part)), gone)
+        if len(np.unique(part[left])) > 1:
+            part[gone] = part[left[self.mass[name][left].argmax()]]
+        return np.unique(part, return_inverse=True)[1]
 
     def _measured(
         self, label: str, axes: Mapping[str, Axes], free: Mapping[str, int], centred: Sequence[str]

@@ -55,8 +55,14 @@ def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
     for fault in reading.faults:
         if fault.found.any():
             row = table.before + int(np.nonzero(fault.found[place])[0][0]) + 1
-            raise SchemaError(f"{table.where}, column {name!r}, row {row}: {fault.what}. {fault.cure}")
+            raise SchemaError(fault_in(table.where, name, row, fault.what, fault.cure))
     return reading.codes[place].astype(np.int32)
+
+
+def fault_in(where: str, name: str, row: int, what: str, cure: str) -> str:
+    """Return the message of a cell that the schema does not allow: its place and the cure, never its text."""
+    second = " If row 1 is a second header row, such as units, remove it." if row == 1 else ""
+    return f"{where}, column {name!r}, row {row}: {what}. {cure}{second}"
 
 
 def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Codes:

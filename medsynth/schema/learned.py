@@ -221,7 +221,8 @@ class Learned:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
         where = "the other columns" if gaps or strange or empty else "any column"
         found.append(Message(
-            f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as missing."
+            f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as "
+            "missing, also those of a second header row, such as units: remove such a row before you fit."
         ))  # fmt: skip
         return found + self._losses()
 

@@ -51,6 +51,7 @@ TABLES = {
     "extra column": (b"age,dose,y,more\n40,1.5,0,1\n41,2.5,1,1\n", ["column 4"], 4),
     "level outside the schema": (f"age,dose,y\n40,1.5,{CANARY}\n41,2.5,1\n".encode(), ["'y'", "row 1", "level"], 4),
     "value outside bounds": (b"age,dose,y\n40,1.5,0\n7431,2.5,1\n", ["'age'", "row 2", "bounds"], 4),
+    "units under the names": (b"age,dose,y\nyears,mg,\n41,2,1\n", ["'age'", "row 1", "second header row"], 4),
     "missing value": (b"age,dose,y\n40,,0\n41,2.5,1\n", ["'dose'", "row 1", "missing"], 4),
     "text in a number column": (f"age,dose,y\n40,1,0\n41,{CANARY},1\n".encode(), ["'dose'", "row 2", "number"], 4),
     "infinite number": (b"age,dose,y\n40,1,0\n41,inf,1\n", ["'dose'", "row 2", "number"], 4),

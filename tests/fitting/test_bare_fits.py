@@ -12,7 +12,8 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.errors import BudgetError, MedsynthError, SchemaError, TargetError, UsageError
+from medsynth.artifact import load
+from medsynth.errors import LOST, BudgetError, MedsynthError, SchemaError, TargetError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.private_table import learning_of
 from medsynth.fitting.settings import FitSettings
@@ -275,3 +276,14 @@ def test_rare_words_are_missing_and_noise_makes_no_missing_cell() -> None:
     assert (missing.drop("lab") > 0).sum() <= 1
     assert 0.01 < missing["lab"] < 0.03
     assert abs((drawn["lab"].round() == 50).mean() - (drawn["x0"].round() == 50).mean()) < 0.02
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_model_of_a_table_with_a_lost_column_can_be_loaded(tmp_path: Path) -> None:
+    """The notice about it has several lines, and a ledger's notes have one."""
+    rng = np.random.default_rng(0)
+    notes = [f"patient {k} came in with a cough and some fever since {k} days" for k in range(900)]
+    frame = pd.DataFrame({"age": rng.integers(0, 90, 900), "told": notes, "y": rng.choice(["a", "b"], 900)})
+    model = medsynth.fit(frame, epsilon=20, method="independent", notice=lambda text: None)
+    assert any(LOST in note for note in model.ledger.notes)
+    assert load(model.save(tmp_path / "t.medsynth")).ledger.notes == model.ledger.notes

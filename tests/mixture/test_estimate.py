@@ -197,3 +197,5 @@ def test_waves_lie_along_ordered_bins_alone() -> None:
     assert np.array_equal(features[10:], np.eye(6)[4:]) and not features[:10, 4:].any()
     assert features[0, 3] == pytest.approx(np.sqrt(2) * np.cos(np.pi * 0.05 * 4) / 4**k.DECAY)
     assert np.array_equal(wave_features(np.empty(0), 3, 4), np.eye(3))
+    gaps = wave_features(np.linspace(0.05, 0.95, 10), 12, 4, 1)
+    assert np.array_equal(gaps[:11], features[:11]) and np.array_equal(gaps[11], k.GAP_SIZE * features[11])
