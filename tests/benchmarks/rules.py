@@ -2,14 +2,14 @@
 
 Fits each table at one epsilon. The error of a share is that of 10,000 synthetic rows or patients, minus that of the
 fitted rows. It is given in standard errors: of the noise of the measurement of this column alone, and of the chance
-that drew the real and the synthetic rows. First rows and later rows are apart, as they were measured; a patient's later rows
-count as one, divided among them. "No rules" samples the same model without its rules. Models of rows in order know
+that drew the real and the synthetic rows. First rows and later rows are apart, as they were measured; a patient's later
+rows count as one, divided among them. "No rules" samples the same model without its rules. Models of rows in order know
 their rules, so there it is another fit, and chance alone changes a share by one or two. pbc needs its public file in
 --data.
 
   states             patients with each state that a rule allows at last rows alone
   missing            missing cells of each column
-  levels             rows of each level, of columns with at most ten levels
+  levels             rows of each declared level, of columns with at most ten
   rows per patient   patients with each number of rows
 
 --truth fits simulated visits instead, and prints death, time to it and last values by outcome next to the truth.
@@ -37,7 +37,7 @@ from medsynth.fitting.source import bundled
 from medsynth.mixture.one_way import LEVELS_OF, OneWayMarginals
 from medsynth.patients.contexts import Contexts
 from medsynth.patients.plan import LAST_ROWS, ONE_WAY
-from medsynth.patients.successive_rows import ending
+from medsynth.patients.successive_rows import ending, rows_column
 from medsynth.patients.training import Training
 from medsynth.schema import Schema
 from medsynth.schema.linked import count_column
@@ -150,18 +150,20 @@ def figures(real: Frame, made: Frame, schema: Schema, noise: Noise, table: str =
     for part in of_parts[0]:
         where = "" if part == "rows" else f", {part}"
         for name, column in schema.columns.items():
-            if not (column.modelled and column.written) or (part != "rows" and name in schema.constant):
+            written = column.modelled and column.written and name in real.columns  # not a column of another table
+            if not written or (part != "rows" and name in schema.constant):
                 continue
             if column.missing:
                 add(f"missing{where}", name, part, name, [rows[name].isna() for rows in both])
-            if column.categorical and column.size <= MOST_LEVELS:
+            if column.categorical and 0 < column.size <= MOST_LEVELS:  # levels that the schema declares
                 levels = [rows[name].astype("object").map(_word) for rows in both]
                 for one in levels[0].dropna().unique():
                     add(f"levels{where}", f"{name} {one}", part, name, [own == one for own in levels])
     if schema.order:
         counts = [rows.groupby(schema.unit)[schema.order].transform("size") for rows in both]
+        number = count_column(table) if table else rows_column(schema)
         for many in sorted(counts[0].unique())[:MOST_LEVELS]:
-            add("rows per patient", f"{many}", "rows", count_column(table), [own == many for own in counts])
+            add("rows per patient", f"{many}", "rows", number, [own == many for own in counts])
         for name in ending(schema):
             of = [(rows[name].map(_word) == "yes").groupby(rows[schema.unit]).transform("any") for rows in both]
             add("states", name, "rows", name, of)
@@ -232,7 +234,7 @@ def lines_of(name: str, runs: Sequence[Sequence[Kinds]]) -> Iterator[tuple[objec
         with_rules, without = (
             pd.DataFrame([kinds[k][table, kind] for kinds in runs]) for k in range(2)
         )  # (runs, shares)
-        change = (with_rules - without).median()
+        change = (with_rules - without).mean()
         at = change.abs().idxmax()
         within = [f"{int((own.abs() <= 2).to_numpy().sum())}" for own in (with_rules, without)]
         size = [f"{np.sqrt(np.nanmean(own.to_numpy() ** 2)):.1f}" for own in (with_rules, without)]
@@ -295,7 +297,7 @@ def main(words: list[str]) -> None:
         return
     heads = [
         "table", "shares of", "shares", "within two errors: rules", "no rules", "typical error: rules", "no rules",
-        "largest change by rules",
+        "typical change by rules", "largest",
     ]  # fmt: skip
     for name in given.tables:
         runs = [compared(name, run, given.epsilon, given.data) for run in range(given.runs)]
