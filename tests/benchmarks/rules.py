@@ -172,10 +172,11 @@ def figures(real: Frame, made: Frame, schema: Schema, noise: Noise, table: str =
 
 def in_order(rows: Frame, schema: Schema) -> Frame:
     """Return the rows that count: of each patient the first ones in order."""
-    if not schema.order:
+    if not (schema.unit and schema.order):
         return rows
-    by = rows.sort_values([schema.unit, schema.order], kind="stable")
-    return by.groupby(schema.unit).head(schema.max_rows).reset_index(drop=True)
+    by: Frame = rows.sort_values([schema.unit, schema.order], kind="stable")
+    kept: Frame = by.groupby(schema.unit).head(schema.max_rows).reset_index(drop=True)
+    return kept
 
 
 def _word(value: Any) -> Any:
@@ -193,7 +194,7 @@ def of_tables(run: int, epsilon: float) -> list[Kinds]:
     """Return errors of the simulated OMOP tables with their rules and without them."""
     tables, real, found = bundled("omop"), omop.simulate(PATIENTS, run), list[Kinds]()
     for rules in (True, False):
-        plain = tables.to_dict()
+        plain: dict[str, Any] = tables.to_dict()
         for one in plain["tables"].values():
             one["rules"] = one.get("rules", []) if rules else []
         with tempfile.TemporaryDirectory() as folder, noise_told() as noise:
@@ -223,29 +224,21 @@ def compared(name: str, run: int, epsilon: float, data: str | None) -> list[Kind
                 model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=free, rows=len(real))
         elif rules is free:
             model = replace(model, schema=model.schema.model_copy(update={"rules": free.rules}))
-        count = {"patients": DRAWN} if schema.order else {"n": DRAWN}
-        found.append(figures(real, medsynth.sample(model, seed=run, **count), schema, noise))
+        rows, patients = (None, DRAWN) if schema.order else (DRAWN, None)
+        found.append(figures(real, medsynth.sample(model, rows, run, patients=patients), schema, noise))
     return found
 
 
 def lines_of(name: str, runs: Sequence[Sequence[Kinds]]) -> Iterator[tuple[object, ...]]:
     """Yield a line per table and kind: how many shares are within two standard errors, and what rules change."""
     for table, kind in runs[0][0]:
-        with_rules, without = (
-            pd.DataFrame([kinds[k][table, kind] for kinds in runs]) for k in range(2)
-        )  # (runs, shares)
+        with_rules, without = (pd.DataFrame([kinds[k][table, kind] for kinds in runs]) for k in (0, 1))
         change = (with_rules - without).mean()
         at = change.abs().idxmax()
         within = [f"{int((own.abs() <= 2).to_numpy().sum())}" for own in (with_rules, without)]
         size = [f"{np.sqrt(np.nanmean(own.to_numpy() ** 2)):.1f}" for own in (with_rules, without)]
-        yield (
-            ", ".join(filter(None, (name, table))),
-            kind,
-            with_rules.size,
-            *within,
-            *size,
-            f"{change[at]:+.1f} ({at})",
-        )
+        place = f"{name}, {table}" if table else name
+        yield place, kind, with_rules.size, *within, *size, f"{change[at]:+.1f} ({at})"
 
 
 def over_time(frame: Frame) -> dict[str, float]:
@@ -297,7 +290,7 @@ def main(words: list[str]) -> None:
         return
     heads = [
         "table", "shares of", "shares", "within two errors: rules", "no rules", "typical error: rules", "no rules",
-        "typical change by rules", "largest",
+        "largest change by rules",
     ]  # fmt: skip
     for name in given.tables:
         runs = [compared(name, run, given.epsilon, given.data) for run in range(given.runs)]
