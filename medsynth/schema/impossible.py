@@ -30,9 +30,8 @@ def _about_the_same(rules: Sequence[Constraint]) -> list[list[Constraint]]:
     groups = list[list[Constraint]]()
     for rule in rules:
         touched = [group for group in groups if any(one.inputs.keys() & rule.inputs.keys() for one in group)]
-        groups = [group for group in groups if group not in touched] + [
-            [*(one for group in touched for one in group), rule]
-        ]
+        joined = [*(one for group in touched for one in group), rule]
+        groups = [*(group for group in groups if group not in touched), joined]
     return groups
 
 
