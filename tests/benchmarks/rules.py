@@ -175,7 +175,7 @@ def in_order(rows: Frame, schema: Schema) -> Frame:
     if not (schema.unit and schema.order):
         return rows
     by: Frame = rows.sort_values([schema.unit, schema.order], kind="stable")
-    kept: Frame = by.groupby(schema.unit).head(schema.max_rows).reset_index(drop=True)
+    kept: Frame = by.groupby(schema.unit).head(schema.max_rows or 1).reset_index(drop=True)
     return kept
 
 
