@@ -83,6 +83,5 @@ NORM_ROOM = 1.5  # largest ratio of a row's squared norm to its expectation; lar
 # Sizes that bound time and memory.
 FEWEST_POINTS, MOST_NUMBERS = 32, 1 << 22  # latent points; most points times classes times bins
 MOST_VALUES = 1 << 22  # of all columns in which frequent values are searched
-MOST_INPUTS, MOST_RULE_CELLS = 3, 1 << 14  # of a rule's columns, and their table; sampling enforces larger rules
 MOST_ENTRIES = 1 << 22  # of all matrices together; for wider tables a random part of the columns is read
-DRAWN_ROWS, DRAWN_PER_CELL, MOST_DRAWN = 20_000, 64, 1 << 18  # public draws: rows, per cell of a rule, in all cells
+DRAWN_ROWS, DRAWN_PER_CELL = 20_000, 64  # public draws: rows, per cell of a rule

@@ -1,14 +1,13 @@
-"""Use rules of the schema in the fit: columns that are computed from two others, and forbidden cells.
+"""Use rules of the schema in the fit: columns that are computed from two others.
 
-A computed column, such as a quotient, is measured by class and informs about both inputs at once. Sampling draws rows
-that break a rule again. If a model made many such rows, the remaining rows would have other shares than measured. So
-the model is fitted to make few.
+A computed column, such as a quotient, is measured by class and informs about both inputs at once. What rules forbid is
+left to sampling, which keeps shares (`sampling/tilt.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..privacy.queries.cells import Computed
 from ..privacy.queries.rows import Axes, CellMap, Codes
 from ..rng import Stream
 from ..schema import Schema
-from ..schema.rules import Constraint, Definition
+from ..schema.rules import Definition
 from . import constants as k
 
 Floats = NDArray[np.float64]
@@ -103,27 +102,3 @@ def _even(bins: Bins, fine: NDArray[np.int64], rng: Stream) -> Codes:
     ends = bins.grid.ends
     first, last = ends[fine], ends[fine + 1] - 1
     return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
-
-
-def chances_of_breaking(
-    schema: Schema, bins: Mapping[str, Bins], rng: Stream
-) -> Iterator[tuple[tuple[str, ...], Floats]]:
-    """Yield the columns and `chance_of_breaking` of each rule that some rows can break and others cannot.
-
-    Leave out rules that read the target, and rules whose table would be too large.
-    """
-    for constraint in schema.constraints:
-        names = tuple(constraint.inputs)
-        small = len(names) <= k.MOST_INPUTS and math.prod(bins[name].cells for name in names) <= k.MOST_RULE_CELLS
-        if small and schema.target not in names:
-            chance = chance_of_breaking(constraint, bins, rng)
-            if 0 < chance.mean() < 1:
-                yield names, chance
-
-
-def chance_of_breaking(constraint: Constraint, bins: Mapping[str, Bins], rng: Stream) -> Floats:
-    """Return the share of rows that break a rule in each cell of its inputs' table, by one-way marginals."""
-    names = tuple(constraint.inputs)
-    count = max(1, min(k.DRAWN_PER_CELL, k.MOST_DRAWN // math.prod(bins[name].cells for name in names)))
-    sizes, cell, codes = drawn_in_cells(bins, names, count, rng)
-    return np.asarray(np.bincount(cell, constraint.broken(codes), math.prod(sizes)).reshape(sizes) / count)

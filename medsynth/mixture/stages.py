@@ -30,7 +30,7 @@ from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from .declared import DeclaredMoments
 from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from .one_way import LEVELS_OF, OneWayMarginals
-from .rules import DerivedColumn, chances_of_breaking, derived_columns
+from .rules import DerivedColumn, derived_columns
 from .weights import weights_by_size
 
 CLASSES = "\0classes"  # the name of the table of classes; no column has this name
@@ -158,7 +158,7 @@ class Stages:
         for name, column in derived.items():
             inside = column.of_inputs(self.bins, numpy_stream(self.seed, "derived"))
             tables.append(RuleMeasurement(columns=column.inputs, map=inside, values=noisy[name], std=std[name]))
-        return tables + self._forbidden(min(std.values()))
+        return tables
 
     def _look_at(self, name: str, table: Floats, std: float) -> None:
         """Set a column's mass and shares from its noisy table by class, (classes, bins), and its one-way marginal."""
@@ -186,14 +186,6 @@ class Stages:
         found = np.maximum(np.average([table.sum(1) for table, _ in counted], 0, precision), 0.0)
         noise = float(precision.sum() ** -0.5)
         self.sizes = scaled(without_spurious_missing(scaled(found, self.rows), target, noise), self.rows)
-
-    def _forbidden(self, std: float) -> list[RuleMeasurement]:
-        """Return rows that a rule forbids as cells with count zero, with the least noise of any count."""
-        empty, rng = np.zeros((self.condition.cells, 1)), numpy_stream(self.seed, "known rules")
-        return [
-            RuleMeasurement(columns=names, map=chance[..., None], values=empty, std=std)
-            for names, chance in chances_of_breaking(self.schema, self.bins, rng)
-        ]
 
     def pairs(self) -> list[Measurement]:
         """Run stage 3: count all pairs of columns by class."""

@@ -30,14 +30,15 @@ def _about_the_same(rules: Sequence[Constraint]) -> list[list[Constraint]]:
     groups = list[list[Constraint]]()
     for rule in rules:
         touched = [group for group in groups if any(one.inputs.keys() & rule.inputs.keys() for one in group)]
-        groups = [group for group in groups if group not in touched] + [[*sum(touched, []), rule]]
+        joined = [*(one for group in touched for one in group), rule]
+        groups = [*(group for group in groups if group not in touched), joined]
     return groups
 
 
 def _impossible(rules: Sequence[Constraint]) -> bool:
     """Return whether each row, of all that there can be, breaks one of the rules; False if there are too many.
 
-    Levels that are not declared, and will be learned, are no rows that can be tried.
+    Levels that are not declared cannot be tried.
     """
     columns = {name: column for rule in rules for name, column in rule.inputs.items()}
     sizes = [column.size + column.gaps for column in columns.values()]

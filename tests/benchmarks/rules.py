@@ -9,7 +9,7 @@ their rules, so there it is another fit, and chance alone changes a share by one
 
   states             patients with each state that a rule allows at last rows alone
   missing            missing cells of each column
-  levels             rows of each level, of columns with at most ten levels
+  levels             rows of each declared level, of columns with at most ten
   rows per patient   patients with each number of rows
 
 --truth fits simulated visits instead, and prints death, time to it and last values by outcome next to the truth.
@@ -37,7 +37,7 @@ from medsynth.fitting.source import bundled
 from medsynth.mixture.one_way import LEVELS_OF, OneWayMarginals
 from medsynth.patients.contexts import Contexts
 from medsynth.patients.plan import LAST_ROWS, ONE_WAY
-from medsynth.patients.successive_rows import ending
+from medsynth.patients.successive_rows import ending, rows_column
 from medsynth.patients.training import LaterRowsTraining
 from medsynth.schema import Schema
 from medsynth.schema.linked import count_column
@@ -154,18 +154,20 @@ def figures(real: Frame, made: Frame, schema: Schema, noise: Noise, table: str =
     for part in of_parts[0]:
         where = "" if part == "rows" else f", {part}"
         for name, column in schema.columns.items():
-            if not (column.modelled and column.written) or (part != "rows" and name in schema.constant):
+            written = column.modelled and column.written and name in real.columns  # not a column of another table
+            if not written or (part != "rows" and name in schema.constant):
                 continue
             if column.missing:
                 add(f"missing{where}", name, part, name, [rows[name].isna() for rows in both])
-            if column.categorical and column.size <= MOST_LEVELS:
+            if column.categorical and 0 < column.size <= MOST_LEVELS:  # levels that the schema declares
                 levels = [rows[name].astype("object").map(_word) for rows in both]
                 for one in levels[0].dropna().unique():
                     add(f"levels{where}", f"{name} {one}", part, name, [own == one for own in levels])
     if schema.order:
         counts = [rows.groupby(schema.unit)[schema.order].transform("size") for rows in both]
+        number = count_column(table) if table else rows_column(schema)
         for many in sorted(counts[0].unique())[:MOST_LEVELS]:
-            add("rows per patient", f"{many}", "rows", count_column(table), [own == many for own in counts])
+            add("rows per patient", f"{many}", "rows", number, [own == many for own in counts])
         for name in ending(schema):
             of = [(rows[name].map(_word) == "yes").groupby(rows[schema.unit]).transform("any") for rows in both]
             add("states", name, "rows", name, of)
@@ -174,10 +176,11 @@ def figures(real: Frame, made: Frame, schema: Schema, noise: Noise, table: str =
 
 def in_order(rows: Frame, schema: Schema) -> Frame:
     """Return the rows that count: of each patient the first ones in order."""
-    if not schema.order:
+    if not (schema.unit and schema.order):
         return rows
-    by = rows.sort_values([schema.unit, schema.order], kind="stable")
-    return by.groupby(schema.unit).head(schema.max_rows).reset_index(drop=True)
+    by: Frame = rows.sort_values([schema.unit, schema.order], kind="stable")
+    kept: Frame = by.groupby(schema.unit).head(schema.max_rows or 1).reset_index(drop=True)
+    return kept
 
 
 def _word(value: Any) -> Any:
@@ -195,7 +198,7 @@ def of_tables(run: int, epsilon: float) -> list[Kinds]:
     """Return errors of the simulated OMOP tables with their rules and without them."""
     tables, real, found = bundled("omop"), omop.simulate(PATIENTS, run), list[Kinds]()
     for rules in (True, False):
-        plain = tables.to_dict()
+        plain: dict[str, Any] = tables.to_dict()
         for one in plain["tables"].values():
             one["rules"] = one.get("rules", []) if rules else []
         with tempfile.TemporaryDirectory() as folder, noise_told() as noise:
@@ -225,29 +228,21 @@ def compared(name: str, run: int, epsilon: float, data: str | None) -> list[Kind
                 model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=free, rows=len(real))
         elif rules is free:
             model = replace(model, schema=model.schema.model_copy(update={"rules": free.rules}))
-        count = {"patients": DRAWN} if schema.order else {"n": DRAWN}
-        found.append(figures(real, medsynth.sample(model, seed=run, **count), schema, noise))
+        rows, patients = (None, DRAWN) if schema.order else (DRAWN, None)
+        found.append(figures(real, medsynth.sample(model, rows, run, patients=patients), schema, noise))
     return found
 
 
 def lines_of(name: str, runs: Sequence[Sequence[Kinds]]) -> Iterator[tuple[object, ...]]:
     """Yield a line per table and kind: how many shares are within two standard errors, and what rules change."""
     for table, kind in runs[0][0]:
-        with_rules, without = (
-            pd.DataFrame([kinds[k][table, kind] for kinds in runs]) for k in range(2)
-        )  # (runs, shares)
-        change = (with_rules - without).median()
+        with_rules, without = (pd.DataFrame([kinds[k][table, kind] for kinds in runs]) for k in (0, 1))
+        change = (with_rules - without).mean()
         at = change.abs().idxmax()
         within = [f"{int((own.abs() <= 2).to_numpy().sum())}" for own in (with_rules, without)]
         size = [f"{np.sqrt(np.nanmean(own.to_numpy() ** 2)):.1f}" for own in (with_rules, without)]
-        yield (
-            ", ".join(filter(None, (name, table))),
-            kind,
-            with_rules.size,
-            *within,
-            *size,
-            f"{change[at]:+.1f} ({at})",
-        )
+        place = f"{name}, {table}" if table else name
+        yield place, kind, with_rules.size, *within, *size, f"{change[at]:+.1f} ({at})"
 
 
 def over_time(frame: Frame) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Rules of the schema that no row may break: the model learns them, so that drawing rows again changes little."""
+"""Rules of the schema that no row may break: what they touch stays as frequent as measured."""
 
 from typing import Any
 
@@ -8,10 +8,6 @@ import pytest
 from medsynth_sample_data import hospital
 
 import medsynth
-from medsynth.methods.bins import Bins, fine_grid
-from medsynth.mixture import stages
-from medsynth.mixture.constants import MOST_RULE_CELLS
-from medsynth.mixture.rules import chance_of_breaking, chances_of_breaking
 from medsynth.sampling.rejection import broken, complete
 from medsynth.sampling.tilt import Tilt
 from medsynth.schema import Schema
@@ -24,11 +20,6 @@ COLUMNS: dict[str, Any] = {
 SCHEMA = Schema.from_dict({
     "name": "t", "target": "y", "columns": COLUMNS, "rules": ["ward = paediatrics implies age < 18"]
 })  # fmt: skip
-
-
-def bins(schema: Schema, most: int = 10) -> dict[str, Bins]:
-    flat = {n: None if c.levels else np.ones(fine_grid(c).cells) for n, c in schema.core.columns.items()}
-    return {name: Bins.of(column, flat[name], None, most) for name, column in schema.core.columns.items()}
 
 
 def test_a_core_tells_which_rows_break_a_rule_as_sampling_does(rng: np.random.Generator) -> None:
@@ -48,56 +39,19 @@ def test_a_core_tells_which_rows_break_a_rule_as_sampling_does(rng: np.random.Ge
     assert np.array_equal(found, broken(complete(codes, schema), schema))
 
 
-def test_the_chance_is_that_of_rows_drawn_in_their_bins(rng: np.random.Generator) -> None:
-    """Against a million rows, within 0.01: four standard errors of these are 0.002, of the points drawn in a cell that
-    the bound cuts, less. The seed is fixed.
-    """
-    own, count = bins(SCHEMA), 1_000_000
-    ((names, chance),) = chances_of_breaking(SCHEMA.core, own, rng)
-    shares = {name: rng.dirichlet(np.ones(own[name].cells)) for name in names}
-    codes = np.zeros((count, 3), np.int32)
-    for name in names:
-        place = rng.choice(own[name].cells, count, p=shares[name])
-        codes[:, SCHEMA.names.index(name)] = own[name].drawn_inside(place, rng)
-    expected = np.einsum("a,b,ab", *(shares[name] for name in names), chance)
-    assert set(names) == {"ward", "age"}
-    assert expected == pytest.approx(broken(codes, SCHEMA).mean(), abs=0.01)
+SPARSE = {"one_way_share": 0.4, "by_class_share": 0.51999, "strongest_share": 0.0, "inference_share": 1e-6}
+CASES = {
+    "as it stands": (True, SPARSE),
+    "planted fault: rows are only drawn again": (False, SPARSE),
+    "with pairs, as by default": (True, {}),
+}
 
 
-def test_a_rule_of_one_column_may_cut_a_bin(rng: np.random.Generator) -> None:
-    """Ages in bins of ten, at most 14: what breaks it is half of the second bin and all beyond."""
-    schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS, "rules": ["age <= 14"]})
-    ((names, chance),) = chances_of_breaking(schema.core, bins(schema), rng)
-    assert names == ("age",) and chance[0] == 0 and 0.3 < chance[1] < 0.7 and (chance[2:] == 1).all()
-
-
-def test_rules_of_the_target_of_many_cells_or_of_what_cannot_be_are_left_to_sampling(rng: np.random.Generator) -> None:
-    schema = Schema.from_dict({
-        "name": "t", "target": "y",
-        "columns": {**COLUMNS, **{n: {"kind": "count", "bounds": [0, 999]} for n in "abc"}},
-        "rules": ["y = yes implies age > 3", "age >= 0", "a + b > c"],
-    })  # fmt: skip
-    large = bins(schema, 100)
-    assert np.prod([large[name].cells for name in "abc"]) > MOST_RULE_CELLS
-    assert not list(chances_of_breaking(schema.core, large, rng))
-    assert [set(names) for names, _ in chances_of_breaking(schema.core, bins(schema, 10), rng)] == [{"a", "b", "c"}]
-
-
-def test_a_cell_of_the_rules_table_counts_its_own_rows(rng: np.random.Generator) -> None:
-    """Ages in bins of ten: all, some or none of a bin's rows break the rule in the children's ward, none elsewhere."""
-    (constraint,) = SCHEMA.core.constraints
-    found = chance_of_breaking(constraint, bins(SCHEMA), rng)
-    at = list(constraint.inputs).index("ward")
-    found = found if at == 0 else found.T
-    assert not found[:2].any() and found[2, 0] == 0 and (found[2, 2:] == 1).all()
-    assert 0 < found[2, 1] < 0.6  # two of ten ages
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["as it stands", "planted fault: rules not fitted"])
-def test_a_level_keeps_its_share_where_the_relation_was_not_measured(
-    known: bool, seeded_entropy: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kept", "shares"), CASES.values(), ids=CASES)
+def test_a_level_keeps_its_share(
+    kept: bool, shares: dict[str, float], seeded_entropy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tenth of the rows are of children. Their ward by age was measured with so much noise that it tells nothing, and
+    """A tenth of the rows are of children. If next to nothing is spent on pairs, their ward by age is noise alone, and
     drawing rows again would leave about a fiftieth. The seed is fixed.
     """
     rng = np.random.default_rng(0)
@@ -107,14 +61,11 @@ def test_a_level_keeps_its_share_where_the_relation_was_not_measured(
         "age": np.where(child, rng.integers(0, 18, 4000), rng.integers(18, 100, 4000)),
         "y": rng.choice(["no", "yes"], 4000),
     })  # fmt: skip
-    if not known:
-        monkeypatch.setattr(stages, "chances_of_breaking", lambda *known: [])
+    if not kept:
         monkeypatch.setattr(Tilt, "accepted", lambda self, codes, stream: np.ones(len(codes), np.bool_))
-    # Next to nothing is left for pairs.
-    shares = {"one_way_share": 0.4, "by_class_share": 0.51999, "strongest_share": 0.0, "inference_share": 1e-6}
     model = medsynth.fit(frame, epsilon=3.7, schema=SCHEMA, rows=4000, seed=0, settings=shares)
     drawn = medsynth.sample(model, 4000, seed=0)
     children = drawn["ward"] == "paediatrics"
     assert (drawn["age"][children] < 18).all()
-    assert (children.mean() == pytest.approx(0.1, abs=0.02)) == known
+    assert (children.mean() == pytest.approx(0.1, abs=0.02)) == kept
     assert (drawn["age"] < 18).mean() == pytest.approx(0.1, abs=0.02)

@@ -67,10 +67,11 @@ def shares() -> dict[str, tuple[float, float]]:
         own = Schema.from_dict({**keys, "columns": COLUMNS})
         model = medsynth.fit(real, epsilon=30, delta=1e-5, schema=own, rows=len(real), method="independent", seed=0)
     made = model.sample(patients=3000, seed=1)
-    cells = {"value": lambda rows: rows["value"].isna(), "grade": lambda rows: rows["grade"] == 3}
-    cells["code"] = lambda rows: rows["code"] == "rare"
     later = [rows[rows["who"].duplicated()] for rows in (real, made)]
-    return {name: tuple(float(of(rows).mean()) for rows in later) for name, of in cells.items()}
+    found = [
+        {"value": rows["value"].isna(), "grade": rows["grade"] == 3, "code": rows["code"] == "rare"} for rows in later
+    ]
+    return {name: (float(found[0][name].mean()), float(found[1][name].mean())) for name in found[0]}
 
 
 @pytest.mark.parametrize("column", ["value", "code", "grade"])
