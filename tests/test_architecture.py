@@ -30,6 +30,7 @@ FLOORS = [
     ["sampling"],
     ["fitting"],
     ["synthesizer", "report", "audit", "federated"],
+    ["sidecars"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = sorted((ROOT / "medsynth").rglob("*.py"))

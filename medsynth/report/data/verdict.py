@@ -52,6 +52,22 @@ class ReviewedRegression(Record):
     predictors: list[str] | None = None
 
 
+class CatalogueFacts(Record):
+    """What a health data catalogue must state and only people know.
+
+    `legislation` and `health_category` are addresses from the catalogue's lists. `access_body` is the body that grants
+    access, and `access_body_contact` is its e-mail address or page. `access_url` is where the table is requested.
+    """
+
+    identifier: str | None = None
+    access_url: str | None = None
+    legislation: list[str] = []
+    health_category: list[str] = []
+    access_body: str | None = None
+    access_body_contact: str | None = None
+    publisher: str | None = None
+
+
 class Review(Record):
     """Facts that only people know: purpose, source, roles, tuning. The page prints a blank line for a missing entry."""
 
@@ -62,6 +78,7 @@ class Review(Record):
     recipient: str | None = None
     access: str | None = None
     licence: str | None = None
+    contact: str | None = None
     review_date: str | None = None
     steward: str | None = None
     privacy_officer: str | None = None
@@ -70,6 +87,7 @@ class Review(Record):
     choices_looked_at_real_rows: bool | None = None
     roles: dict[str, Role] = {}
     regression: ReviewedRegression | None = None
+    catalogue: CatalogueFacts = CatalogueFacts()
 
 
 STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
