@@ -65,7 +65,10 @@ def metadata(
     notify(claim(fitted, brief=True), quiet=as_json)
     if missing := unfilled(gathered):
         listed = "\n".join(f"  {one}" for one in missing)
-        notify(f"HealthDCAT-AP needs more, which only people know. Write it into `review`:\n{listed}", quiet=as_json)
+        notify(
+            f"HealthDCAT-AP needs facts that only people know. Write them into the file of `review`:\n{listed}",
+            quiet=as_json,
+        )
     rows = sum(one.rows for one in gathered.tables)
     content = {"output": str(folder), "files": [*map(str, files)], "rows": rows, "claims": fitted.claims,
                "unfilled": missing}  # fmt: skip

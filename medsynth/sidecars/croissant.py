@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .facts import Facts, SharedColumn, SharedTable
+from .facts import Facts, SharedColumn, SharedTable, identifiers
 
 Json = dict[str, Any]
 TYPES = {
@@ -36,7 +36,7 @@ CONTEXT: Json = {
 
 def croissant(facts: Facts) -> Json:
     """Return the content of croissant.json."""
-    review = facts.review
+    review, names, fields = facts.review, identifiers(table.name for table in facts.tables), _fields(facts)
     content: Json = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -48,8 +48,8 @@ def croissant(facts: Facts) -> Json:
         "rai:dataCollectionType": ["Synthetic"],
         "rai:dataCollection": facts.statement,
         "rai:personalSensitiveInformation": [facts.claim],
-        "distribution": [_file(table) for table in facts.tables],
-        "recordSet": [_records(table) for table in facts.tables],
+        "distribution": [_file(table, names[table.name]) for table in facts.tables],
+        "recordSet": [_records(table, names[table.name], fields) for table in facts.tables],
     }
     content |= {"rai:dataUseCases": [review.purpose]} if review.purpose else {}
     content |= {"license": review.licence} if review.licence else {}
@@ -58,10 +58,10 @@ def croissant(facts: Facts) -> Json:
     return content | ({"publisher": {"@type": "sc:Organization", "name": publisher}} if publisher else {})
 
 
-def _file(table: SharedTable) -> Json:
+def _file(table: SharedTable, name: str) -> Json:
     return {
         "@type": "cr:FileObject",
-        "@id": table.file,
+        "@id": f"{name}_file",
         "name": table.file,
         "description": f"SYNTHETIC rows of {table.name}",
         "contentUrl": table.file,
@@ -71,27 +71,34 @@ def _file(table: SharedTable) -> Json:
     }
 
 
-def _records(table: SharedTable) -> Json:
+def _fields(facts: Facts) -> dict[tuple[str, str], str]:
+    """Return the identifier of each column, by table and column."""
+    names = identifiers(table.name for table in facts.tables)
+    columns = {table.name: identifiers(column.name for column in table.columns) for table in facts.tables}
+    return {(table, name): f"{names[table]}/{own}" for table, found in columns.items() for name, own in found.items()}
+
+
+def _records(table: SharedTable, name: str, fields: dict[tuple[str, str], str]) -> Json:
     found: Json = {
         "@type": "cr:RecordSet",
-        "@id": table.name,
+        "@id": name,
         "name": table.name,
         "description": f"SYNTHETIC: {table.rows} rows",
-        "field": [_field(table, column) for column in table.columns],
+        "field": [_field(table, column, name, fields) for column in table.columns],
     }
-    return found | ({"key": {"@id": f"{table.name}/{table.key}"}} if table.key else {})
+    return found | ({"key": {"@id": fields[table.name, table.key]}} if table.key else {})
 
 
-def _field(table: SharedTable, column: SharedColumn) -> Json:
+def _field(table: SharedTable, column: SharedColumn, name: str, fields: dict[tuple[str, str], str]) -> Json:
     found: Json = {
         "@type": "cr:Field",
-        "@id": f"{table.name}/{column.name}",
+        "@id": fields[table.name, column.name],
         "name": column.name,
         "description": column.sentence,
         "dataType": _type(column),
-        "source": {"fileObject": {"@id": table.file}, "extract": {"column": column.name}},
+        "source": {"fileObject": {"@id": f"{name}_file"}, "extract": {"column": column.name}},
     }
-    return found | ({"references": {"field": {"@id": "/".join(column.refers_to)}}} if column.refers_to else {})
+    return found | ({"references": {"field": {"@id": fields[column.refers_to]}}} if column.refers_to else {})
 
 
 def _type(column: SharedColumn) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .facts import Facts, SharedColumn, SharedTable
+from .facts import Facts, SharedColumn, SharedTable, identifiers
 
 Json = dict[str, Any]
 MOST_LEVELS = 1000  # levels that a constraint lists
@@ -12,44 +12,37 @@ MOST_LEVELS = 1000  # levels that a constraint lists
 
 def datapackage(facts: Facts) -> Json:
     """Return the content of datapackage.json."""
-    review = facts.review
+    review, names = facts.review, identifiers(table.name for table in facts.tables)
     content: Json = {
-        "profile": "tabular-data-package",
-        "name": _slug(facts.title),
+        "name": identifiers([facts.title])[facts.title],
         "title": facts.title,
         "description": " ".join(part for part in (facts.statement, facts.used_for) if part),
-        "created": facts.made.isoformat(),
-        "resources": [_resource(table) for table in facts.tables],
+        "created": f"{facts.made.isoformat()}T00:00:00Z",
+        "resources": [_resource(table, names) for table in facts.tables],
         "synthetic": True,
         "privacy": {"epsilon": facts.epsilon, "delta": facts.delta, "unit": facts.unit, "method": facts.method},
     }
     if review.licence:
         address = review.licence.startswith("http")
-        content["licenses"] = [
-            {"path" if address else "title": review.licence, **({} if address else {"name": _slug(review.licence)})}
-        ]
+        content["licenses"] = [{"path" if address else "name": review.licence}]
     if review.contact or review.catalogue.publisher:
         person = {"title": review.catalogue.publisher or review.contact, "role": "publisher"}
         content["contributors"] = [person | ({"email": review.contact} if "@" in (review.contact or "") else {})]
     return content
 
 
-def _slug(text: str) -> str:
-    """Return a text as the name of a package: lower case, without blanks."""
-    return "-".join("".join(c if c.isascii() and c.isalnum() else " " for c in text.lower()).split()) or "table"
-
-
-def _resource(table: SharedTable) -> Json:
+def _resource(table: SharedTable, names: dict[str, str]) -> Json:
+    """Return the resource of a table. `names`: the names of all resources, by table."""
     schema: Json = {"fields": [_field(column) for column in table.columns], "missingValues": [""]}
     if table.key:
         schema["primaryKey"] = [table.key]
     links = [(column.name, column.refers_to) for column in table.columns if column.refers_to]
     if links:
         schema["foreignKeys"] = [
-            {"fields": [name], "reference": {"resource": _slug(other), "fields": [key]}} for name, (other, key) in links
+            {"fields": [name], "reference": {"resource": names[other], "fields": [key]}} for name, (other, key) in links
         ]
     return {
-        "name": _slug(table.name),
+        "name": names[table.name],
         "path": table.file,
         "type": "table",
         "format": "parquet" if table.parquet else "csv",

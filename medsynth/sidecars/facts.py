@@ -7,8 +7,11 @@ of columns come from a second draw by the model itself, so that no file of rows 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from itertools import count, islice
 from pathlib import Path
 from typing import Literal
 
@@ -135,6 +138,20 @@ class Facts:
         review = self.review
         parts = [("Purpose", review.purpose), ("Recipient", review.recipient), ("Access", review.access)]
         return " ".join(f"{name}: {text.rstrip('.')}." for name, text in parts if text)
+
+
+def identifiers(names: Iterable[str]) -> dict[str, str]:
+    """Return a different identifier of lower-case letters, digits and _ for each name: readers refuse blanks in them.
+
+    >>> identifiers(["Age (years)", "age_years", "größe"])
+    {'Age (years)': 'age_years', 'age_years': 'age_years_2', 'größe': 'gr_e'}
+    """
+    found = dict[str, str]()
+    for name in names:
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "name"
+        others = (f"{plain}_{number}" for number in count(2))
+        found[name] = next(one for one in (plain, *islice(others, len(found))) if one not in found.values())
+    return found
 
 
 def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> Facts:

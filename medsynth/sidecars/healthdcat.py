@@ -75,11 +75,15 @@ def healthdcat(facts: Facts) -> Json:
 
 
 def unfilled(facts: Facts) -> list[str]:
-    """Return the entries of the review file that HealthDCAT-AP needs and that are missing or not usable."""
+    """Return the entries of the review file that the descriptions need and that are missing or not usable.
+
+    All but the licence, which every description names, are mandatory in HealthDCAT-AP.
+    """
     known, review = facts.review.catalogue, facts.review
     wanted = {
         f"access ({', '.join(ACCESS)})": bool(_access(facts)),
         "contact (an e-mail address or a page)": _reachable(review.contact) or _access(facts) == "PUBLIC",
+        "licence": bool(review.licence),
         "catalogue.identifier": bool(known.identifier),
         "catalogue.access_url (an address)": _is_address(known.access_url),
         "catalogue.legislation (addresses)": bool(_laws(facts)),

@@ -14,7 +14,7 @@ SOFTWARE, RUN, CLAIM = "#medsynth", "#sampling", "#claim"
 
 def rocrate(facts: Facts, files: dict[str, str]) -> Json:
     """Return the content of ro-crate-metadata.json. `files`: the other descriptions in the folder, by name."""
-    review, names = facts.review, [table.file for table in facts.tables]
+    review, names = facts.review, [quote(table.file) for table in facts.tables]
     root: Json = {
         "@id": "./",
         "@type": "Dataset",
@@ -22,7 +22,7 @@ def rocrate(facts: Facts, files: dict[str, str]) -> Json:
         "description": " ".join(part for part in (facts.statement, facts.used_for) if part),
         "datePublished": facts.made.isoformat(),
         "keywords": ["synthetic data", "differential privacy"],
-        "hasPart": [{"@id": name} for name in (*names, *files)],
+        "hasPart": [{"@id": name} for name in (*names, *map(quote, files))],
         "mainEntity": {"@id": names[0]},
         "variableMeasured": [{"@id": _id(table, column)} for table in facts.tables for column in table.columns],
     }
@@ -32,7 +32,7 @@ def rocrate(facts: Facts, files: dict[str, str]) -> Json:
          "about": {"@id": "./"}},
         root,
         *[_file(table) for table in facts.tables],
-        *({"@id": name, "@type": "File", "name": name, "description": text} for name, text in files.items()),
+        *({"@id": quote(name), "@type": "File", "name": name, "description": text} for name, text in files.items()),
         *_made(facts, names),
         *[_variable(table, column) for table in facts.tables for column in table.columns],
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def _people(facts: Facts) -> list[tuple[str, Json]]:
 
 def _file(table: SharedTable) -> Json:
     return {
-        "@id": table.file,
+        "@id": quote(table.file),
         "@type": "File",
         "name": f"{table.name}, SYNTHETIC",
         "description": f"{table.rows} synthetic rows",
