@@ -46,30 +46,17 @@ def metadata(
         medsynth metadata hospital.medsynth --synthetic hospital.synthetic -o handover
     """
     from medsynth.artifact import claim, load
-    from medsynth.report.data.verdict import Review
-    from medsynth.report.data.verdict import load as read_review
-    from medsynth.sidecars.facts import gather
-    from medsynth.sidecars.folder import write_folder
-    from medsynth.sidecars.healthdcat import unfilled
+    from medsynth.sidecars.folder import hand_over
 
-    fitted, facts = load(path := find_model(one_of(model_file, model))), read_review(review, Review)
+    fitted = load(path := find_model(one_of(model_file, model)))
     usual = path.with_name(f"{path.stem}.synthetic")
-    table = (
-        synthetic
-        or (usual if fitted.tables else named(usual.parent, usual.name))
-        or usual.with_name(f"{usual.name}.csv")
-    )
-    gathered = gather(fitted, path, table, facts)
-    folder = output or Path(f"{path.stem}.package")
-    files = write_folder(gathered, folder, force=force)
+    one_file = named(usual.parent, usual.name) or usual.with_name(f"{usual.name}.csv")
+    table, folder = synthetic or (usual if fitted.tables else one_file), output or Path(f"{path.stem}.package")
+    handed = hand_over(fitted, path, table, review, folder, force=force)
     notify(claim(fitted, brief=True), quiet=as_json)
-    if missing := unfilled(gathered):
-        listed = "\n".join(f"  {one}" for one in missing)
-        notify(
-            f"HealthDCAT-AP needs facts that only people know. Write them into the file of `review`:\n{listed}",
-            quiet=as_json,
-        )
-    rows = sum(one.rows for one in gathered.tables)
-    content = {"output": str(folder), "files": [*map(str, files)], "rows": rows, "claims": fitted.claims,
-               "unfilled": missing}  # fmt: skip
-    result(content, f"Wrote {folder}, {len(files)} files.", as_json=as_json)
+    if handed.unfilled:
+        listed = "".join(f"\n  {entry}" for entry in handed.unfilled)
+        notify(f"HealthDCAT-AP needs what only people know. Write it into the file of `review`:{listed}", quiet=as_json)
+    content = {"output": str(folder), "files": [*map(str, handed.files)], "rows": handed.rows, "claims": fitted.claims,
+               "unfilled": handed.unfilled}  # fmt: skip
+    result(content, f"Wrote {folder}, {len(handed.files)} files.", as_json=as_json)

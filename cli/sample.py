@@ -100,8 +100,6 @@ def sample(
 
         medsynth sample -n 1e4 --where age=60.. --where ward=heart,kidney -o old.csv
 
-        medsynth sample -n 5000 --mark -o marked.csv
-
         medsynth sample -n 5000 --replicates 20 -o "replicate-{replicate}.csv"
 
         medsynth sample --patients 1000 --where sex=F --where-any flare=yes --where-any severity=severe

@@ -30,7 +30,8 @@ from ..sampling.table_files import drawn_by as tables_drawn_by
 from ..sampling.tables import own_columns, table_codes, written
 from ..schema import Schema
 from ..schema.columns.column import Column
-from ..schema.columns.date import Date
+from ..schema.columns.date import CLOCK_DAY, Date
+from ..schema.columns.dtypes import holds_moments
 from ..schema.columns.number import Quantity
 from .summaries import ColumnSummary, summary
 
@@ -193,7 +194,7 @@ def _drawn(found: Provenance) -> str:
 
 def _one(model: Model, path: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
     codes = np.concatenate(list(drawn_codes(model, found.draw)))
-    columns = _columns(model, model.schema, codes, review)
+    columns = _columns(model, _stored(model.schema, path), codes, review)
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
     return (_table(path, model.name, len(codes), (*first * numbered, *columns), found.mark, None),)
@@ -208,39 +209,50 @@ def _several(model: Model, folder: Path, found: Provenance, review: Review) -> t
         codes = np.concatenate([own_columns(tables, name, part[name].codes) for part in parts])
         links = {key: (other, key) for key, other in table.latest.items()}
         links |= {} if name == tables.first else {tables.key: (tables.first, tables.key)}
-        schema = written(tables, name)
-        columns = _columns(model, schema, codes, review, links, table.order, {tables.key})
         path = named(folder, name)
         assert path is not None  # the proof read it
+        schema = _stored(written(tables, name).model_copy(update={"target": table.target}), path)
+        columns = _columns(model, schema, codes, review, links, table.order, tables.key)
         shared.append(_table(path, name, len(codes), columns, found.mark, tables.key if name == tables.first else None))
     return tuple(shared)
+
+
+def _stored(schema: Schema, path: Path) -> Schema:
+    """Return the schema of a table as its file stores it: dates of a Parquet file are dates, not texts."""
+    if not is_parquet(path):
+        return schema
+    found = dict(schema.columns)
+    for name, column in schema.columns.items():
+        texts = column.dtype is not None and not holds_moments(column.dtype)
+        if isinstance(column, Date) and not texts and column.bounds != (CLOCK_DAY, CLOCK_DAY):
+            found[name] = column.model_copy(update={"format": "%Y-%m-%d" if column.days else "%Y-%m-%d %H:%M:%S"})
+    return schema.model_copy(update={"columns": found})
 
 
 def _table(
     path: Path, name: str, rows: int, columns: tuple[SharedColumn, ...], marked: bool, key: str | None
 ) -> SharedTable:
     mark = SharedColumn(name=MARK, kind="mark", values="string", levels=(MARKED,), origin="constant")
-    content = path.read_bytes()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return SharedTable(
-        name=name, path=path, rows=rows, columns=(*columns, *(mark,) * marked), size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(), parquet=is_parquet(path), key=key,
+        name=name, path=path, rows=rows, columns=(*columns, *(mark,) * marked), size=path.stat().st_size,
+        sha256=digest, parquet=is_parquet(path), key=key,
     )  # fmt: skip
 
 
 def _columns(
     model: Model, schema: Schema, codes: Codes, review: Review, links: dict[str, tuple[str, str]] | None = None,
-    order: str | None = None, patients: set[str] | None = None,
+    order: str | None = None, patient: str | None = None,
 ) -> tuple[SharedColumn, ...]:  # fmt: skip
     """Return the columns of a table in the order of its file, each with a summary of its synthetic codes."""
-    order, patients = order or schema.order, patients or {schema.unit or ""}
-    target = (model.schema if model.tables is None else schema).target
-    shared = []
+    order, patient, shared = order or schema.order, patient or schema.unit, list[SharedColumn]()
     for k, (name, column) in enumerate(schema.columns.items()):
         if not column.written:
             continue
-        about = ["key of the patient"] if name in patients else []
+        about = ["key of the patient"] if name == patient else []
         about += ["orders the rows of a patient"] if name == order else []
-        role = review.roles.get(name, "target" if name == target else "")
+        role = review.roles.get(name, "target" if name == schema.target else "")
         shared.append(
             _column(name, column, role, (links or {}).get(name), about, codes[:, k], schema_learned(model.ledger))
         )

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..artifact import Model
 from ..errors import MedsynthError
 from ..io.atomic import atomic_write, check_outputs
+from ..report.data.verdict import Review, load
 from .croissant import croissant
 from .datapackage import datapackage
 from .dictionary import dictionary
-from .facts import Facts
-from .healthdcat import healthdcat
+from .facts import Facts, gather
+from .healthdcat import healthdcat, unfilled
 from .rocrate import rocrate
 
 CRATE = "ro-crate-metadata.json"
@@ -26,6 +29,27 @@ DESCRIPTIONS = {
     "data-dictionary.csv": "Data dictionary with a summary of each synthetic column",
 }
 Writer = Callable[[BinaryIO], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandedOver:
+    """The files of a folder, the number of its synthetic rows, and the entries that the review file lacks."""
+
+    files: list[Path]
+    rows: int
+    unfilled: list[str]
+
+
+def hand_over(
+    model: Model, model_path: Path, synthetic: Path, review: Path | None, folder: Path, *, force: bool = False
+) -> HandedOver:
+    """Describe the table in the file `synthetic`, or the tables in that folder, in a folder together with a copy.
+
+    Raises as `gather` and `write_folder` do, and UsageError for a wrong review file.
+    """
+    facts = gather(model, model_path, synthetic, load(review, Review))
+    files = write_folder(facts, folder, force=force)
+    return HandedOver(files=files, rows=sum(table.rows for table in facts.tables), unfilled=unfilled(facts))
 
 
 def write_folder(facts: Facts, folder: Path, *, force: bool = False) -> list[Path]:

@@ -48,11 +48,8 @@ def test_croissant_loads_the_rows(small: Path, ending: str) -> None:
     found, errors, warnings = croissant_issues(folder := described(ending, "--mark"))
     assert not errors and all("citeAs" in one or "version" in one for one in warnings), warnings
     records = list(found.records("small_clinic"))
-    rows = (
-        pd.read_parquet(folder / "my rows.parquet")
-        if ending == "parquet"
-        else pd.read_csv(folder / f"my rows.{ending}")
-    )
+    read = pd.read_parquet if ending == "parquet" else pd.read_csv
+    rows = read(folder / f"my rows.{ending}")
     assert [record["small_clinic/age"] for record in records] == list(rows["age"])
     assert {record["small_clinic/synthetic"] for record in records} == {b"yes"}
 
