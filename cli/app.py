@@ -9,7 +9,7 @@ import typer
 
 from medsynth import __version__
 
-from . import audit, demo, federate, fit, ledger, methods, plan, report, sample, schema
+from . import audit, demo, federate, fit, ledger, metadata, methods, plan, report, sample, schema
 from .console import INTERRUPTED, open_streams
 from .flags import register
 
@@ -57,6 +57,7 @@ app.command("combine")(sample.combine)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
 app.command("report")(report.report)
+app.command("metadata")(metadata.metadata)
 app.command("ledger")(ledger.ledger)
 app.command("inspect")(ledger.inspect)
 app.command("audit")(audit.audit)

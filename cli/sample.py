@@ -72,6 +72,7 @@ def sample(
     replicates: Replicates = None,
     seed: Annotated[int | None, typer.Option(help="Make the draw repeatable.")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="For several tables: write Parquet, not CSV.")] = False,
+    mark: Annotated[bool, typer.Option("--mark", help="Add a last column `synthetic` that is always yes.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -108,7 +109,7 @@ def sample(
     if output == "-" and as_json:
         raise UsageError("--json and --output - both write to standard output. Choose one.")
     draw = Draw(rows=n, patients=patients, seed=seed, where=where or (), where_any=where_any or (), balance=balance,
-                replicates=replicates)  # fmt: skip
+                replicates=replicates, mark=mark)  # fmt: skip
     from medsynth.artifact import load
 
     fitted = load(path := find_model(one_of(model_file, model)))
@@ -172,7 +173,8 @@ def _to_folder(
         raise UsageError(f"{folder} is the name of a folder of real tables. Choose another --output.")
     asked = draw.patients if draw.rows is None else draw.rows
     count = fitted.rows if asked is None else asked
-    own = write_tables(fitted, path, folder, count, draw.seed, draw.where, parquet=parquet, force=force)
+    own = write_tables(fitted, path, folder, count, draw.seed, draw.where, parquet=parquet, mark=draw.mark,
+                       force=force)  # fmt: skip
     notify(claim(fitted, brief=True), quiet=as_json)
     for name in fitted.tables.tables:
         if (odd := formula_columns(fitted.tables.alone(name))) and not parquet:

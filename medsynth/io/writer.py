@@ -46,16 +46,17 @@ def runs_as_formula(text: str) -> bool:
 
 
 def write(
-    file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str], days: Collection[str] = ()
-) -> None:
+    file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str], days: Collection[str] = (),
+    facts: Mapping[str, str] | None = None,
+) -> None:  # fmt: skip
     """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
 
-    Parquet is written from `frames`, with dates in the columns `days`. CSV is written from `texts`. Only the one that
-    is used is sampled.
+    Parquet is written from `frames`, with dates in the columns `days` and `facts` in its metadata. CSV is written from
+    `texts`. Only the one that is used is sampled.
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        parts = ParquetParts(file, days)
+        parts = ParquetParts(file, days, facts)
         for frame in frames:
             parts.add(frame)
         parts.close()
@@ -91,18 +92,29 @@ def _quoted(texts: list[str], alone: bool) -> list[str]:
 
 
 class ParquetParts:
-    """A Parquet file that is written part by part, in the types of the first part; `days` are columns of dates."""
+    """A Parquet file that is written part by part, in the types of the first part.
 
-    def __init__(self, file: BinaryIO, days: Collection[str] = ()) -> None:
-        self._file, self._days, self._writer = file, days, cast(Any, None)
+    `days` are columns of dates, and `facts` are texts of the file's metadata, by key.
+    """
+
+    def __init__(
+        self, file: BinaryIO, days: Collection[str] = (), facts: Mapping[str, str] | None = None
+    ) -> None:  # fmt: skip
+        self._file, self._days, self._facts, self._writer = file, days, facts or {}, cast(Any, None)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Add a part in the same columns."""
         import pyarrow
 
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
-        types = _settled(table.schema, self._days) if self._writer is None else self._writer.schema
+        types = self._first(table.schema) if self._writer is None else self._writer.schema
         self.add_table(table.cast(types), types)
+
+    def _first(self, schema: pyarrow.Schema) -> pyarrow.Schema:
+        types = _settled(schema, self._days)
+        return types.with_metadata(
+            {**(types.metadata or {}), **{k.encode(): v.encode() for k, v in self._facts.items()}}
+        )
 
     def add_table(self, table: pyarrow.Table, types: pyarrow.Schema) -> None:
         """Add a part. Raise ValueError unless it has the `types` of the first part."""

@@ -23,7 +23,7 @@ from ..io.atomic import atomic_write, refuse_existing
 from ..io.table import Table
 from ..rng import numpy_stream
 from .data import tables as inputs
-from .data.columns import cells_of
+from .data.columns import cells_of, unmarked
 from .data.context import Context, LinkedFacts
 from .data.over_time import sequences
 from .data.protocol import TaskPredictions
@@ -84,7 +84,7 @@ def build(
     id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
-    rows = cells_of(synthetic, "synthetic")
+    rows = unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None)
     context = Context(
         title=review.table or title,
         target=_target(target, model, rows),

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import pandas as pd
 
 from ..errors import UsageError
 from ..schema.codec import Where
 
 if TYPE_CHECKING:
     from ..artifact import Model
+
+MARK, MARKED = "synthetic", "yes"  # the last column of marked files, and its only value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class Draw:
     the model's public row count. where: conditions on rows; in models with an order, on first rows. where_any:
     conditions that some row of each patient meets together. balance: as many rows per class. replicates: this number of
     plausible models draw the same amount each; None if the model itself draws. replicate: draw only the replicate of
-    this number, from 1 on, without a column that contains the number.
+    this number, from 1 on, without a column that contains the number. mark: add a last column `synthetic`, always yes.
 
     Raises UsageError for both rows and patients, for fewer than one, and for `balance` with `where_any`.
     """
@@ -35,6 +38,7 @@ class Draw:
     balance: bool = False
     replicates: int | None = None
     replicate: int | None = None
+    mark: bool = False
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.patients is not None:
@@ -60,4 +64,19 @@ class Draw:
                     f"`{name}` needs a model of patients, but this one has no column of patients. Use "
                     f"{'`n`' if name == 'patients' else '`where`'} for rows, or fit again with `unit`."
                 )
+        check_mark(self.mark, model)
         return self if self.rows or self.patients else replace(self, rows=model.rows)
+
+
+def check_mark(mark: bool, model: Model) -> None:
+    """Raise UsageError if a marked file would have two columns of the mark's name."""
+    tables = [model.schema] if model.tables is None else [model.tables.alone(name) for name in model.tables.tables]
+    if mark and any(MARK in schema.names for schema in tables):
+        raise UsageError(f"The table has a column {MARK!r}, which `mark` would add. Leave `mark` out.")
+
+
+def with_mark(frame: pd.DataFrame, mark: bool) -> pd.DataFrame:
+    """Return rows with the constant last column that marks them as synthetic; without `mark`, unchanged."""
+    if mark:
+        frame.insert(frame.shape[1], MARK, MARKED)
+    return frame

@@ -23,7 +23,7 @@ from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
 from .balance import balanced, halvings
-from .draw import Draw
+from .draw import Draw, with_mark
 from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient
 from .rejection import Codes, Sampler, rejection_sample, sample_again
 from .replicates import broken_model
@@ -215,20 +215,28 @@ def sample_csv(model: Model, draw: Draw) -> str:
 def csv_chunks(model: Model, draw: Draw) -> Iterator[str]:
     """Yield that text in chunks, so that any number of rows needs constant memory."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
-        yield csv_text(_beside(csv_cells(codes, model.schema), number and str(number)), header=k == 0)
+        cells = _beside(csv_cells(codes, model.schema), number and str(number))
+        yield csv_text(with_mark(cells, draw.mark), header=k == 0)
 
 
 def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
     """Yield the same rows as frames, chunk by chunk."""
     for number, codes in _numbered(model, draw):
-        yield _beside(decode(codes, model.schema), number)
+        yield with_mark(_beside(decode(codes, model.schema), number), draw.mark)
+
+
+def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
+    """Yield the same rows as codes, chunk by chunk; those of replicates follow one another."""
+    yield from (codes for _, codes in _numbered(model, draw))
 
 
 def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
     """Yield for each replicate its own draw, and its rows as frames and as CSV text: read only one of the two."""
     for number, chunks in _each(model, draw):
-        texts = (csv_text(csv_cells(codes, model.schema), header=k == 0) for k, codes in enumerate(chunks))
-        yield replace(draw, replicate=number), (decode(codes, model.schema) for codes in chunks), texts
+        cells = (with_mark(csv_cells(codes, model.schema), draw.mark) for codes in chunks)
+        texts = (csv_text(part, header=k == 0) for k, part in enumerate(cells))
+        rows = (with_mark(decode(codes, model.schema), draw.mark) for codes in chunks)
+        yield replace(draw, replicate=number), rows, texts
 
 
 def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:

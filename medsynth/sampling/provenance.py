@@ -62,6 +62,7 @@ class Provenance:
     claim: str
     replicates: int | None = None
     replicate: int | None = None
+    mark: bool = False
     note: str = ""
     medsynth: str = __version__
 
@@ -70,7 +71,7 @@ class Provenance:
         """The request to the model. Raises UsageError if it is impossible."""
         return Draw(
             rows=self.rows, patients=self.patients, seed=self.seed, where=self.where, where_any=self.where_any,
-            balance=self.balance, replicates=self.replicates, replicate=self.replicate,
+            balance=self.balance, replicates=self.replicates, replicate=self.replicate, mark=self.mark,
         )  # fmt: skip
 
     def save(self, table: Path, *, force: bool = False) -> Path:
@@ -102,6 +103,7 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
         claim=claim(model),
         replicates=draw.replicates,
         replicate=draw.replicate,
+        mark=draw.mark,
         note=ONE_TABLE if draw.replicates is None else SEVERAL,
     )
 
@@ -118,10 +120,19 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
     found, whole = of(model, path, draw), iter([(draw, frames(model, draw), csv_chunks(model, draw))])
     for own, rows, texts in replicates_apart(model, draw) if NUMBER in table.name else whole:
         place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
-        atomic_write(place, partial(write, path=place, frames=rows, texts=texts, days=model.schema.days), force=force)
+        atomic_write(
+            place,
+            partial(write, path=place, frames=rows, texts=texts, days=model.schema.days, facts=label(model)),
+            force=force,
+        )
         found = replace(found, replicate=own.replicate)
         found.save(place, force=force)
     return found
+
+
+def label(model: Model) -> dict[str, str]:
+    """Return what the metadata of a Parquet file of synthetic rows states."""
+    return {"synthetic": "true", "medsynth.claim": claim(model)}
 
 
 def tables_of(table: Path, draw: Draw) -> list[Path]:
@@ -144,7 +155,8 @@ def load(table: Path) -> Provenance | None:
         found = Provenance(**{**content, **conditions})
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-    right = type(found.seed) is int and type(found.balance) is bool and (found.rows is None) != (found.patients is None)
+    right = type(found.seed) is int and type(found.balance) is bool and type(found.mark) is bool
+    right = right and (found.rows is None) != (found.patients is None)
     counts = (n for n in (found.rows, found.patients, found.replicates, found.replicate) if n is not None)
     right = right and all(type(count) is int for count in counts)
     return found if right and all(isinstance(word, str) for word in found.where + found.where_any) else None

@@ -16,8 +16,8 @@ from ..io.formats import is_parquet, named
 from ..io.writer import ParquetParts, csv_text
 from ..schema.codec import Where, csv_cells, decode
 from ..schema.linked import LinkedTables
-from .draw import Draw
-from .provenance import SEED_BITS, load, of
+from .draw import Draw, check_mark, with_mark
+from .provenance import SEED_BITS, label, load, of
 from .provenance import beside as provenance_of
 from .tables import own_columns, table_codes, tables_of, written
 
@@ -44,38 +44,42 @@ def check_folder(tables: LinkedTables, folder: Path, ending: str, *, force: bool
 
 def write_tables(
     model: Model, path: Path, folder: Path, patients: int, seed: int | None = None, where: Where = (), *,
-    parquet: bool = False, force: bool = False,
+    parquet: bool = False, mark: bool = False, force: bool = False,
 ) -> int:  # fmt: skip
     """Draw tables of the model in the file `path` into a folder, and write their provenance next to it.
 
-    All files appear after all are drawn. Returns the seed, a fresh one if none is given. Raises OutputExists unless
-    `force`, UsageError as `sample_tables` does.
+    All files appear after all are drawn. `mark` is as in Draw. Returns the seed, a fresh one if none is given. Raises
+    OutputExists unless `force`, UsageError as `sample_tables` does.
     """
     tables, ending = tables_of(model), PARQUET if parquet else CSV
+    check_mark(mark, model)
     check_folder(tables, folder, ending, force=force)
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
-    with _drawn(model, folder.absolute().parent, patients, seed, where, ending) as made:
+    draw = Draw(patients=patients, seed=seed, where=where, mark=mark)
+    with _drawn(model, folder.absolute().parent, draw, ending) as made:
         folder.mkdir(exist_ok=True)
         for file in outputs(tables, folder, ending):
             os.replace(made / file.name, file)
-    of(model, path, Draw(patients=patients, seed=seed, where=where)).save(folder, force=True)
+    of(model, path, draw).save(folder, force=True)
     return seed
 
 
 @contextmanager
-def _drawn(model: Model, beside: Path, patients: int, seed: int, where: Where, ending: str) -> Iterator[Path]:
+def _drawn(model: Model, beside: Path, draw: Draw, ending: str) -> Iterator[Path]:
     """Yield a temporary folder with the files of drawn tables: any number of rows in constant memory."""
     tables = tables_of(model)
     with tempfile.TemporaryDirectory(prefix=".medsynth-tables-", dir=beside) as name, ExitStack() as stack:
         files = {table: stack.enter_context((Path(name) / (table + ending)).open("wb")) for table in tables.tables}
-        parquet = {t: ParquetParts(f, written(tables, t).days) for t, f in files.items()} if ending == PARQUET else {}
-        for k, part in enumerate(table_codes(model, patients, seed, where)):
+        of_parquet = files.items() if ending == PARQUET else ()
+        parquet = {t: ParquetParts(f, written(tables, t).days, label(model)) for t, f in of_parquet}
+        for k, part in enumerate(table_codes(model, draw.patients, draw.seed, draw.where)):
             for table, rows in part.items():
                 codes, schema = own_columns(tables, table, rows.codes), written(tables, table)
                 if ending == PARQUET:
-                    parquet[table].add(decode(codes, schema))
+                    parquet[table].add(with_mark(decode(codes, schema), draw.mark))
                 else:
-                    files[table].write(csv_text(csv_cells(codes, schema), header=k == 0).encode())
+                    cells = with_mark(csv_cells(codes, schema), draw.mark)
+                    files[table].write(csv_text(cells, header=k == 0).encode())
         for one in parquet.values():
             one.close()
         for file in files.values():
@@ -98,7 +102,7 @@ def drawn_by(model: Model, folder: Path) -> bool:
             return False
         with (
             tempfile.TemporaryDirectory() as beside,
-            _drawn(model, Path(beside), found.patients, found.seed, found.where, ending := endings.pop()) as made,
+            _drawn(model, Path(beside), found.draw, ending := endings.pop()) as made,
         ):
             pairs = [(file, made / (name + ending)) for file, name in zip(files, names, strict=True) if file]
             return all(_same(*pair) for pair in pairs)

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...io import table as io_table
+from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
 from ...schema.columns.categorical import level_text
@@ -40,6 +41,13 @@ class Coded(NamedTuple):
 def cells_of(table: pd.DataFrame | io_table.Table, where: str = "table") -> pd.DataFrame:
     """Return a table's cells as text, as the fit reads them. Raises TableError for fewer than two rows."""
     return table.cells if isinstance(table, io_table.Table) else io_table.from_frame(table, where).cells
+
+
+def unmarked(cells: pd.DataFrame, schema: Schema | None) -> pd.DataFrame:
+    """Return synthetic rows without the last column that marks them, unless the schema declares that column."""
+    last = cells.columns[-1]
+    marked = last == MARK and (cells[last] == MARKED).all() and (schema is None or MARK not in schema.columns)
+    return cells.iloc[:, :-1] if marked else cells
 
 
 def number_columns(cells: pd.DataFrame, schema: Schema | None) -> frozenset[str]:

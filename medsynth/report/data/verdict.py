@@ -112,6 +112,18 @@ class FiveSafes(Record):
     outputs: str | None = _said("who checks results before they are published?")
 
 
+class CatalogueFacts(Record):
+    """What a catalogue of health data must state and only people know."""
+
+    identifier: str | None = _said("the table's number in the catalogue")
+    access_url: str | None = _said("where the table is requested")
+    legislation: list[str] = Field(default=[], description="addresses from the catalogue's list")
+    health_category: list[str] = Field(default=[], description="addresses from the catalogue's list")
+    access_body: str | None = _said("the body that grants access")
+    access_body_contact: str | None = _said("its e-mail address or page")
+    publisher: str | None = _said("who publishes the table")
+
+
 class Review(Record):
     """What only people know. The page prints a blank line for a missing entry. `thresholds` are your house's own."""
 
@@ -123,6 +135,7 @@ class Review(Record):
     recipient_controls: str | None = _said("how the recipient protects them, and what they have signed")
     access: str | None = _said("open, on request, in a safe room")
     licence: str | None = _said("licence or agreement")
+    contact: str | None = _said("whom to ask about the table")
     harms: str | None = _said("harms considered, to patients and to groups")
     five_safes: FiveSafes | None = None
     review_date: str | None = _said("when this is reviewed again")
@@ -138,6 +151,7 @@ class Review(Record):
         description="{age: quasi identifier}: direct identifier, quasi identifier, sensitive, target or other",
     )
     regression: ReviewedRegression | None = _said("{outcome: class, predictors: [age, tsh]}")
+    catalogue: CatalogueFacts = CatalogueFacts()
     thresholds: Thresholds | None = Field(
         default=None, description='{epsilon: {limit: 4, source: "our data board, 2026"}}'
     )
@@ -148,10 +162,11 @@ def draft_review() -> str:
 
     def lines(kind: type[Record], before: str = "") -> Iterator[str]:
         for name, field in kind.model_fields.items():
-            if FiveSafes in get_args(field.annotation):
-                yield from (f"{name}:", *lines(FiveSafes, "  "))
+            nested = {FiveSafes, CatalogueFacts} & {field.annotation, *get_args(field.annotation)}
+            if nested:
+                yield from (f"{name}:", *lines(nested.pop(), "  "))
             else:
-                value = field.default if isinstance(field.default, dict) else ""
+                value = field.default if isinstance(field.default, dict | list) else ""
                 yield f"{before}{name}: {value}".rstrip() + f"  # {field.description}"
 
     head = "# What only people know. The page leaves room for what stays empty."

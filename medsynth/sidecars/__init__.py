@@ -1,0 +1,1 @@
+"""Descriptions of synthetic tables that travel with them: catalogues, schemas and a data dictionary."""

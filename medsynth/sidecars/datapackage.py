@@ -1,0 +1,72 @@
+"""A Frictionless data package, whose resources are described by table schemas (specs.frictionlessdata.io)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .facts import Facts, SharedColumn, SharedTable, identifiers
+
+Json = dict[str, Any]
+MOST_LEVELS = 1000  # levels that a constraint lists
+
+
+def datapackage(facts: Facts) -> Json:
+    """Return the content of datapackage.json."""
+    review, names = facts.review, identifiers(table.name for table in facts.tables)
+    content: Json = {
+        "name": identifiers([facts.title])[facts.title],
+        "title": facts.title,
+        "description": " ".join(part for part in (facts.statement, facts.used_for) if part),
+        "created": f"{facts.made.isoformat()}T00:00:00Z",
+        "resources": [_resource(table, names) for table in facts.tables],
+        "synthetic": True,
+        "privacy": {"epsilon": facts.epsilon, "delta": facts.delta, "unit": facts.unit, "method": facts.method},
+    }
+    if review.licence:
+        address = review.licence.startswith("http")
+        content["licenses"] = [{"path" if address else "name": review.licence}]
+    if review.contact or review.catalogue.publisher:
+        person = {"title": review.catalogue.publisher or review.contact, "role": "publisher"}
+        content["contributors"] = [person | ({"email": review.contact} if "@" in (review.contact or "") else {})]
+    return content
+
+
+def _resource(table: SharedTable, names: dict[str, str]) -> Json:
+    """Return the resource of a table. `names`: the names of all resources, by table."""
+    schema: Json = {"fields": [_field(column) for column in table.columns], "missingValues": [""]}
+    if table.key:
+        schema["primaryKey"] = [table.key]
+    links = [(column.name, column.refers_to) for column in table.columns if column.refers_to]
+    if links:
+        schema["foreignKeys"] = [
+            {"fields": [name], "reference": {"resource": names[other], "fields": [key]}} for name, (other, key) in links
+        ]
+    return {
+        "name": names[table.name],
+        "path": table.file,
+        "type": "table",
+        "format": "parquet" if table.parquet else "csv",
+        "mediatype": table.media_type,
+        "bytes": table.size,
+        "hash": f"sha256:{table.sha256}",
+        "synthetic": True,
+        "schema": schema,
+    }
+
+
+def _field(column: SharedColumn) -> Json:
+    """Return a field of a table schema. Constraints have only what every cell of the column meets."""
+    found: Json = {"name": column.name, "type": column.values, "description": column.sentence}
+    if column.missing:
+        found["missingValues"] = ["", *(word for word in column.missing if word)]
+    if column.format and column.values in ("date", "datetime"):
+        found["format"] = "default" if column.format == "%Y-%m-%d" else column.format
+    if column.values == "boolean":
+        found |= {"trueValues": ["true", "True", "TRUE"], "falseValues": ["false", "False", "FALSE"]}
+    read = int if column.values == "integer" else float if column.values == "number" else None
+    limits: Json = {} if column.missing or column.is_key or "" in column.levels else {"required": True}
+    if read and column.low:
+        limits |= {"minimum": read(column.low), "maximum": read(column.high)}
+    elif column.levels and column.values != "boolean" and len(column.levels) <= MOST_LEVELS:
+        limits["enum"] = [read(level) if read else level for level in column.levels if level]
+    return found | ({"constraints": limits} if limits else {})

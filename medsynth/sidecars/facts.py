@@ -1,0 +1,300 @@
+"""The facts that every description states: tables, columns, claim and origin. No private row is read.
+
+They come from the model file, from the request that drew the synthetic rows, and from the review file. The summaries
+of columns come from a second draw by the model itself, so that no file of rows is ever parsed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from itertools import count, islice
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..artifact import Model, claim
+from ..errors import TableError, UsageError
+from ..io.formats import is_parquet, named
+from ..privacy.queries.rows import Codes
+from ..report.data.verdict import Review
+from ..report.sections.documentation import schema_learned
+from ..sampling.draw import MARK, MARKED
+from ..sampling.pipeline import REPLICATE, drawn_codes
+from ..sampling.provenance import Provenance, beside, drawn_by, load
+from ..sampling.table_files import drawn_by as tables_drawn_by
+from ..sampling.tables import own_columns, table_codes, written
+from ..schema import Schema
+from ..schema.columns.column import Column
+from ..schema.columns.date import CLOCK_DAY, Date
+from ..schema.columns.dtypes import holds_moments
+from ..schema.columns.number import Quantity
+from .summaries import ColumnSummary, summary
+
+ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
+WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
+ORIGINS = {False: "declared", True: "learned from noisy counts"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedColumn:
+    """One column as its reader needs it. Texts are as in the table's cells.
+
+    `low` and `high` are the bounds, declared or learned (`origin`); never the extremes of rows. `refers_to` is the
+    table and the column whose keys it contains. `about` has further facts in words.
+    """
+
+    name: str
+    kind: str
+    values: ValueKind
+    role: str = ""
+    unit: str = ""
+    low: str = ""
+    high: str = ""
+    origin: str = ""
+    levels: tuple[str, ...] = ()
+    ordered: bool = False
+    missing: tuple[str, ...] = ()
+    decimals: int | None = None
+    format: str = ""
+    is_key: bool = False
+    refers_to: tuple[str, str] | None = None
+    about: tuple[str, ...] = ()
+    summary: ColumnSummary | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Return the column in words."""
+        missing = [word or "an empty cell" for word in self.missing]
+        words = [
+            f"{self.kind}{f' in {self.unit}' if self.unit else ''}",
+            f"bounds {self.low} to {self.high} ({self.origin})" if self.low else "",
+            f"levels{' in this order' if self.ordered else ''} {', '.join(self.levels)} ({self.origin})"
+            if self.levels else "",
+            f"written as {self.format}" if self.format else "",
+            f"{self.decimals} decimals" if self.decimals else "",
+            f"missing values: {', '.join(missing)}" if missing else "",
+            *self.about,
+            self.summary.sentence if self.summary else "",
+        ]  # fmt: skip
+        return "SYNTHETIC. " + "; ".join(word for word in words if word) + "."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedTable:
+    """A file of synthetic rows, and what it contains. `key` is the column whose keys are unique, if there is one."""
+
+    name: str
+    path: Path
+    rows: int
+    columns: tuple[SharedColumn, ...]
+    sha256: str
+    size: int
+    parquet: bool
+    key: str | None = None
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the unpacked file."""
+        return "application/vnd.apache.parquet" if self.parquet else "text/csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """All that the descriptions state. `made` is the day on which they are written."""
+
+    title: str
+    tables: tuple[SharedTable, ...]
+    method: str
+    epsilon: float | None
+    delta: float
+    unit: str
+    claim: str
+    drawn: str
+    medsynth: str
+    review: Review
+    made: date
+    provenance: Path
+
+    @property
+    def statement(self) -> str:
+        """Return what every description says first."""
+        return (
+            f"SYNTHETIC: no row is of a real patient. A model fitted by medsynth (method {self.method}) drew these "
+            f"rows. {self.claim} {self.drawn}"
+        )
+
+    @property
+    def used_for(self) -> str:
+        """Return the purpose and the recipient, as the review file states them; "" without either."""
+        review = self.review
+        parts = [("Purpose", review.purpose), ("Recipient", review.recipient), ("Access", review.access)]
+        return " ".join(f"{name}: {text.rstrip('.')}." for name, text in parts if text)
+
+
+def identifiers(names: Iterable[str]) -> dict[str, str]:
+    """Return a different identifier of lower-case letters, digits and _ for each name: readers refuse blanks in them.
+
+    >>> identifiers(["Age (years)", "age_years", "größe"])
+    {'Age (years)': 'age_years', 'age_years': 'age_years_2', 'größe': 'gr_e'}
+    """
+    found = dict[str, str]()
+    for name in names:
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "name"
+        others = (f"{plain}_{number}" for number in count(2))
+        found[name] = next(one for one in (plain, *islice(others, len(found))) if one not in found.values())
+    return found
+
+
+def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> Facts:
+    """Return the facts about the synthetic table in the file `synthetic`, or the tables in that folder.
+
+    Raises UsageError unless the model in `model_path` provably drew exactly these rows: a description never summarises
+    rows of another origin. Raises TableError if there is no such table.
+    """
+    if not synthetic.exists():
+        raise TableError(f"There is no synthetic table {synthetic}. Draw it first, or name another as `synthetic`.")
+    if synthetic.is_dir() != (model.tables is not None):
+        raise UsageError(f"{synthetic}: a model of several tables needs a folder, and one of one table needs a file.")
+    found = load(synthetic)
+    if found is None or not (tables_drawn_by if synthetic.is_dir() else drawn_by)(model, synthetic):
+        raise UsageError(
+            f"Nothing proves that {model_path} drew {synthetic}, so it is not described. Draw the rows again, and "
+            "change neither the table nor its provenance file."
+        )
+    tables = _several(model, synthetic, found, review) if synthetic.is_dir() else _one(model, synthetic, found, review)
+    return Facts(
+        title=f"{model.name}, synthetic", tables=tables,
+        method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,
+        delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), drawn=_drawn(found),
+        medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
+        provenance=beside(synthetic),
+    )  # fmt: skip
+
+
+def _drawn(found: Provenance) -> str:
+    """Return how the rows were selected, if they were."""
+    words = [f"Only rows with {' and '.join(found.where)}."] if found.where else []
+    words += [f"Only patients with a row with {' and '.join(found.where_any)}."] if found.where_any else []
+    words += ["Each class of the target is equally frequent."] if found.balance else []
+    words += [f"The rows of {found.replicates} replicates follow one another."
+              if found.replicate is None else f"Replicate {found.replicate} of {found.replicates}."
+             ] if found.replicates else []  # fmt: skip
+    return " ".join(words)
+
+
+def _one(model: Model, path: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
+    codes = np.concatenate(list(drawn_codes(model, found.draw)))
+    columns = _columns(model, _stored(model.schema, path), codes, review)
+    numbered = found.replicates is not None and found.replicate is None
+    first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
+    return (_table(path, model.name, len(codes), (*first * numbered, *columns), found.mark, None),)
+
+
+def _several(model: Model, folder: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
+    tables = model.tables
+    assert tables is not None
+    parts = list(table_codes(model, found.patients, found.seed, found.where))
+    shared = []
+    for name, table in tables.tables.items():
+        codes = np.concatenate([own_columns(tables, name, part[name].codes) for part in parts])
+        links = {key: (other, key) for key, other in table.latest.items()}
+        links |= {} if name == tables.first else {tables.key: (tables.first, tables.key)}
+        path = named(folder, name)
+        assert path is not None  # the proof read it
+        schema = _stored(written(tables, name).model_copy(update={"target": table.target}), path)
+        columns = _columns(model, schema, codes, review, links, table.order, tables.key)
+        shared.append(_table(path, name, len(codes), columns, found.mark, tables.key if name == tables.first else None))
+    return tuple(shared)
+
+
+def _stored(schema: Schema, path: Path) -> Schema:
+    """Return the schema of a table as its file stores it: dates of a Parquet file are dates, not texts."""
+    if not is_parquet(path):
+        return schema
+    found = dict(schema.columns)
+    for name, column in schema.columns.items():
+        texts = column.dtype is not None and not holds_moments(column.dtype)
+        if isinstance(column, Date) and not texts and column.bounds != (CLOCK_DAY, CLOCK_DAY):
+            found[name] = column.model_copy(update={"format": "%Y-%m-%d" if column.days else "%Y-%m-%d %H:%M:%S"})
+    return schema.model_copy(update={"columns": found})
+
+
+def _table(
+    path: Path, name: str, rows: int, columns: tuple[SharedColumn, ...], marked: bool, key: str | None
+) -> SharedTable:
+    mark = SharedColumn(name=MARK, kind="mark", values="string", levels=(MARKED,), origin="constant")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return SharedTable(
+        name=name, path=path, rows=rows, columns=(*columns, *(mark,) * marked), size=path.stat().st_size,
+        sha256=digest, parquet=is_parquet(path), key=key,
+    )  # fmt: skip
+
+
+def _columns(
+    model: Model, schema: Schema, codes: Codes, review: Review, links: dict[str, tuple[str, str]] | None = None,
+    order: str | None = None, patient: str | None = None,
+) -> tuple[SharedColumn, ...]:  # fmt: skip
+    """Return the columns of a table in the order of its file, each with a summary of its synthetic codes."""
+    order, patient, shared = order or schema.order, patient or schema.unit, list[SharedColumn]()
+    for k, (name, column) in enumerate(schema.columns.items()):
+        if not column.written:
+            continue
+        about = ["key of the patient"] if name == patient else []
+        about += ["orders the rows of a patient"] if name == order else []
+        role = review.roles.get(name, "target" if name == schema.target else "")
+        shared.append(
+            _column(name, column, role, (links or {}).get(name), about, codes[:, k], schema_learned(model.ledger))
+        )
+    return tuple(shared)
+
+
+def _column(
+    name: str, column: Column, role: str, link: tuple[str, str] | None, about: list[str], codes: Codes, learned: bool
+) -> SharedColumn:
+    bounded, whole = isinstance(column, Quantity), getattr(column, "whole_from", None)
+    about += [f"refers to {link[1]} in {link[0]}"] if link else []
+    about += [f"bounds and quartiles in days after {column.after}"] if isinstance(column, Date) and column.after else []
+    about += [f"whole numbers from {whole:g} on"] if whole is not None else []
+    return SharedColumn(
+        name=name,
+        kind=column.kind,
+        values=_values(column),
+        role=role,
+        unit=getattr(column, "unit", None) or "",
+        low=column.text(0) if bounded else "",
+        high=column.text(column.size - 1) if bounded else "",
+        origin=ORIGINS[learned] if column.modelled else "",
+        levels=tuple(map(column.text, range(column.size))) if column.categorical else (),
+        ordered=column.ordered and column.categorical,
+        missing=column.gap_words,
+        decimals=column.places if column.kind == "continuous" else None,
+        format=column.format if isinstance(column, Date) else "",
+        is_key=not column.modelled,
+        refers_to=link,
+        about=tuple(about),
+        summary=summary(column, codes),
+    )
+
+
+def _values(column: Column) -> ValueKind:
+    """Return the type of the column's cells for usual readers; "string" if no type reads all of them."""
+    if isinstance(column, Date):
+        usual = not any(code in column.format for code in WEEKS)
+        return "string" if not usual else "date" if column.days else "datetime"
+    if isinstance(column, Quantity):
+        return "integer" if column.text(0) == str(column.units[0]) and column.places == 0 else "number"
+    if column.categorical and all(isinstance(level, bool) for level in column.levels):
+        return "boolean"
+    whole = column.categorical and all(column.text(code) == str(level) for code, level in enumerate(column.levels))
+    return "integer" if whole and all(type(level) is int for level in column.levels) else "string"

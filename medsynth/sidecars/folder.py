@@ -1,0 +1,115 @@
+"""The folder that is handed over: synthetic tables, their provenance, and five descriptions of the same facts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..artifact import Model
+from ..errors import MedsynthError
+from ..io.atomic import atomic_write, check_outputs
+from ..report.data.verdict import Review, load
+from .croissant import croissant
+from .datapackage import datapackage
+from .dictionary import dictionary
+from .facts import Facts, gather
+from .healthdcat import healthdcat, unfilled
+from .rocrate import rocrate
+
+CRATE = "ro-crate-metadata.json"
+DESCRIPTIONS = {
+    "croissant.json": "Croissant, for libraries of machine learning",
+    "datapackage.json": "Frictionless data package with table schemas",
+    "healthdcat-ap.jsonld": "HealthDCAT-AP, for health data catalogues",
+    "data-dictionary.csv": "Data dictionary with a summary of each synthetic column",
+}
+Writer = Callable[[BinaryIO], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandedOver:
+    """The files of a folder, the number of its synthetic rows, and the entries that the review file lacks."""
+
+    files: list[Path]
+    rows: int
+    unfilled: list[str]
+
+
+def hand_over(
+    model: Model, model_path: Path, synthetic: Path, review: Path | None, folder: Path, *, force: bool = False
+) -> HandedOver:
+    """Describe the table in the file `synthetic`, or the tables in that folder, in a folder together with a copy.
+
+    Raises as `gather` and `write_folder` do, and UsageError for a wrong review file.
+    """
+    facts = gather(model, model_path, synthetic, load(review, Review))
+    files = write_folder(facts, folder, force=force)
+    return HandedOver(files=files, rows=sum(table.rows for table in facts.tables), unfilled=unfilled(facts))
+
+
+def write_folder(facts: Facts, folder: Path, *, force: bool = False) -> list[Path]:
+    """Write the folder, and return its files. A file of another origin never gets into it.
+
+    Raises MedsynthError if the folder contains other files, which its description would include, or cannot be made;
+    OutputExists unless `force`.
+    """
+    writers = _writers(facts)
+    if folder.exists() and not folder.is_dir():
+        raise MedsynthError(f"{folder} is a file, but a folder is needed. Choose another `output`.")
+    if folder.is_dir() and (others := sorted({path.name for path in folder.iterdir()} - set(writers))):
+        raise MedsynthError(
+            f"{folder} contains {len(others)} other files. Who receives the folder receives them. Choose a new folder "
+            "as `output`."
+        )
+    if not folder.absolute().parent.is_dir():
+        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
+    files = [folder / name for name in writers]
+    new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        inputs = tuple(table.path for table in facts.tables)
+        check_outputs(*files, inputs=inputs, force=force)
+        for path, write in zip(files, writers.values(), strict=True):
+            atomic_write(path, write, force=force)
+    except BaseException:
+        if new:  # whole or not at all
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return files
+
+
+def _writers(facts: Facts) -> dict[str, Writer]:
+    """Return what fills each file of the folder, by its name."""
+    copies = [*(table.path for table in facts.tables), facts.provenance]
+    others = {facts.provenance.name: "The request that draws the same rows again", **DESCRIPTIONS}
+    texts = {
+        "croissant.json": _json(croissant(facts)),
+        "datapackage.json": _json(datapackage(facts)),
+        "healthdcat-ap.jsonld": _json(healthdcat(facts)),
+        "data-dictionary.csv": dictionary(facts).encode(),
+        CRATE: _json(rocrate(facts, others)),
+    }
+    if taken := [path.name for path in copies if path.name in texts]:
+        raise MedsynthError(f"A table's file has the name of a description, {taken[0]}. Give it another name.")
+    return {
+        **{path.name: partial(_copy, path) for path in copies},
+        **{name: partial(_write, content) for name, content in texts.items()},
+    }
+
+
+def _copy(path: Path, file: BinaryIO) -> None:
+    with path.open("rb") as source:
+        shutil.copyfileobj(source, file)
+
+
+def _write(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
