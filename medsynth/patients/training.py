@@ -198,7 +198,7 @@ class LaterRowsTraining:
         each, zero = np.arange(variable.values), np.zeros(variable.values, np.int64)
         tie = np.tile(each, (variable.values, 1))
         tie = np.column_stack([tie, each]) if variable.repeats else tie  # "as in the last row" is the last value
-        shares = np.bincount(variable.group, variable.shares, variable.values)
+        shares = np.bincount(variable.group, variable.shares, variable.values).astype(np.float64)
         return Chances(tie, self.patients * shares, LEFT_OF_NOISE * std, zero, zero)
 
     def measure_relations(self, chain: Chain) -> dict[tuple[str, Context], Chances]:

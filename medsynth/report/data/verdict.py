@@ -162,9 +162,9 @@ def draft_review() -> str:
 
     def lines(kind: type[Record], before: str = "") -> Iterator[str]:
         for name, field in kind.model_fields.items():
-            nested = {FiveSafes, CatalogueFacts} & {field.annotation, *get_args(field.annotation)}
-            if nested:
-                yield from (f"{name}:", *lines(nested.pop(), "  "))
+            kinds = (field.annotation, *get_args(field.annotation))
+            if nested := [own for own in (FiveSafes, CatalogueFacts) if own in kinds]:
+                yield from (f"{name}:", *lines(nested[0], "  "))
             else:
                 value = field.default if isinstance(field.default, dict | list) else ""
                 yield f"{before}{name}: {value}".rstrip() + f"  # {field.description}"
