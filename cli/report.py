@@ -99,11 +99,9 @@ def report(
 
         medsynth report --synthetic from-another-tool.csv --real heldout.csv --target class --subgroup sex
 
-        medsynth report other.medsynth --shareable --output open.report.html
+        medsynth report other.medsynth --shareable --pdf --output open.report.html
 
         medsynth report --review draft
-
-        medsynth report --review review.yaml --pdf
 
         medsynth report --fail-on beyond,attack_advantage
     """
@@ -114,7 +112,7 @@ def report(
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
         fitted = _model(inputs)
-        several = (tables := fitted.tables if fitted else None) is not None
+        several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
         inputs = _with_real_rows(inputs, real, train, shareable, several)
@@ -123,14 +121,11 @@ def report(
         _check(pages, (*inputs.files, review, thresholds), pdf, force)
         from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
-    house = load(thresholds, Thresholds) if thresholds else None
-    given = Given(load(review, Review), house, target, subgroup, encoding, shareable)
+    limits = load(thresholds, Thresholds) if thresholds else None
+    given = Given(load(review, Review), limits, target, subgroup, encoding, shareable)
     with report_progress(show, len(pages)) as step:
         step("reading")
-        if fitted and tables:
-            made = _pages_of_tables(inputs, fitted, tables, given, pages, step)
-        else:
-            made = {"": _page_of_table(inputs, fitted, given, quiet, step)}
+        made = _made(inputs, fitted, given, pages, quiet, step)
         step("writing")
         _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
@@ -199,6 +194,15 @@ def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
         return {}
     stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables
     return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
+
+
+def _made(
+    inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
+) -> dict[str, Report]:
+    """Return the report of each page."""
+    if fitted and fitted.tables:
+        return _pages_of_tables(inputs, fitted, fitted.tables, given, pages, step)
+    return {"": _page_of_table(inputs, fitted, given, quiet, step)}
 
 
 def _page_of_table(
