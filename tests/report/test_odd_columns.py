@@ -208,7 +208,7 @@ def of_one_fold(rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
     return {"early": only(*["3.5", "4.5"] * tenth)(rows, rng), "late": ["x"] * (rows - tenth) + ["y"] * tenth}
 
 
-KINDS = (wide, mostly_empty, all_different, of_one_fold)
+KINDS = (pytest.param(wide, marks=(pytest.mark.nightly, pytest.mark.slow)), mostly_empty, all_different, of_one_fold)
 # Every section that a report of two tables of rows computes. Each has a record, which says why a figure is lacking.
 COMPUTED = ("utility", "importance", "inference", "table_one", "fidelity", "relations", "quality", "subgroups")
 
