@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
 # Increased when a measurement's numbers change their meaning or their fit. Files with another number are not read.
-MEANING = 10
+MEANING = 11
 WORD = 1 << 16  # whole numbers are stored in parts below this, which float32 represents exactly
 CLEAR_STDS = 3.5  # of the noise: smaller counts of single values are stored as zero, since no frequent value has one
 
