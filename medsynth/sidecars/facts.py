@@ -133,9 +133,8 @@ class Facts:
     @property
     def statement(self) -> str:
         """Return what every description says first."""
-        return (
-            f"SYNTHETIC: a model fitted by medsynth (method {self.method}) drew these rows. {self.claim} {self.drawn}"
-        )
+        drew = f"SYNTHETIC: a model fitted by medsynth (method {self.method}) drew these rows."
+        return " ".join(part for part in (drew, self.claim, self.drawn) if part)
 
     @property
     def used_for(self) -> str:
@@ -176,6 +175,9 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
             "change neither the table nor its provenance file."
         )
     tables = _several(model, synthetic, found, review) if synthetic.is_dir() else _one(model, synthetic, found, review)
+    known = {column.name for table in tables for column in table.columns}
+    if unknown := [name for name in review.roles if name not in known]:
+        raise UsageError(f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}.")
     return Facts(
         title=f"{review.table or (tables[0].name if model.tables is None else model.name)}, synthetic", tables=tables,
         method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,

@@ -151,9 +151,11 @@ def test_nothing_is_overwritten_without_force(small: Path) -> None:
         (["-o", "review.yaml"], "is a file"),
         (["-o", "nowhere/there"], "no folder nowhere"),
         (["--review", "small.schema.yaml"], "The keys are"),
+        (["--review", "roles.yaml"], "`roles` names columns"),
     ],
 )
 def test_faults_of_the_user_are_explained(small: Path, words: list[str], message: str) -> None:
+    Path("roles.yaml").write_text("roles: {nothing: sensitive}")
     result = run("metadata", *words)
     assert result.exit_code in (1, 2, 4) and message in result.stderr and "bug" not in result.stderr, result.stderr
 
