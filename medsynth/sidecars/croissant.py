@@ -104,13 +104,4 @@ def _field(table: SharedTable, column: SharedColumn, name: str, fields: dict[tup
 def _type(column: SharedColumn) -> str:
     """Return the type that a loader gives to the cells: text if it could misread one of them."""
     dated = column.values in ("date", "datetime") and column.format not in ISO
-    words = column.values != "string" and any(word and not _is_number(word) for word in column.missing)
-    return "sc:Text" if dated or words else TYPES[column.values]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    return "sc:Text" if dated or column.has_words else TYPES[column.values]

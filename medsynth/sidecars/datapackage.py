@@ -33,7 +33,7 @@ def datapackage(facts: Facts) -> Json:
 
 def _resource(table: SharedTable, names: dict[str, str]) -> Json:
     """Return the resource of a table. `names`: the names of all resources, by table."""
-    schema: Json = {"fields": [_field(column) for column in table.columns], "missingValues": [""]}
+    schema: Json = {"fields": [_field(column, table.parquet) for column in table.columns], "missingValues": [""]}
     if table.key:
         schema["primaryKey"] = [table.key]
     links = [(column.name, column.refers_to) for column in table.columns if column.refers_to]
@@ -41,24 +41,28 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
         schema["foreignKeys"] = [
             {"fields": [name], "reference": {"resource": names[other], "fields": [key]}} for name, (other, key) in links
         ]
+    # The library of this standard cannot compare the size and checksum of a Parquet file, and fails.
+    check = {} if table.parquet else {"bytes": table.size, "hash": f"sha256:{table.sha256}"}
     return {
         "name": names[table.name],
         "path": table.file,
         "type": "table",
         "format": "parquet" if table.parquet else "csv",
         "mediatype": table.media_type,
-        "bytes": table.size,
-        "hash": f"sha256:{table.sha256}",
+        **check,
         "synthetic": True,
         "schema": schema,
     }
 
 
-def _field(column: SharedColumn) -> Json:
+def _field(column: SharedColumn, parquet: bool) -> Json:
     """Return a field of a table schema. Constraints have only what every cell of the column meets."""
     found: Json = {"name": column.name, "type": column.values, "description": column.sentence}
     if column.missing:
-        found["missingValues"] = ["", *(word for word in column.missing if word)]
+        words = [word for word in column.missing if word]
+        if parquet and column.values in ("integer", "number"):  # stored as numbers, which a reader writes as 9.0 or nan
+            words += ["nan", *(f"{float(word)}" for word in words)]
+        found["missingValues"] = ["", *words]
     if column.format and column.values in ("date", "datetime"):
         found["format"] = "default" if column.format == "%Y-%m-%d" else column.format
     if column.values == "boolean":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import count, islice
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..artifact import Model, claim
 from ..errors import TableError, UsageError
-from ..io.formats import is_parquet, named
+from ..io.formats import is_parquet, name_of, named
 from ..privacy.queries.rows import Codes
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
@@ -65,6 +65,11 @@ class SharedColumn:
     refers_to: tuple[str, str] | None = None
     about: tuple[str, ...] = ()
     summary: ColumnSummary | None = None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether a code of missing values is a word."""
+        return any(word and not is_number(word) for word in self.missing)
 
     @property
     def sentence(self) -> str:
@@ -128,10 +133,8 @@ class Facts:
     @property
     def statement(self) -> str:
         """Return what every description says first."""
-        return (
-            f"SYNTHETIC: no row is of a real patient. A model fitted by medsynth (method {self.method}) drew these "
-            f"rows. {self.claim} {self.drawn}"
-        )
+        drew = f"SYNTHETIC: a model fitted by medsynth (method {self.method}) drew these rows."
+        return " ".join(part for part in (drew, self.claim, self.drawn) if part)
 
     @property
     def used_for(self) -> str:
@@ -172,8 +175,11 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
             "change neither the table nor its provenance file."
         )
     tables = _several(model, synthetic, found, review) if synthetic.is_dir() else _one(model, synthetic, found, review)
+    known = {column.name for table in tables for column in table.columns}
+    if unknown := [name for name in review.roles if name not in known]:
+        raise UsageError(f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}.")
     return Facts(
-        title=f"{model.name}, synthetic", tables=tables,
+        title=f"{review.table or (tables[0].name if model.tables is None else model.name)}, synthetic", tables=tables,
         method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,
         delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), drawn=_drawn(found),
         medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
@@ -197,7 +203,8 @@ def _one(model: Model, path: Path, found: Provenance, review: Review) -> tuple[S
     columns = _columns(model, _stored(model.schema, path), codes, review)
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
-    return (_table(path, model.name, len(codes), (*first * numbered, *columns), found.mark, None),)
+    name = name_of(path).removesuffix(".synthetic")  # a learned schema has no name of its own
+    return (_table(path, name, len(codes), (*first * numbered, *columns), found.mark, None),)
 
 
 def _several(model: Model, folder: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
@@ -235,6 +242,8 @@ def _table(
     mark = SharedColumn(name=MARK, kind="mark", values="string", levels=(MARKED,), origin="constant")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if is_parquet(path):  # such a column has one type, so words among numbers make words of all
+        columns = tuple(replace(one, values="string") if one.has_words else one for one in columns)
     return SharedTable(
         name=name, path=path, rows=rows, columns=(*columns, *(mark,) * marked), size=path.stat().st_size,
         sha256=digest, parquet=is_parquet(path), key=key,
@@ -296,5 +305,15 @@ def _values(column: Column) -> ValueKind:
         return "integer" if column.text(0) == str(column.units[0]) and column.places == 0 else "number"
     if column.categorical and all(isinstance(level, bool) for level in column.levels):
         return "boolean"
-    whole = column.categorical and all(column.text(code) == str(level) for code, level in enumerate(column.levels))
-    return "integer" if whole and all(type(level) is int for level in column.levels) else "string"
+    if not column.categorical or not all(type(level) is int for level in column.levels):
+        return "string"
+    return "integer" if column.text(0) == str(column.levels[0]) else "number"  # 0.0 in a column of floats
+
+
+def is_number(word: str) -> bool:
+    """Return whether usual readers read a word as a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -12,7 +12,7 @@ import pytest
 from commands import good
 
 SCHEMA = """
-name: small clinic
+name: clinic
 target: grade
 columns:
   patient: {kind: identifier, shape: "P-####"}
@@ -29,6 +29,7 @@ columns:
   alive: {kind: binary, levels: [true, false]}
   smokes: {kind: binary, levels: [true, false], spelling: "TRUE", missing: true}
   sex: {kind: binary, levels: [0, 1], missing: [9]}
+  died: {kind: binary, levels: [0, 1], dtype: float64, missing: true}
   grade: {kind: ordinal, levels: [low, mid, high]}
   ward: {kind: categorical, levels: ["A, \\"B\\"", "C; D", "E"]}
 """
@@ -71,9 +72,15 @@ def table(count: int = 80) -> pd.DataFrame:
         "alive": rng.choice(["true", "false"], count),
         "smokes": rng.choice(["TRUE", "FALSE", ""], count),
         "sex": rng.choice(["0", "1", "9"], count),
+        "died": rng.choice(["0.0", "1.0", ""], count),
         "grade": rng.choice(["low", "mid", "high"], count),
         "ward": rng.choice(['A, "B"', "C; D", "E"], count),
     })  # fmt: skip
+
+
+@pytest.fixture
+def rows() -> pd.DataFrame:
+    return table()
 
 
 @pytest.fixture(scope="session")

@@ -151,9 +151,11 @@ def test_nothing_is_overwritten_without_force(small: Path) -> None:
         (["-o", "review.yaml"], "is a file"),
         (["-o", "nowhere/there"], "no folder nowhere"),
         (["--review", "small.schema.yaml"], "The keys are"),
+        (["--review", "roles.yaml"], "`roles` names columns"),
     ],
 )
 def test_faults_of_the_user_are_explained(small: Path, words: list[str], message: str) -> None:
+    Path("roles.yaml").write_text("roles: {nothing: sensitive}")
     result = run("metadata", *words)
     assert result.exit_code in (1, 2, 4) and message in result.stderr and "bug" not in result.stderr, result.stderr
 
@@ -164,3 +166,26 @@ def test_a_draw_under_conditions_is_stated(small: Path) -> None:
     content: dict[str, Any] = json.loads(Path("small.package/datapackage.json").read_text())
     assert "Only rows with grade=low." in content["description"]
     assert "1.0000" in dictionary(Path("small.package"))["grade"]["synthetic_level_shares"]
+
+
+def test_replicates_are_described_with_their_column(small: Path) -> None:
+    good("sample", "-n", "20", "--replicates", "2", "--mark", "-o", "two.csv")
+    good("metadata", "--synthetic", "two.csv")
+    found = dictionary(Path("small.package"))
+    assert list(found) == list(pd.read_csv("two.csv", nrows=0)) and "two" in found["replicate"]["table"]
+    assert "2 replicates" in found["age"]["statement"]
+    good("sample", "-n", "20", "--replicates", "2", "-o", "part-{replicate}.csv")
+    good("metadata", "--synthetic", "part-2.csv", "-o", "second")
+    found = dictionary(Path("second"))
+    assert "replicate" not in found and "Replicate 2 of 2." in found["age"]["statement"]
+
+
+def test_rows_without_privacy_are_described_as_such(small: Path, rows: pd.DataFrame) -> None:
+    rows.to_csv("bare.csv", index=False)
+    Path("bare.schema.yaml").write_text(Path("small.schema.yaml").read_text())
+    good("fit", "bare.csv", "--no-dp", "--rows", "80", "--method", "independent")
+    good("sample", "bare.medsynth", "-n", "20")
+    result = good("metadata", "bare.medsynth")
+    assert "NOT DIFFERENTIALLY PRIVATE" in result.stderr
+    for path in sorted(Path("bare.package").iterdir()):
+        assert path.name == "bare.synthetic.csv" or "NOT DIFFERENTIALLY PRIVATE" in path.read_text(), path.name

@@ -52,12 +52,10 @@ def test_only_a_constant_mark_is_dropped(values: list[str], kept: bool) -> None:
     assert ("synthetic" in unmarked(cells, None)) is kept
 
 
-def test_a_table_with_a_column_of_that_name_is_not_marked(small: Path) -> None:
+def test_a_table_with_a_column_of_that_name_is_not_marked(small: Path, rows: pd.DataFrame) -> None:
     text = Path("small.schema.yaml").read_text().replace("  sex: {", "  synthetic: {")
     Path("own.schema.yaml").write_text(text)
-    from tests.sidecars.conftest import table
-
-    table().rename(columns={"sex": "synthetic"}).to_csv("own.csv", index=False)
+    rows.rename(columns={"sex": "synthetic"}).to_csv("own.csv", index=False)
     good("fit", "own.csv", "--epsilon", "20", "--rows", "80", "--method", "independent")
     result = run("sample", "own.medsynth", "-n", "20", "--mark")
     assert result.exit_code == 2 and "`mark`" not in result.stderr and "--mark" in result.stderr
