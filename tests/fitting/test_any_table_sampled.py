@@ -26,7 +26,7 @@ COLUMNS, EPSILON = 12, 60.0
 UNTYPED = ("t.csv", "t.csv.gz")  # files without types, for columns whose texts a type would change
 FILES = ("t.csv", "t.parquet", "t.xlsx", "frame", "t.csv.gz")
 WRITERS: dict[str, Any] = {".xlsx": pd.DataFrame.to_excel, ".csv": pd.DataFrame.to_csv, ".gz": pd.DataFrame.to_csv}
-NO_RECORD = {"synthetic", "tables", "over_time", "outcomes"}  # sections of other kinds of tables
+NO_RECORD = {"synthetic", "tables", "over_time", "outcomes", "time_to_event"}  # sections of other kinds of tables
 
 
 def groups() -> list[tuple[tuple[str, ...], str]]:

@@ -79,6 +79,7 @@ def test_review_and_thresholds(folder: Any) -> None:
 
 def test_a_drafted_review_is_filled_in_and_printed(folder: Any) -> None:
     """Every entry of the draft is read back, the house's thresholds count, and the page is printed to a PDF."""
+    (folder / "review.yaml").unlink(missing_ok=True)
     assert run("report", "--review", "draft").exit_code == 0
     refused = run("report", "--review", "draft")
     assert refused.exit_code == 1 and "review.yaml exists already" in refused.stderr

@@ -9,8 +9,10 @@ import medsynth
 from medsynth.report.build import build
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
+from medsynth.report.sections.documentation import Purpose
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.report.sections.registry import SECTIONS
+from medsynth.report.sections.summary import Verdicts
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {
@@ -85,9 +87,10 @@ def test_a_schema_without_such_rules_says_nothing_of_them() -> None:
 
 
 def test_the_page_says_why_rules_were_not_checked() -> None:
+    summary, purpose = Verdicts(lines=[], uses=[], proposal=[]), Purpose(**dict.fromkeys(Purpose.model_fields))
     for synthetic in (REAL, REAL.drop(columns="day")):
         found = plausibility(SCHEMA, None, synthetic)
-        sections = {**dict.fromkeys(SECTIONS), "plausibility": found}
+        sections = {**dict.fromkeys(SECTIONS), "plausibility": found, "verdicts": summary, "purpose": purpose}
         report = Report(title="t", created="2020-01-01", shareable=True, banner="", notes=[], sections=sections)
         assert ("Rules across rows were not checked" in page(report)) is (found.unchecked is not None)
 

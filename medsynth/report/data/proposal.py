@@ -35,6 +35,7 @@ USES = (
     Use("exploring which columns go together", PAIRS, "two_way_gap"),
     Use("training models that predict {target}", ("mean_auroc_loss", "mean_r2_loss")),
     Use("studying how patients change over time", ("lagged_gap", "next_row_auroc_loss")),
+    Use("studying the time to an event", ("time_to_event_gap",)),
     Use("studying how patients end", ("last_row_share_gap", "time_to_last_row_gap", "last_values_gap")),
 )
 ESTIMATING = "estimating effects"
