@@ -55,6 +55,7 @@ FEW_LEVELS = 20  # an integer column with at most this many surviving levels may
 SPIKES_SHARE = 0.02  # share of whole numbers among fine ones from which on they are counted one by one
 CLASS_SHARE = 0.5  # share of the rows that surviving whole numbers of a target must cover to be its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
+FINEST = 10.0**-magnitudes.MOST_DECIMALS  # of a learned column: closer numbers are one
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years counted one by one, before the rest and cells without a date
 YEARS = LAST_YEAR - FIRST_YEAR + 2
 YEARS_OF_SECONDS = 60  # this number of years has fewer seconds than codes
@@ -394,9 +395,11 @@ def _continuous(
     low, high = (ends.low, ends.high) if ends.high > ends.low else (ends.low, ends.low + 1.0)
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and at most as many as fit into 32 bits.
+    if high - low < FINEST:
+        low, high = math.floor(low / FINEST) * FINEST, math.ceil(high / FINEST) * FINEST
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
-    places = min(max(places, fewest), most, 12)
+    places = min(max(places, fewest), most, magnitudes.MOST_DECIMALS)
     return Continuous(
         bounds=(low, high),
         scale=ends.scale,
