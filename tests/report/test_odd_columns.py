@@ -294,7 +294,12 @@ def reports_with_a_schema(kinds: dict[str, str], order: bool, every_set: bool = 
         return over_time(frame, seed, patients) if order else frame
 
     model = medsynth.fit(
-        clean(120, 1), schema=declared(kinds, order), epsilon=5.0, method="independent", notice=lambda line: None
+        clean(120, 1),
+        schema=declared(kinds, order),
+        epsilon=5.0,
+        method="independent",
+        notice=lambda line: None,
+        anyway=True,
     )
     drawn = medsynth.sample(model, 90, seed=1).astype(object)
     own: dict[str, Any] = {"model": model, "drawn_by_model": True, "synthetic": drawn.where(drawn.notna(), "")}
