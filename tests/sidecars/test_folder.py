@@ -168,6 +168,7 @@ def test_a_draw_under_conditions_is_stated(small: Path) -> None:
     assert "1.0000" in dictionary(Path("small.package"))["grade"]["synthetic_level_shares"]
 
 
+@pytest.mark.nightly
 def test_replicates_are_described_with_their_column(small: Path) -> None:
     good("sample", "-n", "20", "--replicates", "2", "--mark", "-o", "two.csv")
     good("metadata", "--synthetic", "two.csv")

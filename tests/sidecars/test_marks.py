@@ -15,6 +15,7 @@ from medsynth.report.data.columns import unmarked
 from medsynth.sampling.provenance import drawn_by
 
 
+@pytest.mark.nightly_for("two-csv", "two-csv.gz", "two-parquet")
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
 @pytest.mark.parametrize("words", [[], ["--replicates", "2"], ["--where", "grade=low"]], ids=["all", "two", "low"])
 def test_a_marked_table_is_the_same_table_with_a_last_column(small: Path, words: list[str], ending: str) -> None:
