@@ -231,12 +231,14 @@ def test_numbers_with_a_hole_in_parquet(fixed: FixedReleases, tmp_path: Path) ->
 @pytest.mark.parametrize("schema", ["bare", "open"])
 def test_what_is_no_text_of_the_format_is_refused(schema: str, fixed: FixedReleases, tmp_path: Path) -> None:
     """Two cells that docs/privacy.md names: a NUL, and a field longer than the csv module reads."""
-    csv.field_size_limit(131_072)  # its own limit, which other packages raise for the whole process
     assert not is_the_same(fixed, "csv", schema, tmp_path, changed(NUL, ("age",)))
     for content in (as_csv(changed("x" * 131_073, ("ward",))), as_csv(rows()).replace(b"north", b'"north', 1)):
         (tmp_path / "t.csv").write_bytes(content)
-        with pytest.raises(TableError):
-            reader.read(tmp_path / "t.csv")
+        for limit in (csv.field_size_limit(), 1 << 30):  # another package may raise it for the whole process
+            before = csv.field_size_limit(limit)
+            with pytest.raises(TableError):
+                reader.read(tmp_path / "t.csv")
+            csv.field_size_limit(before)
 
 
 def test_an_object_without_a_text_is_refused(tmp_path: Path) -> None:

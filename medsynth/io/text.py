@@ -30,6 +30,7 @@ _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
 _SEPARATOR = re.compile(r"\ufeff?sep=([,;\t|])[\r\n]*$", re.IGNORECASE)
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{]|\[\s*$)")  # [id] is a name
 MOST_WORDS = 3  # of a header with one column
+LONGEST_FIELD = 131_072  # characters: the csv module's own limit, which other packages raise for the whole process
 BLOCK_ROWS = 256  # rows whose fields are numbered at once
 
 
@@ -191,8 +192,10 @@ def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[
                 'quotes, and the quote twice: "5\'11""".'
             )
         quoted.clear()
-        if "\0" in "".join(record):
+        if "\0" in (whole := "".join(record)):
             raise TableError(f"{where}, line {reader.line_num}: binary content. Export the table as CSV.")
+        if len(whole) > LONGEST_FIELD and max(map(len, record)) > LONGEST_FIELD:
+            raise TableError(f"{where}, line {reader.line_num}: a field is too long. Check that its quotes are closed.")
         if row == 1 and fields and len(record) == fields + 1:
             if delimiter == ",":
                 raise TableError(

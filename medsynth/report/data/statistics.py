@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -252,6 +253,19 @@ def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Wh
 def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
     """Return `measure` of every resample: from weights (draws, rows) to (draws, ...)."""
     return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
+
+
+def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> tuple[float, float, Estimate]:
+    """Return the means of two groups' figures, (rows,) each, and their difference. Its interval resamples both groups,
+    by `patients` if rows have some.
+    """
+    one, other = (float(group.mean()) for group in right)
+    draws = [resampled(len(group), rng, partial(_means, group), p) for group, p in zip(right, patients, strict=True)]
+    return one, other, interval(one - other, draws[0] - draws[1])
+
+
+def _means(figures: Floats, weights: Floats) -> Floats:
+    return np.asarray(weights @ figures / np.maximum(weights.sum(1), 1))
 
 
 def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:

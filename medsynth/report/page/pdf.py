@@ -30,7 +30,7 @@ def browser() -> str:
 def print_page(page: Path, pdf: Path, *, force: bool = False, private: bool = True) -> Path:
     """Print the HTML file `page` to `pdf`, tagged for screen readers and with an outline. Return `pdf`.
 
-    Raises OutputExists unless `force`, and MedsynthError if there is no browser or it does not print the page.
+    Raises OutputExists unless `force`, and MedsynthError without a browser, or if it does not print the page.
     """
     program = browser()
     with tempfile.TemporaryDirectory() as folder:  # only its owner can read it

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from ..data import statistics as stats
 from ..data.columns import words
 from ..data.context import Context
 from ..data.over_time import Sequences
-from ..data.statistics import Flags, Floats, Patients
+from ..data.statistics import Flags, Patients
 from ..data.tables import Tables, keys, points
 from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
 from .claim import Claim
@@ -295,22 +294,17 @@ def attribute(
     *candidates, synthetic = points(tables.numbers, [frame[others] for frame in frames])
     *truth, values = (_values(frame, column, tables) for frame in frames)
     right = [attack.guess(rows, synthetic, values) == v for rows, v in zip(candidates, truth, strict=True)]
-    members, controls = (float(r.mean()) for r in right)
     own = [tables.patients_of(frame, part) for frame, part in zip(frames, ("train", "real"), strict=False)]
-    draws = [stats.resampled(len(r), rng, partial(_share, r), p) for r, p in zip(right, own, strict=True)]
+    members, controls, excess = stats.excess([r.astype(np.float64) for r in right], own, rng)
     return Attribute(
         attack=attack.name,
         how=attack.how,
         column=column,
         members=members,
         controls=controls,
-        excess=stats.interval(members - controls, draws[0] - draws[1]),
+        excess=excess,
         most_frequent=float(pd.Series(truth[1]).value_counts(normalize=True).iloc[0]),
     )
-
-
-def _share(right: NDArray[np.bool_], weights: Floats) -> Floats:
-    return np.asarray(weights @ right / np.maximum(weights.sum(1), 1))
 
 
 def _values(frame: pd.DataFrame, column: str, tables: Tables) -> Values:

@@ -8,7 +8,6 @@ quantifying privacy risk in synthetic data" (PoPETs 2023). Inference is among th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -122,18 +121,8 @@ def linked(
 def _criterion(
     name: str, how: str, sides: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream
 ) -> Criterion:
-    """Return the means of members and controls, and their difference. The interval resamples rows, or patients."""
-    members, controls = (float(side.mean()) for side in sides)
-    draws = [
-        stats.resampled(len(side), rng, partial(_share, side), units)
-        for side, units in zip(sides, patients, strict=True)
-    ]
-    excess = stats.interval(members - controls, draws[0] - draws[1])
+    members, controls, excess = stats.excess(sides, patients, rng)
     return Criterion(name=name, how=how, members=members, controls=controls, excess=excess)
-
-
-def _share(right: Floats, weights: Floats) -> Floats:
-    return np.asarray(weights @ right / np.maximum(weights.sum(1), 1))
 
 
 def _coded(numbers: frozenset[str], columns: Sequence[pd.DataFrame]) -> list[Floats]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import beta, chi2, norm
+from scipy.stats import beta, chi2_contingency, norm
 
 from ...rng import Stream
 from ...schema.rules import parse
@@ -225,19 +225,17 @@ def _number(tables: Tables, name: str) -> _Cells:
             continue
         place[k] = len(labels)
         low, high = (f"{edges[i]:.12g}" if 0 <= i < len(edges) else "" for i in ((k - 1) // 2, k // 2))
-        between = (
-            f"{BETWEEN}{low} and {high}"
-            if low and high
-            else f"below {high}"
-            if high
-            else f"above {low}"
-            if low
-            else "any"
-        )
-        labels.append(high if k % 2 else between)
+        labels.append(high if k % 2 else _interval(low, high))
         exact.append(bool(k % 2))
     place[-1] = len(labels)
     return _Cells(name, True, [*labels, MISSING], [*exact, False], place[cells[0]], place[cells[1]])
+
+
+def _interval(low: str, high: str) -> str:
+    """Return an interval in words; an empty end is open."""
+    if low and high:
+        return f"{BETWEEN}{low} and {high}"
+    return f"below {high}" if high else f"above {low}" if low else "any"
 
 
 def _word(tables: Tables, name: str) -> _Cells:
@@ -305,8 +303,7 @@ def _pairs(
 def _by_chance(counts: Floats) -> float:
     """Return the p-value of the chi-squared test that two columns are independent; counts: (rows, columns)."""
     table = counts[counts.sum(1) > 0][:, counts.sum(0) > 0]
-    expected = np.outer(table.sum(1), table.sum(0)) / table.sum()
-    return float(chi2.sf(((table - expected) ** 2 / expected).sum(), (len(table) - 1) * (table.shape[1] - 1)))
+    return float(chi2_contingency(table, correction=False).pvalue)
 
 
 def _kept(low: float, high: float) -> Kept:
