@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+CELLS = 12  # of a number's known values; a value that many rows share has a cell of its own
 
 
-def edges_of(values: Floats, cells: int) -> Floats:
+def edges_of(values: Floats, cells: int = CELLS) -> Floats:
     """Return the edges between `cells` cells that have about as many of the known values: (edges,); [] without one."""
     return np.unique(np.quantile(values, np.linspace(0, 1, cells + 1)[1:-1])) if len(values) else values
 

@@ -48,7 +48,7 @@ TABLES = 3  # simulated for an expectation
 MOST_SIMULATED = 100  # columns of a model that are counted again after its fit, in a second or two
 MOST_VALUES = 1000  # of a simulated number; the search for frequent values counts each of them
 CLASSES = 3  # typical classes of a target, over which counts by class are added up
-CELLS, FEW = 20, 20  # cells of a number, more than the report has; columns of at most this many values are levels
+FEW = 20  # columns of at most this many values are levels
 POINTS = (np.arange(2000) + 0.5) / 2000  # quantiles at which a fitted distribution is compared
 
 
@@ -250,7 +250,7 @@ def of_texts(real: Texts, made: Texts) -> float:
 
 def _of_numbers(real: Floats, made: Floats) -> float:
     """Return the similarity of two columns of numbers, (rows,), in cells of the real ones; NaN is missing."""
-    edges = edges_of(real[~np.isnan(real)], CELLS)
+    edges = edges_of(real[~np.isnan(real)])
     return similarity(cells_in(real, edges), cells_in(made, edges), count_of(edges))
 
 

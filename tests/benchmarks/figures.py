@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from tests.benchmarks.bins import Grid, coded, grids
 
 TRIPLES, LEARNED, FOLDS = 300, 10_000, 5
+FEW = 20  # columns of at most this many values are levels
 
 
 def similarity(one: NDArray[np.int64], other: NDArray[np.int64], groups: list[tuple[int, ...]]) -> float:
@@ -81,6 +82,64 @@ def overlap(train: pd.DataFrame, drawn: pd.DataFrame, schema: Any, target: str) 
     others = [name for name in schema.columns if name not in numbers and name != target]
     made = inference(found, None, numbers + others)
     return None if made is None else made.mean_overlap
+
+
+def plain(frame: pd.DataFrame, numbers: frozenset[str]) -> pd.DataFrame:
+    """Return numbers as floats, and other cells as text: 1.0 is 1."""
+    made: dict[str, Any] = {}
+    for name in map(str, frame):
+        number = pd.to_numeric(frame[name], errors="coerce")
+        words = frame[name].astype(object).where(number.isna(), number.map("{:g}".format))
+        made[name] = number.astype(float) if name in numbers else words.mask(frame[name].isna())
+    return pd.DataFrame(made)
+
+
+def to_fitted(
+    drawn: pd.DataFrame, train: pd.DataFrame, level: float = 0.0
+) -> tuple[float, float, float | None, float | None]:
+    """Return one- and two-way similarity to the training rows in the report's cells, and two shares of kept levels.
+
+    The shares are those of levels that at least `level` of the training rows have, and of the rarer ones. Only columns
+    with at most FEW levels count.
+    """
+    from medsynth.report.data.tables import Cells
+    from medsynth.report.sections.fidelity import two_way
+    from medsynth.similarity import similarity as in_cells
+
+    wide = [name for name in train if pd.api.types.is_numeric_dtype(train[name]) and train[name].nunique() > FEW]
+    numbers = frozenset(map(str, wide))
+    one, other = (plain(frame, numbers) for frame in (train, drawn))
+    cells = Cells.of(one, [other], numbers)
+    real, made = cells.table(one), cells.table(other)
+    counts = [cells.count(name) for name in map(str, one)]
+    kept: dict[bool, list[bool]] = {True: [], False: []}
+    for name in one:
+        if name not in numbers:
+            shares = one[name].value_counts(normalize=True)
+            for word, share in shares.items() if len(shares) <= FEW else ():
+                kept[share >= level].append(bool((other[name] == word).any()))
+    found = float(np.mean([in_cells(real[:, k], made[:, k], n) for k, n in enumerate(counts)]))
+    common, rare = (float(np.mean(kept[above])) if kept[above] else None for above in (True, False))
+    return found, two_way(real, made, counts), common, rare
+
+
+def changed(drawn: pd.DataFrame, train: pd.DataFrame) -> tuple[int, int, int]:
+    """Return the numbers of columns with another dtype, with an invented level, and with other decimals."""
+    from medsynth.schema.inference import OTHER
+
+    types = sum(str(drawn[name].dtype).lower() != str(train[name].dtype).lower() for name in train)
+    few = frozenset[str]()
+    one, other = plain(train, few), plain(drawn, few)
+    narrow = [name for name in one if one[name].nunique() <= FEW]
+    invented = sum(not {*other[name].dropna()} <= {*one[name].dropna(), OTHER} for name in narrow)
+    wide = [name for name in one if name not in narrow and pd.api.types.is_numeric_dtype(train[name])]
+    return types, invented, sum(_decimals(train[name]) != _decimals(drawn[name]) for name in wide)
+
+
+def _decimals(column: Any) -> int:
+    """Return how many decimals 999 of 1,000 of a column's numbers have at most."""
+    places = [len(f"{value:.10g}".partition(".")[2]) for value in column.dropna()]
+    return int(np.quantile(places, 0.999))
 
 
 def classified(drawn: pd.DataFrame, test: pd.DataFrame, target: str, learned: int = LEARNED) -> Any:

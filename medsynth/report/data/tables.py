@@ -22,7 +22,7 @@ from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Column, Schema
-from ...similarity import cells_in, count_of, edges_of
+from ...similarity import CELLS, cells_in, count_of, edges_of
 from .columns import (
     comparable,
     is_number,
@@ -39,7 +39,6 @@ MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, 
 FEW_NUMBERS = 20  # A whole-number target with more values than this is predicted as a number.
 MOST_WORDS = 60  # Most frequent words kept in a plain column; all others become RARE.
 RARE = "(rare)"
-CELLS = 12  # Quantile cells of a number column. A value that many rows share has a cell of its own.
 MOST_LEVELS = 40  # Levels of a word column. The rarer ones share one cell.
 
 
