@@ -105,3 +105,21 @@ def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monk
     assert rates[1][0] - rates[1][1] > 0.6 * (rates[0][0] - rates[0][1])
     sizes = [frame.groupby("who").size().mean() for frame in (real, made)]
     assert sizes[1] == pytest.approx(sizes[0], abs=0.3)
+
+
+def test_a_fit_knows_what_the_rules_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No woman has a dose. A fit that measures no table of dose and sex must still keep the share of doses.
+
+    Drawn by the share of all rows, and again where the rule forbids it, half of the doses would be lost.
+    """
+    monkeypatch.setattr(training, "SIMULATED", 4000)
+    monkeypatch.setattr(training, "worthwhile", lambda distances, *others: list(distances)[:1])
+    real = patients(600, np.random.default_rng(0))
+    real["dose"] = np.where((real["sex"] == "F") | (np.arange(len(real)) % 5 == 0), 0, 1)
+    own = schema("sex = F implies dose = 0")
+    model = medsynth.fit(real, epsilon=50, delta=1e-5, schema=own, rows=len(real), method="independent", seed=0)
+    made = model.sample(patients=4000, seed=1)
+    later = [frame[frame.groupby("who").cumcount() > 0] for frame in (real, made)]
+    shares = [(rows["dose"] > 0).mean() for rows in later]
+    assert not (made["dose"] > 0)[made["sex"] == "F"].any()
+    assert shares[1] == pytest.approx(shares[0], abs=0.05)
