@@ -87,7 +87,7 @@ def test_no_output_of_a_fit_contains_one(
     caplog.set_level(logging.DEBUG)
     cage(seed).to_csv("cage.csv", index=False)
     run = CliRunner().invoke
-    for words in (["fit", "cage.csv", "--epsilon", "3", "--rows", "90", "--method", method, "--seed", "0"],
+    for words in (["fit", "cage.csv", "--epsilon", "3", "--rows", "90", "--method", method, "--seed", "0", "--anyway"],
                   ["sample", "-n", "200", "--seed", "0"],
                   ["ledger"], ["inspect"], ["ledger", "--table", "cage.csv"], ["report", "--shareable"],
                   ["schema", "check", "cage.csv"], ["plan", "cage.csv", "--epsilon", "1"]):  # fmt: skip
@@ -120,7 +120,7 @@ def _words(text: str) -> str:
 def test_progress_and_notices_contain_none(quick: None, seeded_entropy: None, folder: Path) -> None:
     """The seed is fixed: it cannot fail by chance."""
     texts: list[str] = []
-    medsynth.fit(cage(0), epsilon=3, schema=Schema.from_yaml(SCHEMA), rows=90, seed=0, notice=texts.append,
+    medsynth.fit(cage(0), epsilon=3, schema=Schema.from_yaml(SCHEMA), rows=90, seed=0, anyway=True, notice=texts.append,
                  progress=lambda *facts: texts.append(str(facts)))  # fmt: skip
     assert len(texts) > 10
     clean(re.sub(r"\d+\.\d{6,}", "", "\n".join(texts)))
@@ -187,7 +187,7 @@ def test_a_learned_schema_holds_no_word_of_few(quick: None, folder: Path, seed: 
         "visits": [str(743_186_295_100 + k) for k in words["visits"]] + [""] * 30,
         "y": ["left", "right"] * 60,
     })  # fmt: skip
-    model = medsynth.fit(frame, epsilon=3, rows=rows, method="independent")
+    model = medsynth.fit(frame, epsilon=3, rows=rows, method="independent", anyway=True)
     clean(re.sub(r"\d+\.\d+", "", model.schema.to_yaml()))
     (entry,) = [entry for entry in model.ledger.entries if entry.label == "schema: levels"]
     assert isinstance(entry.event, Thresholded)

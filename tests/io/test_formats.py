@@ -313,7 +313,7 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qu
         return unchanged(path, encoding)
 
     monkeypatch.setattr(text, "decoded", recorded)
-    result = CliRunner().invoke(app, ["fit", "t.csv", "--epsilon", "3", "--rows", "60", "--holdout", "0.3"])
+    result = CliRunner().invoke(app, ["fit", "t.csv", "--epsilon", "3", "--rows", "60", "--holdout", "0.3", "--anyway"])
     assert result.exit_code == 0, result.stderr
     assert opened == ["t.csv"]
 
