@@ -1,6 +1,6 @@
 """Three layers of synthetic data on a simulated clinic: rows of the schema, margins at 0.1, and the default at 3.7.
 
-The schema is declared and 3,772 rows are fitted. Similarity is that of 10,000 synthetic rows to the fitted ones, in the
+The schema is declared and 4,000 rows are fitted. Similarity is that of 10,000 synthetic rows to the fitted ones, in the
 report's cells. AuROC is the mean of the report's classifiers, which learn from synthetic rows and predict others.
 """
 
