@@ -14,7 +14,8 @@ from ..schema.codec import Where
 if TYPE_CHECKING:
     from ..artifact import Model
 
-MARK, MARKED = "synthetic", "yes"  # the last column of marked files, and its only value
+MARK = "synthetic"  # the last column of marked files
+MARKED, STRUCTURE = "yes", "structure only"  # its only value: of rows of a fitted model, and of a schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,8 @@ class Draw:
     the model's public row count. where: conditions on rows; in models with an order, on first rows. where_any:
     conditions that some row of each patient meets together. balance: as many rows per class. replicates: this number of
     plausible models draw the same amount each; None if the model itself draws. replicate: draw only the replicate of
-    this number, from 1 on, without a column that contains the number. mark: add a last column `synthetic`, always yes.
+    this number, from 1 on, without a column that contains the number. mark: add a last column `synthetic`, always
+    yes, or "structure only" without a fit.
 
     Raises UsageError for both rows and patients, for fewer than one, and for `balance` with `where_any`.
     """
@@ -75,8 +77,8 @@ def check_mark(mark: bool, model: Model) -> None:
         raise UsageError(f"The table has a column {MARK!r}, which `mark` would add. Leave `mark` out.")
 
 
-def with_mark(frame: pd.DataFrame, mark: bool) -> pd.DataFrame:
-    """Return rows with the constant last column that marks them as synthetic; without `mark`, unchanged."""
+def with_mark(frame: pd.DataFrame, mark: bool, model: Model) -> pd.DataFrame:
+    """Return rows of a model with the constant last column that marks them; without `mark`, unchanged."""
     if mark:
-        frame.insert(frame.shape[1], MARK, MARKED)
+        frame.insert(frame.shape[1], MARK, STRUCTURE if model.structure_only else MARKED)
     return frame

@@ -22,6 +22,8 @@ RELEASED = "released."  # prefix of the names of tensors that contain measuremen
 
 def why_not(model: Model) -> str | None:
     """Return why a model cannot be replicated, with the cure; None if it can."""
+    if model.structure_only:
+        return "Nothing was measured, so nothing can be drawn again. Fit a table with `epsilon`."
     if model.tables is not None:
         return "This model is of several tables. Make one table with one row per patient, and fit that."
     if not registry.find(model.method, model.preset).replicable:

@@ -76,9 +76,9 @@ def _drawn(model: Model, beside: Path, draw: Draw, ending: str) -> Iterator[Path
             for table, rows in part.items():
                 codes, schema = own_columns(tables, table, rows.codes), written(tables, table)
                 if ending == PARQUET:
-                    parquet[table].add(with_mark(decode(codes, schema), draw.mark))
+                    parquet[table].add(with_mark(decode(codes, schema), draw.mark, model))
                 else:
-                    cells = with_mark(csv_cells(codes, schema), draw.mark)
+                    cells = with_mark(csv_cells(codes, schema), draw.mark, model)
                     files[table].write(csv_text(cells, header=k == 0).encode())
         for one in parquet.values():
             one.close()

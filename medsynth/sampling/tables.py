@@ -163,7 +163,7 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
 
 def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None, where: Where) -> Codes:
     schema = first.schema
-    more = 2 ** halvings(patients, len(schema.columns))
+    more = 1 if model.structure_only else 2 ** halvings(patients, len(schema.columns))
     codes = rejection_sample(_sampler(model, first, where), schema, more * patients, seed, first.broken)
     return balanced(codes, schema, patients, numpy_stream(seed, "balance"))
 
