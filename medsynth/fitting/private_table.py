@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, UsageError, did_you_mean, some
+from ..errors import Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
@@ -484,6 +484,13 @@ def check_target(schema: Schema) -> None:
         )
     if schema.order is None and len(schema.core.columns) < 2:
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
+
+
+def table_header(path: Path, encoding: str | None = None) -> tuple[str, ...]:
+    """Return a table's column names from its header line alone. Raise TableError for a workbook: it is read as one."""
+    if path.is_file() and formats.is_workbook(path):
+        raise TableError(f"{path} is a workbook, whose header cannot be read without its rows. Save its header as CSV.")
+    return reader.header(path, encoding).header
 
 
 def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:

@@ -134,15 +134,15 @@ def _begun(file: TextIO, where: str) -> tuple[str, Iterator[str]]:
         raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
     while start.startswith("#"):
         hashed, before, start = start, len(read) - 1, filled()
-    delimiter, count = _delimiter(start)
+    delimiter, count = delimiter_of(start)
     header = len(read) - 1 if start else len(read)
-    if hashed and count and _delimiter(hashed) == (delimiter, count):
+    if hashed and count and delimiter_of(hashed) == (delimiter, count):
         header = before
     # Skipped lines become blank ones, so that line numbers in messages stay those of the file.
     return named or delimiter, itertools.chain(["\n"] * header, read[header:], file)
 
 
-def _delimiter(line: str) -> tuple[str, int]:
+def delimiter_of(line: str) -> tuple[str, int]:
     """Return the delimiter that cuts a line into most fields, and how often it does. Quotes hide delimiters."""
     outside = "".join(line.split('"')[::2])
     most = max(DELIMITERS, key=outside.count)

@@ -1,0 +1,193 @@
+"""What a schema declares for an entry of a dictionary, and what became of the entry: taken, guessed, or still to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+
+from pydantic import ValidationError
+
+from ..errors import validators_words
+from ..io.table import is_number, whole_text
+from ..schema.columns.categorical import MAX_LEVELS
+from ..schema.columns.column import MAX_CODES
+from ..schema.columns.date import CLOCK_DAY
+from ..schema.columns.registry import parse_column
+from .entry import Entry
+
+LARGEST = 10**15  # of a bound
+
+
+class Unfinished:
+    """The mark of a value that a person must still declare."""
+
+
+TODO = Unfinished()
+Content = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a schema declares for an entry. `guesses`: what was assumed; `open`: what is still to do, and why."""
+
+    column: Content
+    guesses: tuple[str, ...]
+    open: tuple[str, ...]
+
+    @property
+    def fate(self) -> str:
+        """Return what became of the entry, in a word."""
+        return "TODO" if self.open else "guessed" if self.guesses else "taken"
+
+
+def declared(entry: Entry) -> Outcome:
+    """Return what a schema declares for an entry. Raise ValueError, in words for a person, if it contradicts itself."""
+    column, guesses, unknown = _KINDS[entry.type](entry)
+    if column.get("kind") not in ("identifier", TODO):
+        missing = _missing(entry)
+        column |= {} if missing is False else {"missing": missing}
+    opened = (*unknown, *entry.open) if unknown else ()
+    if not opened:
+        guesses = (*guesses, *entry.guesses, *entry.open)
+        try:
+            parse_column(dict(column))
+        except ValidationError as error:
+            found = error.errors(include_input=False, include_url=False)[0]
+            key = "".join(f"{part}: " for part in found["loc"][:1] if str(part) in column)
+            raise ValueError(f"{key}{validators_words(found['msg'])}") from None
+    return Outcome(column, tuple(dict.fromkeys(guesses)), tuple(dict.fromkeys(opened)))
+
+
+def _missing(entry: Entry) -> bool | list[int | str]:
+    codes = [_level(code) for code in dict.fromkeys(entry.missing) if code]
+    return [*codes, *([""] if entry.may_be_empty else [])] if codes else entry.may_be_empty
+
+
+def _level(text: str) -> int | str:
+    """Return a code as a schema writes it: whole numbers as such."""
+    return int(text) if whole_text(text) == text else text
+
+
+Made = tuple[Content, tuple[str, ...], tuple[str, ...]]  # the column, guesses, and what is unknown
+
+
+def _levels(entry: Entry) -> Made:
+    levels: list[int | str] = [_level(text) for text in entry.levels]
+    if len(set(entry.levels)) < len(levels):
+        raise ValueError("a level is given twice")
+    if len(levels) > MAX_LEVELS:
+        raise ValueError(f"a column can have at most {MAX_LEVELS} levels")
+    if any(isinstance(level, str) for level in levels):
+        levels = list(entry.levels)
+    kind = "ordinal" if entry.ordered else "binary" if len(levels) == 2 else "categorical"
+    if not levels:
+        return {"kind": kind, "levels": [TODO]}, (), ("levels: the dictionary lists none. What does the form offer?",)
+    return {"kind": kind, "levels": levels}, (), ()
+
+
+def _boolean(entry: Entry) -> Made:
+    if entry.levels:
+        return _levels(entry)
+    return {"kind": "binary", "levels": [False, True]}, ("cells are written as false and true",), ()
+
+
+def _numbers(entry: Entry) -> Made:
+    if entry.levels:
+        return _levels(entry)
+    whole = entry.type == "integer"
+    low, high = (_number(text, side) if text else None for text, side in _sides(entry, whole))
+    if low is not None and high is not None and low >= high:
+        raise ValueError(f"the minimum {entry.low} must be below the maximum {entry.high}")
+    if whole and low is not None and high is not None and high - low >= MAX_CODES:
+        raise ValueError("the minimum and the maximum are too far apart for whole numbers. Narrow them")
+    content: Content = {"kind": "count" if whole else "continuous"}
+    content["bounds"] = [TODO if end is None else end for end in (low, high)]
+    content |= {} if whole or entry.decimals is None else {"decimals": entry.decimals}
+    content |= {"unit": entry.unit} if entry.unit else {}
+    guesses = () if whole or entry.decimals is not None else ("decimals follow from the width of the bounds",)
+    return content, guesses, _open_ends(low, high, "What can be measured, or what does the form accept?")
+
+
+def _sides(entry: Entry, whole: bool) -> tuple[tuple[str, Callable[[Decimal], object] | None], ...]:
+    return (entry.low, math.ceil if whole else None), (entry.high, math.floor if whole else None)
+
+
+def _number(text: str, whole: Callable[[Decimal], object] | None) -> int | float:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"the limit {text[:40]!r} is not a number") from None
+    if not number.is_finite() or abs(number) > LARGEST:
+        raise ValueError(f"the limit {text[:40]!r} is too large")
+    found = whole(number) if whole else float(number)
+    assert isinstance(found, int | float)
+    return int(found) if isinstance(found, float) and found.is_integer() else found
+
+
+def _open_ends(low: object, high: object, ask: str) -> tuple[str, ...]:
+    lacking = [word for word, end in (("minimum", low), ("maximum", high)) if end is None]
+    return (f"bounds: the dictionary has no {' and no '.join(lacking)}. {ask}",) if lacking else ()
+
+
+def _dates(entry: Entry) -> Made:
+    low, high = (_day(text, entry.format) if text else None for text in (entry.low, entry.high))
+    if low and high and low > high:
+        raise ValueError(f"the minimum {entry.low} must be before the maximum {entry.high}")
+    content: Content = {"kind": "date", "bounds": [TODO if end is None else end for end in (low, high)]}
+    form = entry.format or ("%Y-%m-%d" if entry.type == "date" else "%Y-%m-%dT%H:%M:%S")
+    content |= {"format": form} if form != "%Y-%m-%d" else {}
+    content |= {"resolution": "second" if "%S" in form else "minute"} if entry.type == "datetime" else {}
+    guesses = () if entry.format else (f"cells are written as {form}",)
+    return content, guesses, _open_ends(low, high, "When did the study run?")
+
+
+def _day(text: str, form: str) -> date:
+    """Return the day in a text, in ISO form or in the form of the cells."""
+    for parse in (date.fromisoformat, lambda word: datetime.strptime(word, form).date()):
+        for word in (text, text[:10]):
+            try:
+                return parse(word)
+            except ValueError:
+                continue
+    raise ValueError(f"the limit {text[:40]!r} is not a day. Write it as 2024-12-31")
+
+
+def _time(entry: Entry) -> Made:
+    form = entry.format or "%H:%M"
+    resolution = "second" if "%S" in form else "minute"
+    content: Content = {"kind": "date", "bounds": [CLOCK_DAY, CLOCK_DAY], "format": form, "resolution": resolution}
+    return content, () if entry.format else (f"cells are written as {form}",), ()
+
+
+def _string(entry: Entry) -> Made:
+    return _levels(entry)
+
+
+def _text(entry: Entry) -> Made:
+    return {"kind": "identifier", "drop": True}, ("read as free text, so left out of sampled rows",), ()
+
+
+def _identifying(entry: Entry) -> Made:
+    return {"kind": "identifier", "drop": True}, (), ()
+
+
+def _key(entry: Entry) -> Made:
+    return {"kind": "identifier", "shape": "########"}, (), ()
+
+
+def _unknown(entry: Entry) -> Made:
+    if entry.levels:
+        return _levels(entry)
+    if entry.low and entry.high and is_number(entry.low) and is_number(entry.high):
+        content, guesses, unknown = _numbers(entry)
+        return content, ("a number, since it has limits", *guesses), unknown
+    return {"kind": TODO}, (), ("kind: the dictionary gives no type. Copy a line of a similar column.",)
+
+
+_KINDS: dict[str, Callable[[Entry], Made]] = {
+    "integer": _numbers, "number": _numbers, "date": _dates, "datetime": _dates, "time": _time, "boolean": _boolean,
+    "levels": _levels, "string": _string, "text": _text, "identifying": _identifying, "key": _key, "": _unknown,
+}  # fmt: skip
