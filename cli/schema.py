@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from medsynth.errors import SchemaError, TableError, UsageError, did_you_mean
+from medsynth.io.atomic import atomic_write, check_outputs
+from medsynth.io.formats import SUFFIXES, beside, name_of
 
 from .console import guarded, result
 from .flags import translated
@@ -43,8 +45,6 @@ def draft(
     if is_folder(table):
         return _draft_tables(table, encoding, force=force, as_json=as_json)
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.io.atomic import atomic_write, check_outputs
-    from medsynth.io.formats import beside, name_of
     from medsynth.schema.header import draft as make
 
     output = beside(table, ".schema.yaml")
@@ -61,8 +61,6 @@ def draft(
 def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
     """Write a file that names the tables in a folder, with TODOs to fill in and no data value."""
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.io.atomic import atomic_write, check_outputs
-    from medsynth.io.formats import SUFFIXES, name_of
     from medsynth.schema.header import draft_tables
     from medsynth.schema.linked import ENDING
 
@@ -120,8 +118,6 @@ def import_(
     """
     from medsynth.dictionaries.importing import import_schema
     from medsynth.fitting.private_table import table_header
-    from medsynth.io.atomic import atomic_write, check_outputs
-    from medsynth.io.formats import beside, name_of
 
     table = header_of or dictionary[0]
     target = output or beside(table, ".schema.yaml")
@@ -157,7 +153,6 @@ def template(
     """
     from medsynth.dictionaries.codebook import template as make
     from medsynth.fitting.private_table import table_header
-    from medsynth.io.atomic import atomic_write, check_outputs
 
     check_outputs(output, inputs=(header_of,) if header_of else (), force=force)
     text = make(table_header(header_of, encoding) if header_of else ())

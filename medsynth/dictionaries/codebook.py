@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable
 
+from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
 from .entry import DescribedTable, Entry, Type
 from .files import Faults, Sheet
@@ -34,9 +35,10 @@ NAMES = {
 }
 READ = {normalised(word): key for key, words in NAMES.items() for word in words.split()}
 # Limits that name themselves as what is allowed are taken in any codebook, such as one that describes synthetic rows.
-READ |= {f"{end}{word}": key for word in ("allowed", "valid", "permitted")
-         for key, ends in (("low", ("min", "minimum")), ("high", ("max", "maximum"))) for end in ends}  # fmt: skip
-ALLOWED = {word for word in READ if word.endswith(("allowed", "valid", "permitted"))}
+ENDS = {"min": "low", "minimum": "low", "max": "high", "maximum": "high"}
+ALLOWED = {"".join(pair): key for end, key in ENDS.items() for word in ("allowed", "valid", "permitted")
+           for pair in ((end, word), (word, end))}  # fmt: skip
+READ |= ALLOWED
 STATISTICS = re.compile(
     r"n|nobs|count|counts|freq|frequency|frequencies|mean|average|mw|sd|std|stddev|se|median|mode|variance|skewness"
     r"|kurtosis|iqr|q[123]|p\d{1,2}|quartile\d?|histogram|distinct|unique|nunique|nvalid|validn|nmissing|nmiss"
@@ -95,13 +97,12 @@ def is_codebook(header: Iterable[str]) -> bool:
 def codebook(sheet: Sheet, faults: Faults) -> DescribedTable:
     """Return the table that a codebook describes."""
     words = {title: normalised(title) for title in sheet.header}
-    computed = any(STATISTICS.fullmatch(word) for word in words.values())
-    refused = {word for word in READ if READ[word] in ("low", "high") or word == "missing"} - ALLOWED
+    computed = _is_computed(words, sheet)
+    refused = {word for word in READ if READ[word] in ("low", "high") or word == "missing"} - ALLOWED.keys()
     keys = dict[str, str]()  # the header's title of each part; the first that fits
     for title, word in words.items():
         if word in READ and not (computed and word in refused):
             keys.setdefault(READ[word], title)
-    computed = computed or any(COUNTED.search(cells[keys["codes"]]) for _, cells in sheet.lines if "codes" in keys)
     entries = []
     for line, cells in sheet.lines:
         row = {key: INERT.sub("", cells[keys[key]]) if key in keys else "" for key in NAMES}
@@ -110,6 +111,16 @@ def codebook(sheet: Sheet, faults: Faults) -> DescribedTable:
             continue
         entries.append(_entry(line, row, computed, faults))
     return DescribedTable(name="", entries=tuple(entries), remarks=(COMPUTED,) if computed else ())
+
+
+def _is_computed(words: dict[str, str], sheet: Sheet) -> bool:
+    """Return whether a codebook was computed from rows: by its header, counts among its codes, or counts of missing."""
+    if any(STATISTICS.fullmatch(word) or "%" in title or "#" in title for title, word in words.items()):
+        return True
+    codes = [cells[title] for _, cells in sheet.lines for title, word in words.items() if READ.get(word) == "codes"]
+    missing = [cells[title] for _, cells in sheet.lines for title, word in words.items() if word == "missing"]
+    counts = [cell for cell in missing if cell.isdecimal() and cell not in MISSING_NUMBERS]
+    return bool(counts) or any(map(COUNTED.search, (*codes, *missing)))
 
 
 def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> Entry:

@@ -49,7 +49,7 @@ def declared(entry: Entry) -> Outcome:
     if column.get("kind") not in ("identifier", TODO):
         missing = _missing(entry)
         column |= {} if missing is False else {"missing": missing}
-    opened = (*unknown, *entry.open) if unknown else ()
+    opened = (*entry.open, *unknown) if unknown else ()
     if not opened:
         guesses = (*guesses, *entry.guesses, *entry.open)
         try:
@@ -84,7 +84,7 @@ def _levels(entry: Entry) -> Made:
         levels = list(entry.levels)
     kind = "ordinal" if entry.ordered else "binary" if len(levels) == 2 else "categorical"
     if not levels:
-        return {"kind": kind, "levels": [TODO]}, (), ("levels: the dictionary lists none. What does the form offer?",)
+        return {"kind": kind, "levels": [TODO]}, (), ("levels: none are given. What does the form offer?",)
     return {"kind": kind, "levels": levels}, (), ()
 
 
@@ -108,7 +108,7 @@ def _numbers(entry: Entry) -> Made:
     content |= {} if whole or entry.decimals is None else {"decimals": entry.decimals}
     content |= {"unit": entry.unit} if entry.unit else {}
     guesses = () if whole or entry.decimals is not None else ("decimals follow from the width of the bounds",)
-    return content, guesses, _open_ends(low, high, "What can be measured, or what does the form accept?")
+    return content, guesses, _open_ends(low, high, "What can be measured, or does the form accept?")
 
 
 def _sides(entry: Entry, whole: bool) -> tuple[tuple[str, Callable[[Decimal], object] | None], ...]:
@@ -129,7 +129,7 @@ def _number(text: str, whole: Callable[[Decimal], object] | None) -> int | float
 
 def _open_ends(low: object, high: object, ask: str) -> tuple[str, ...]:
     lacking = [word for word, end in (("minimum", low), ("maximum", high)) if end is None]
-    return (f"bounds: the dictionary has no {' and no '.join(lacking)}. {ask}",) if lacking else ()
+    return (f"bounds: no {' and no '.join(lacking)} is given. {ask}",) if lacking else ()
 
 
 def _dates(entry: Entry) -> Made:
@@ -171,7 +171,7 @@ def _text(entry: Entry) -> Made:
 
 
 def _identifying(entry: Entry) -> Made:
-    return {"kind": "identifier", "drop": True}, (), ()
+    return {"kind": "identifier", "drop": True}, ("it identifies a person, so left out of sampled rows",), ()
 
 
 def _key(entry: Entry) -> Made:
@@ -184,7 +184,7 @@ def _unknown(entry: Entry) -> Made:
     if entry.low and entry.high and is_number(entry.low) and is_number(entry.high):
         content, guesses, unknown = _numbers(entry)
         return content, ("a number, since it has limits", *guesses), unknown
-    return {"kind": TODO}, (), ("kind: the dictionary gives no type. Copy a line of a similar column.",)
+    return {"kind": TODO}, (), ("kind: no type is given. Copy a line of a similar column.",)
 
 
 _KINDS: dict[str, Callable[[Entry], Made]] = {

@@ -24,7 +24,7 @@ from ..io.formats import check_encoding, check_regular, is_workbook
 from ..io.text import delimiter_of
 from ..schema.declared import MAX_BYTES, MAX_DEPTH, MOST_FAULTS
 
-MAX_FIELDS = 10_000  # Entries of a dictionary. A fit measures pairs of columns, so larger tables are cut first.
+MAX_FIELDS = 5000  # Entries of a dictionary. A fit measures all pairs of columns.
 MAX_CHARACTERS = 20_000  # Of one cell or text. A list of 1,000 choices has about as many.
 MAX_COLUMNS = 200  # Columns of a dictionary in a CSV file or a workbook.
 MAX_UNPACKED = 1 << 26  # Bytes of a workbook's parts.
@@ -220,7 +220,7 @@ class Lines:
     def __init__(self, text: str) -> None:
         self.of = dict[str, list[int]]()
         at = line = 0
-        for found in re.finditer(r'"(?:name|titles?|@id)"\s*:\s*\[?\s*("(?:[^"\\]|\\.)*")', text):
+        for found in re.finditer(r'"(?:name|titles?|@id)"\s{0,9}:\s{0,9}\[?\s{0,99}("(?:[^"\\]|\\.)*")', text):
             line, at = line + text.count("\n", at, found.start()), found.start()
             self.of.setdefault(found[1], []).append(line + 1)
 

@@ -17,26 +17,24 @@ from ..schema.schema import Schema
 from . import codebook, croissant, csvw, frictionless, omop, redcap, redcap_project
 from .declare import TODO, Outcome, declared
 from .entry import DescribedTable, Entry
-from .files import Faults, Lines, Sheet, read_bytes, read_json, read_sheet, read_text
+from .files import MAX_CHARACTERS, MAX_FIELDS, Faults, Lines, Sheet, read_bytes, read_json, read_sheet, read_text
 from .write import counted, schema_text, told
 
-LONGEST_NAME = 200  # characters of a column's name
+LONGEST = 200  # characters of a name, a unit or a code
 FORMS = (redcap.FORM, frictionless.FORM, csvw.FORM, croissant.FORM, omop.FORM, omop.SCAN, codebook.FORM)
 
 
 @dataclass(frozen=True)
 class ImportedSchema:
-    """A schema as YAML text. `form`: of the dictionary; `outcomes`: by column; `remarks`: about what is no column."""
+    """A schema as YAML text. `form`: of the dictionary; `outcomes`: by column; `remarks`: about what
+    is not a column; `unfinished`: whether a TODO is left.
+    """
 
     text: str
     form: str
     outcomes: dict[str, Outcome]
     remarks: tuple[str, ...]
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a TODO is left."""
-        return any(outcome.open for outcome in self.outcomes.values())
+    unfinished: bool
 
     @property
     def message(self) -> str:
@@ -83,11 +81,12 @@ def import_schema(
     name = name or table.name or name_of(path)
     head = {key: value for key, value in table.head.items() if table.head["unit"] in outcomes}
     content = {"name": name, **head, "columns": {n: one.column for n, one in outcomes.items()}, "rules": rules}
-    if None not in head.values() and not any(one.open for one in outcomes.values()):
+    unfinished = None in head.values() or any(one.open for one in outcomes.values())
+    if not unfinished:
         Schema.from_dict(content, str(path))
     remarks = (*remarks, *lost)
     text = schema_text(name, f"{path.name}, a {form}", entries, outcomes, head, rules, remarks)
-    return ImportedSchema(text, form, outcomes, remarks)
+    return ImportedSchema(text, form, outcomes, remarks, unfinished)
 
 
 def _read(
@@ -168,19 +167,22 @@ def _chosen(
 
 def _entries(table: DescribedTable, header: Sequence[str] | None, faults: Faults) -> dict[str, Entry]:
     """Return the entries that become columns, by name. Add faults for names that no column can have, or two have."""
-    found, lines = dict[str, Entry](), dict[str, int]()
+    if sum(not entry.only_if_in_table for entry in table.entries) > MAX_FIELDS:
+        raise SchemaError(f"{faults.where}: more than {MAX_FIELDS} entries. Leave out those of other tables.")
+    found, lines, wanted = dict[str, Entry](), dict[str, int](), set(header or ())
     for entry in table.entries:
+        written = (entry.name, entry.unit, entry.format, *entry.levels, *entry.missing)
         if entry.name in lines:
+            first = f", first in line {lines[entry.name]}" if lines[entry.name] else ""
+            faults.add(entry.line, f"{entry.name[:80]!r} is described twice{first}. Remove one.")
+        elif len(entry.label) > MAX_CHARACTERS or any(len(text) > LONGEST for text in written):
             faults.add(
-                entry.line, f"{entry.name[:80]!r} is described twice, first in line {lines[entry.name]}. Remove one."
+                entry.line,
+                f"{entry.name[:80]!r}: a text is too long. Names and codes have at most {LONGEST} characters.",
             )
-        elif len(entry.name) > LONGEST_NAME or not all(
-            text.isprintable() for text in (entry.name, entry.unit, entry.format)
-        ):
-            faults.add(entry.line, "a name, unit or format is too long or contains signs that cannot be printed.")
-        elif not all(text.isprintable() for text in (*entry.levels, *entry.missing)):
-            faults.add(entry.line, f"{entry.name!r}: a code contains signs that cannot be printed.")
-        elif entry.name in header if header is not None else not entry.only_if_in_table:
+        elif not all(map(str.isprintable, written)):
+            faults.add(entry.line, f"{entry.name!r}: a name, unit or code contains signs that cannot be printed.")
+        elif entry.name in wanted if header is not None else not entry.only_if_in_table:
             found[entry.name] = _by_name(entry)
         lines[entry.name] = entry.line
     return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 
 from ..io.table import is_number, whole_text
 from ..schema.header import normalised
@@ -33,6 +35,7 @@ NAMES = {
 }
 READ = {normalised(title): key for key, titles in NAMES.items() for title in titles}
 NEEDED = ("name", "form", "type")
+FIELDS = re.compile(r"\[(\w+)\]")  # that a calculation reads
 FIELD = re.compile(r"[a-z][a-z0-9_]*")
 # A raw export writes every date with the year first, however the form shows it.
 MOMENTS: Mapping[str, tuple[Type, str]] = {
@@ -229,31 +232,37 @@ def _comparable(entries: Iterable[Entry]) -> Levels:
 
 def _calculations(entries: list[Entry]) -> dict[str, Entry]:
     """Return the calculated fields with their definitions and bounds, each after those that it reads."""
-    known = {one.name: one for one in entries}
-    waiting, made = {one.name: one for one in entries if one.rule}, dict[str, Entry]()
-    while waiting:
-        ready = [one for one in waiting.values() if not waiting.keys() & set(re.findall(r"\[(\w+)\]", one.rule))]
-        for one in ready or list(waiting.values()):
-            del waiting[one.name]
-            before = {name: entry for name, entry in known.items() if name not in waiting and name != one.name}
-            known[one.name] = made[one.name] = _calculated(one, before)
-    return made
+    waiting = {one.name: one for one in entries if one.rule}
+    reads = {name: waiting.keys() & set(FIELDS.findall(one.rule)) for name, one in waiting.items()}
+    sorter = TopologicalSorter(reads)
+    with suppress(CycleError):
+        sorter.prepare()
+    known = {one.name: one for one in entries if not one.rule}
+    levels, made = dict(_comparable(known.values())), dict[str, Entry]()
+    while ready := sorter.get_ready():
+        for name in ready:
+            made[name] = known[name] = _calculated(waiting[name], known, levels)
+            levels[name] = None
+            sorter.done(name)
+    why = ("its calculation is not taken (it reads itself)",)
+    return made | {name: replace(one, rule="", open=why) for name, one in waiting.items() if name not in made}
 
 
-def _calculated(entry: Entry, known: Mapping[str, Entry]) -> Entry:
+def _calculated(entry: Entry, known: Mapping[str, Entry], levels: Levels) -> Entry:
     """Return a calculated field: defined by a rule if one can express it, within bounds that follow from its fields."""
     try:
-        found = calculation(entry.rule, _comparable(known.values()))
+        found = calculation(entry.rule, levels)
     except NotExpressible as reason:
         return replace(entry, rule="", open=(f"its calculation is not taken ({reason})",))
-    read = {word: known[word] for word in columns_of(found.formula)}
-    whole = found.decimals == 0 or (_is_whole(found.formula) and all(_holds_whole(one) for one in read.values()))
-    exact = found.exact and all(one.type != "levels" for one in read.values())
-    rule = f"{entry.name} = {found.text}" if exact else ""
-    decimals = None if whole else found.decimals
-    entry = replace(entry, type="integer" if whole else "number", decimals=decimals, rule=rule)
+    read = [known[word] for word in columns_of(found.formula)]
+    whole = found.decimals == 0 or (_is_whole(found.formula) and all(map(_holds_whole, read)))
+    exact = found.exact and all(one.type != "levels" for one in read)
+    entry = replace(
+        entry, type="integer" if whole else "number", decimals=None if whole else found.decimals,
+        rule=f"{entry.name} = {found.text}" if exact else "",
+    )  # fmt: skip
     try:
-        low, high = interval(found.formula, {name: ends for name, one in read.items() if (ends := _range(one))})
+        low, high = interval(found.formula, {one.name: ends for one in read if (ends := _range(one))})
     except NotExpressible as reason:
         return replace(entry, open=(f"its fields do not bound it ({reason})",))
     if not found.exact:

@@ -224,13 +224,13 @@ def _operand(tokens: list[Token]) -> tuple[Token, list[Token]]:
 
 def _compared(column: str, sign: str, value: str, levels: tuple[str, ...] | None) -> Condition:
     """Return the comparison of a column with a constant: for levels, those that it allows."""
+    if levels is not None and value and sign not in COMPARE:
+        return Allowed(column, frozenset(one for one in levels if (one == value) == (sign == "=")))
     number = _number(value)
-    if value == "" or (number is None and (levels is None or sign in COMPARE)):
-        raise NotExpressible("whether a field is empty" if value == "" else "a comparison with a date or a text")
+    if number is None:
+        raise NotExpressible("a comparison with a date or a text" if value else "whether a field is empty")
     if levels is None:
         return f"{column} {sign} {value}"
-    if sign not in COMPARE:
-        return Allowed(column, frozenset(one for one in levels if (one == value) == (sign == "=")))
     numbers = {one: found for one in levels if (found := _number(one)) is not None}
     if len(numbers) < len(levels):
         raise NotExpressible("an order of choices that are not numbers")

@@ -71,8 +71,8 @@ def _comment(entry: Entry | None, outcome: Outcome) -> str:
             f"{plain(code, 20)} {plain(label, 40)}" for code, label in zip(entry.levels, entry.labels, strict=True)
         ]
         parts.append(", ".join(meaning[:LABELS]) + ", ..." * (len(meaning) > LABELS))
-    parts += [f"guessed: {plain(guess, 200)}" for guess in outcome.guesses]
-    parts += [f"TODO {plain(reason, 200)}" for reason in outcome.open]
+    parts += [f"guessed: {plain(', '.join(outcome.guesses), 200)}"] if outcome.guesses else []
+    parts += [f"TODO: {plain('; '.join(outcome.open), 200)}"] if outcome.open else []
     return "; ".join(part for part in parts if part)
 
 
