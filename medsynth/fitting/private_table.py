@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, TableError, UsageError, did_you_mean, some
+from ..errors import Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
@@ -487,10 +487,8 @@ def check_target(schema: Schema) -> None:
 
 
 def table_header(path: Path, encoding: str | None = None) -> tuple[str, ...]:
-    """Return a table's column names from its header line alone. Raise TableError for a workbook: it is read as one."""
-    if path.is_file() and formats.is_workbook(path):
-        raise TableError(f"{path} is a workbook, whose header cannot be read without its rows. Save its header as CSV.")
-    return reader.header(path, encoding).header
+    """Return a table's column names from its header line alone. Raise TableError for a workbook."""
+    return reader.names(path, encoding)
 
 
 def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:
