@@ -25,6 +25,7 @@ NAMES = {
     "form": ("Form Name", "form_name"),
     "type": ("Field Type", "field_type"),
     "label": ("Field Label", "field_label"),
+    "note": ("Field Note", "field_note"),
     "choices": ("Choices, Calculations, OR Slider Labels", "select_choices_or_calculations"),
     "validation": ("Text Validation Type OR Show Slider Number", "text_validation_type_or_show_slider_number"),
     "low": ("Text Validation Min", "text_validation_min"),
@@ -49,6 +50,7 @@ ORDERS = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
 NUMBER = re.compile(r"number(?:_(\d)dp)?(_comma_decimal)?")
 IDENTIFYING = ("email", "phone", "ssn", "mrn", "vmrn")  # starts of validation types
 STATUS = (("0", "1", "2"), ("Incomplete", "Unverified", "Complete"))
+UNIT = re.compile(r"[^\s.,;:]{1,12}")  # a note that is one short word
 UNMOVING = re.compile(r"-?\d[\d.,: T/-]*")  # a limit that is written out, unlike `today` and `[other_field]`
 
 
@@ -108,7 +110,7 @@ def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Ite
     elif kind == "slider":
         yield replace(entry, type="integer", low=row["low"] or "0", high=row["high"] or "100")
     elif kind == "calc":
-        yield replace(entry, type="number", rule=row["choices"], may_be_empty=True)
+        yield replace(entry, type="number", rule=row["choices"], may_be_empty=False)
     elif kind == "sql":
         yield replace(entry, type="levels", open=("a query of the project lists the levels",))
     elif kind == "text":
@@ -136,12 +138,15 @@ def _text_field(entry: Entry, row: dict[str, str]) -> Entry:
             return replace(entry, type=type_, format=form)
         limits = {end: _year_first(text, ORDERS.get(order, "")) for end, text in ends.items()}
         return replace(entry, type=type_, format=form, low=limits["low"], high=limits["high"], open=tuple(open_ends))
-    if kind in ("integer", "int"):
-        return replace(entry, type="integer", low=ends["low"], high=ends["high"], open=tuple(open_ends))
-    if (found := NUMBER.fullmatch(kind)) or kind == "float":
+    found = NUMBER.fullmatch(kind)
+    if found or kind in ("integer", "int", "float"):
         low, high = (text.replace(",", ".") for text in ends.values())
         places = int(found[1]) if found and found[1] else None
-        return replace(entry, type="number", low=low, high=high, decimals=places, open=tuple(open_ends))
+        unit, why = (row["note"], ("the unit is the field's note",)) if UNIT.fullmatch(row["note"]) else ("", ())
+        type_ = "integer" if kind.startswith("int") else "number"
+        return replace(
+            entry, type=type_, low=low, high=high, decimals=places, unit=unit, guesses=why, open=tuple(open_ends)
+        )
     return replace(entry, type="identifying") if kind.startswith(IDENTIFYING) else entry
 
 
@@ -253,13 +258,14 @@ def _calculated(entry: Entry, known: Mapping[str, Entry], levels: Levels) -> Ent
     try:
         found = calculation(entry.rule, levels)
     except NotExpressible as reason:
-        return replace(entry, rule="", open=(f"its calculation is not taken ({reason})",))
+        return replace(entry, rule="", may_be_empty=True, open=(f"its calculation is not taken ({reason})",))
     read = [known[word] for word in columns_of(found.formula)]
     whole = found.decimals == 0 or (_is_whole(found.formula) and all(map(_holds_whole, read)))
     exact = found.exact and all(one.type != "levels" for one in read)
     entry = replace(
         entry, type="integer" if whole else "number", decimals=None if whole else found.decimals,
         rule=f"{entry.name} = {found.text}" if exact else "",
+        may_be_empty=entry.may_be_empty or any(one.may_be_empty for one in read),
     )  # fmt: skip
     try:
         low, high = interval(found.formula, {one.name: ends for one in read if (ends := _range(one))})

@@ -91,9 +91,9 @@ def test_calculations_define_columns_within_bounds(tmp_path: Path) -> None:
         field("loop", "calc", "[loop] + 1"),
         field("free", "calc", "1/[a]"),
     )
-    assert found.outcomes["c"].column == {"kind": "count", "bounds": [2, 102], "missing": True}
+    assert found.outcomes["c"].column == {"kind": "count", "bounds": [2, 102]}
     assert found.outcomes["d"].column["bounds"] == [-8, 102]
-    assert found.outcomes["score"].column == {"kind": "count", "bounds": [0, 13], "missing": True}
+    assert found.outcomes["score"].column == {"kind": "count", "bounds": [0, 13]}
     assert 0 < found.text.index('- "c = a * a + 2"') < found.text.index('- "d = ( c - a ) / b"')
     assert "score =" not in found.text
     assert {n: "calculation is not taken" in str(found.outcomes[n].open) for n in ("late", "loop", "free")} == {
