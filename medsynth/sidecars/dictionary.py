@@ -11,7 +11,7 @@ from .facts import Facts, SharedColumn, SharedTable
 
 BETWEEN = "; "  # items in one cell
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # starts of a text that spreadsheets read as a formula
-NUMBERS = re.compile(r"-?\d[\d.e-]*(?:; -?\d[\d.e-]*)*")  # one number or a list of them, which stay
+NUMBER = re.compile(r"-?\d[\d.e-]*(?:; .*)?", re.DOTALL)  # a number, alone or first in a list, stays
 
 
 def dictionary(facts: Facts) -> str:
@@ -27,10 +27,10 @@ def dictionary(facts: Facts) -> str:
 def inert(text: str) -> str:
     """Return a cell that no spreadsheet evaluates: names, units and levels come from somebody's dictionary.
 
-    >>> [inert(text) for text in ("mmHg", "=1+1", "-9", "-9; 99", "-9; =1+1")]
-    ['mmHg', "'=1+1", '-9', '-9; 99', "'-9; =1+1"]
+    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused")]
+    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused']
     """
-    return f"'{text}" if text.startswith(FORMULAS) and not NUMBERS.fullmatch(text) else text
+    return f"'{text}" if text.startswith(FORMULAS) and not NUMBER.fullmatch(text) else text
 
 
 def _line(table: SharedTable, column: SharedColumn) -> dict[str, str]:
