@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -13,7 +14,6 @@ from pydantic import ValidationError
 from ..errors import validators_words
 from ..io.table import is_number, whole_text
 from ..schema.columns.categorical import MAX_LEVELS
-from ..schema.columns.column import MAX_CODES
 from ..schema.columns.date import CLOCK_DAY
 from ..schema.columns.registry import parse_column
 from .entry import Entry
@@ -83,9 +83,8 @@ def _levels(entry: Entry) -> Made:
     if any(isinstance(level, str) for level in levels):
         levels = list(entry.levels)
     kind = "ordinal" if entry.ordered else "binary" if len(levels) == 2 else "categorical"
-    if not levels:
-        return {"kind": kind, "levels": [TODO]}, (), ("levels: none are given. What does the form offer?",)
-    return {"kind": kind, "levels": levels}, (), ()
+    unknown = () if levels else ("levels: none are given. What does the form offer?",)
+    return {"kind": kind, "levels": levels or [TODO]}, (), unknown
 
 
 def _boolean(entry: Entry) -> Made:
@@ -98,33 +97,30 @@ def _numbers(entry: Entry) -> Made:
     if entry.levels:
         return _levels(entry)
     whole = entry.type == "integer"
-    low, high = (_number(text, side) if text else None for text, side in _sides(entry, whole))
+    low, high = (_number(text, whole) if text else None for text in (entry.low, entry.high))
     if low is not None and high is not None and low >= high:
         raise ValueError(f"the minimum {entry.low} must be below the maximum {entry.high}")
-    if whole and low is not None and high is not None and high - low >= MAX_CODES:
-        raise ValueError("the minimum and the maximum are too far apart for whole numbers. Narrow them")
-    content: Content = {"kind": "count" if whole else "continuous"}
-    content["bounds"] = [TODO if end is None else end for end in (low, high)]
+    content: Content = {"kind": "count" if whole else "continuous", "bounds": _bounds(low, high)}
     content |= {} if whole or entry.decimals is None else {"decimals": entry.decimals}
     content |= {"unit": entry.unit} if entry.unit else {}
     guesses = () if whole or entry.decimals is not None else ("decimals follow from the width of the bounds",)
     return content, guesses, _open_ends(low, high, "What can be measured, or does the form accept?")
 
 
-def _sides(entry: Entry, whole: bool) -> tuple[tuple[str, Callable[[Decimal], object] | None], ...]:
-    return (entry.low, math.ceil if whole else None), (entry.high, math.floor if whole else None)
-
-
-def _number(text: str, whole: Callable[[Decimal], object] | None) -> int | float:
+def _number(text: str, whole: bool) -> int | float:
     try:
         number = Decimal(text)
     except InvalidOperation:
         raise ValueError(f"the limit {text[:40]!r} is not a number") from None
     if not number.is_finite() or abs(number) > LARGEST:
         raise ValueError(f"the limit {text[:40]!r} is too large")
-    found = whole(number) if whole else float(number)
-    assert isinstance(found, int | float)
-    return int(found) if isinstance(found, float) and found.is_integer() else found
+    if whole and number % 1:
+        raise ValueError(f"the limit {text[:40]!r} is not a whole number")
+    return float(number) if number % 1 else int(number)
+
+
+def _bounds(low: object, high: object) -> list[object]:
+    return [TODO if end is None else end for end in (low, high)]
 
 
 def _open_ends(low: object, high: object, ask: str) -> tuple[str, ...]:
@@ -136,11 +132,13 @@ def _dates(entry: Entry) -> Made:
     low, high = (_day(text, entry.format) if text else None for text in (entry.low, entry.high))
     if low and high and low > high:
         raise ValueError(f"the minimum {entry.low} must be before the maximum {entry.high}")
-    content: Content = {"kind": "date", "bounds": [TODO if end is None else end for end in (low, high)]}
-    form = entry.format or ("%Y-%m-%d" if entry.type == "date" else "%Y-%m-%dT%H:%M:%S")
+    form = entry.format or {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M"}[entry.type]
+    content: Content = {"kind": "date", "bounds": _bounds(low, high)}
     content |= {"format": form} if form != "%Y-%m-%d" else {}
-    content |= {"resolution": "second" if "%S" in form else "minute"} if entry.type == "datetime" else {}
+    content |= {"resolution": "second" if "%S" in form else "minute"} if entry.type != "date" else {}
     guesses = () if entry.format else (f"cells are written as {form}",)
+    if entry.type == "time":  # a day has no other times
+        return content | {"bounds": [CLOCK_DAY, CLOCK_DAY]}, guesses, ()
     return content, guesses, _open_ends(low, high, "When did the study run?")
 
 
@@ -148,30 +146,14 @@ def _day(text: str, form: str) -> date:
     """Return the day in a text, in ISO form or in the form of the cells."""
     for parse in (date.fromisoformat, lambda word: datetime.strptime(word, form).date()):
         for word in (text, text[:10]):
-            try:
+            with suppress(ValueError, re.error):
                 return parse(word)
-            except ValueError:
-                continue
     raise ValueError(f"the limit {text[:40]!r} is not a day. Write it as 2024-12-31")
 
 
-def _time(entry: Entry) -> Made:
-    form = entry.format or "%H:%M"
-    resolution = "second" if "%S" in form else "minute"
-    content: Content = {"kind": "date", "bounds": [CLOCK_DAY, CLOCK_DAY], "format": form, "resolution": resolution}
-    return content, () if entry.format else (f"cells are written as {form}",), ()
-
-
-def _string(entry: Entry) -> Made:
-    return _levels(entry)
-
-
-def _text(entry: Entry) -> Made:
-    return {"kind": "identifier", "drop": True}, ("read as free text, so left out of sampled rows",), ()
-
-
-def _identifying(entry: Entry) -> Made:
-    return {"kind": "identifier", "drop": True}, ("it identifies a person, so left out of sampled rows",), ()
+def _left_out(entry: Entry) -> Made:
+    why = "free text" if entry.type == "text" else "identifies a person"
+    return {"kind": "identifier", "drop": True}, (f"{why}, so left out of sampled rows",), ()
 
 
 def _key(entry: Entry) -> Made:
@@ -181,13 +163,13 @@ def _key(entry: Entry) -> Made:
 def _unknown(entry: Entry) -> Made:
     if entry.levels:
         return _levels(entry)
-    if entry.low and entry.high and is_number(entry.low) and is_number(entry.high):
+    if is_number(entry.low) and is_number(entry.high):
         content, guesses, unknown = _numbers(entry)
         return content, ("a number, since it has limits", *guesses), unknown
     return {"kind": TODO}, (), ("kind: no type is given. Copy a line of a similar column.",)
 
 
 _KINDS: dict[str, Callable[[Entry], Made]] = {
-    "integer": _numbers, "number": _numbers, "date": _dates, "datetime": _dates, "time": _time, "boolean": _boolean,
-    "levels": _levels, "string": _string, "text": _text, "identifying": _identifying, "key": _key, "": _unknown,
+    "integer": _numbers, "number": _numbers, "date": _dates, "datetime": _dates, "time": _dates, "boolean": _boolean,
+    "levels": _levels, "string": _levels, "text": _left_out, "identifying": _left_out, "key": _key, "": _unknown,
 }  # fmt: skip

@@ -61,13 +61,12 @@ class Sheet:
     lines: tuple[tuple[int, dict[str, str]], ...]
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes. Raise SchemaError if it is not there or too large."""
+def start_of(path: Path) -> bytes:
+    """Return a file's first bytes without blanks. Raise SchemaError if it cannot be read."""
     check_regular(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SchemaError(f"{path}: a dictionary can have at most {MAX_BYTES >> 20} MB. {_SPLIT}")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(200).lstrip(b"\xef\xbb\xbf \t\r\n")
     except FileNotFoundError:
         raise SchemaError(f"There is no dictionary {path}. Check the name and the folder.") from None
     except OSError as error:
@@ -77,7 +76,9 @@ def read_bytes(path: Path) -> bytes:
 def read_text(path: Path, encoding: str | None) -> str:
     """Return a file's text: UTF-16 if it is marked so, else `encoding` or UTF-8. Raise SchemaError for other bytes."""
     check_encoding(encoding)
-    raw = read_bytes(path)
+    if path.stat().st_size > MAX_BYTES:
+        raise SchemaError(f"{path}: a dictionary can have at most {MAX_BYTES >> 20} MB. {_SPLIT}")
+    raw = path.read_bytes()
     marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     name = "utf-16" if marked else encoding or "utf-8-sig"
     try:

@@ -17,7 +17,7 @@ from ..schema.schema import Schema
 from . import codebook, croissant, csvw, frictionless, omop, redcap, redcap_project
 from .declare import TODO, Outcome, declared
 from .entry import DescribedTable, Entry
-from .files import MAX_CHARACTERS, MAX_FIELDS, Faults, Lines, Sheet, read_bytes, read_json, read_sheet, read_text
+from .files import MAX_CHARACTERS, MAX_FIELDS, Faults, Lines, Sheet, read_json, read_sheet, read_text, start_of
 from .write import counted, schema_text, told
 
 LONGEST = 200  # characters of a name, a unit or a code
@@ -95,7 +95,7 @@ def _read(
     """Return the dictionary's path, its form and its tables. The other files describe a REDCap project."""
     project, found = redcap_project.Project(), list[tuple[Path, Sheet | str]]()
     for path in paths:
-        start = read_bytes(path)[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = start_of(path)
         if start.startswith(b"<"):
             project = project.joined(redcap_project.project_xml(path))
         elif not is_workbook(path) and start.startswith((b"{", b"[")):
@@ -171,7 +171,7 @@ def _entries(table: DescribedTable, header: Sequence[str] | None, faults: Faults
         raise SchemaError(f"{faults.where}: more than {MAX_FIELDS} entries. Leave out those of other tables.")
     found, lines, wanted = dict[str, Entry](), dict[str, int](), set(header or ())
     for entry in table.entries:
-        written = (entry.name, entry.unit, entry.format, *entry.levels, *entry.missing)
+        written = (entry.name, entry.unit, entry.format, entry.low, entry.high, *entry.levels, *entry.missing)
         if entry.name in lines:
             first = f", first in line {lines[entry.name]}" if lines[entry.name] else ""
             faults.add(entry.line, f"{entry.name[:80]!r} is described twice{first}. Remove one.")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
 
@@ -73,48 +74,44 @@ def project_lists(sheet: Sheet) -> Project:
     return Project(repeating_forms=tuple(line["formname"] for line in lines if line["formname"]), repeats=True)
 
 
-@dataclass
-class _Reader:
-    """The state of reading an XML file: what was found, and the text of the element that is open."""
+class _Enough(Exception):
+    """All that is needed was read."""
 
-    project: Project = field(default_factory=Project)
-    text: str | None = None
-    known: bool = False
+
+class _Reader:
+    """What an expat parser calls: it collects the facts, and stops before the patients' data."""
+
+    def __init__(self) -> None:
+        self.facts, self.known, self.codes, self.open = Project(), False, "", False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
         own = {key.rpartition(":")[2]: value for key, value in attributes.items()}
         if name == DATA:
             raise _Enough
-        if name == "ODM":
-            self.known = True
-        if name == "MissingDataCodes":
-            self.text = ""
-        elif name == "RepeatingInstrument":
-            forms = (*self.project.repeating_forms, own.get("RepeatInstrument", ""))
-            self.project = replace(self.project, repeating_forms=tuple(dict.fromkeys(forms)), repeats=True)
+        self.known, self.open = self.known or name == "ODM", name == "MissingDataCodes"
+        more = Project()
+        if name == "RepeatingInstrument":
+            more = Project(repeating_forms=(own.get("RepeatInstrument", ""),), repeats=True)
         elif name == "RepeatingEvent":
-            self.project = replace(self.project, repeats=True)
+            more = Project(repeats=True)
         elif name == "StudyEventDef" and "UniqueEventName" in own:
-            event = (own["UniqueEventName"], own.get("ArmNum", "1"))
-            self.project = replace(self.project, arms=(*self.project.arms, event))
-        if max(len(self.project.arms), len(self.project.repeating_forms)) > MOST_EVENTS:
+            more = Project(arms=((own["UniqueEventName"], own.get("ArmNum", "1")),))
+        self.facts = self.facts.joined(more) if more != Project() else self.facts
+        if max(len(self.facts.arms), len(self.facts.repeating_forms)) > MOST_EVENTS:
             raise SchemaError(f"more than {MOST_EVENTS} events or repeating forms.")
 
     def end(self, tag: str) -> None:
-        if tag.rpartition(":")[2] == "MissingDataCodes" and self.text is not None:
-            self.project = replace(self.project, missing=_codes(self.text))
-            self.text = None
+        self.open = False
         if tag == "MetaDataVersion":
             raise _Enough
 
     def characters(self, text: str) -> None:
-        if self.text is not None and len(self.text) < MAX_CHARACTERS:
-            self.text += text
+        if self.open and len(self.codes) < MAX_CHARACTERS:
+            self.codes += text
 
-
-class _Enough(Exception):
-    """All that is needed was read."""
+    def refuse(self, *_: object) -> None:
+        raise SchemaError("it declares a document type or entities, as no project does.")
 
 
 def _codes(text: str) -> tuple[str, ...]:
@@ -123,24 +120,17 @@ def _codes(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(code for line in lines if (code := re.split("[,=]", line)[0].strip())))
 
 
-def _refuse(*_: object) -> None:
-    raise SchemaError("it declares a document type or entities, as no project does.")
-
-
 def project_xml(path: Path) -> Project:
     """Return what a project's XML file says before the patients' data. Raise SchemaError for another file.
 
     Document types, and so entities, are refused. No address is followed.
     """
     reader, parser = _Reader(), expat.ParserCreate()
-    handlers: dict[str, Callable[..., None]] = {
-        "StartDoctypeDeclHandler": _refuse, "StartElementHandler": reader.start, "EndElementHandler": reader.end,
-        "CharacterDataHandler": reader.characters,
-    }  # fmt: skip
-    for name, handler in handlers.items():
-        setattr(parser, name, handler)
+    parser.StartDoctypeDeclHandler = reader.refuse
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler = reader.characters
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file, suppress(_Enough):
             for _ in range(MAX_BYTES // CHUNK):
                 chunk = file.read(CHUNK)
                 parser.Parse(chunk, not chunk)
@@ -148,12 +138,10 @@ def project_xml(path: Path) -> Project:
                     break
             else:
                 raise SchemaError(f"its description of the forms has more than {MAX_BYTES >> 20} MB.")
-    except _Enough:
-        pass
     except expat.ExpatError as error:
         raise SchemaError(f"{path}, line {error.lineno}: not valid XML. Export the project again.") from None
     except SchemaError as error:
         raise SchemaError(f"{path}, line {parser.CurrentLineNumber}: {error} Export the project again.") from None
     if not reader.known:
         raise SchemaError(f"{path} is XML, but not the XML file of a REDCap project. Export the project again.")
-    return reader.project
+    return reader.facts.joined(Project(missing=_codes(reader.codes)))
