@@ -126,25 +126,28 @@ def _is_computed(words: dict[str, str], sheet: Sheet) -> bool:
 def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> Entry:
     name, word = row["name"], normalised(row["type"].partition("(")[0])
     kind: Type = TYPES.get(word, "")
-    if row["type"] and not kind:
-        known = "integer, number, categorical, ordinal, boolean, date, datetime, time, text, key"
-        faults.add(line, f"{row['type'][:40]!r} is not a type of {name[:40]!r}. Use one of: {known}.")
+    unknown = f"the type {row['type'][:40]!r} is not known; the known ones are {', '.join(WORDS)}"
     kind = "key" if row["key"].lower() in YES else kind
     codes, labels = ((), ()) if computed else _codes(line, row["codes"], faults)
-    if codes and kind in ("integer", "number", "string", "text", ""):
+    missing, _ = _codes(line, row["missing"], faults)
+    guesses = list[str]()
+    if kind in ("integer", "number") and row["low"] and row["high"]:
+        guesses += ["its codes are those of missing values"] if codes else []
+        codes, labels, missing = (), (), (*missing, *codes)
+    elif codes and kind not in ("boolean", "key"):
         kind = "levels"
     if row["decimals"] and not re.fullmatch(r"\d{1,2}", row["decimals"]):
         faults.add(line, f"the decimals {row['decimals'][:40]!r} are not a whole number.")
         row = row | {"decimals": ""}
-    missing, _ = _codes(line, row["missing"], faults)
     required = row["required"].lower() in YES or (row["empty"] != "" and row["empty"].lower() not in YES)
-    stated = bool(row["required"] or row["empty"])
+    if not (row["required"] or row["empty"] or kind in ("key", "text")):
+        guesses.append("cells may be empty")
     return Entry(
         name=name, line=line, type=kind, label=row["label"], unit=row["unit"], low=_plain(row["low"]),
         high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=codes,
         labels=labels, ordered=word in ORDERED, missing=missing, may_be_empty=not required,
         format=row["format"] if "%" in row["format"] else "",
-        guesses=() if stated or kind in ("key", "text") else ("cells may be empty",),
+        guesses=tuple(guesses), open=() if kind or not row["type"] else (unknown,),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from ..errors import SchemaError
 from ..io.cell_text import value_text
 from ..io.formats import check_encoding, check_regular, is_workbook
 from ..io.text import delimiter_of
-from ..schema.declared import MAX_BYTES, MAX_DEPTH, MOST_FAULTS
+from ..schema.declared import MAX_BYTES, MOST_FAULTS
 
 MAX_FIELDS = 5000  # Entries of a dictionary. A fit measures all pairs of columns.
 MAX_CHARACTERS = 20_000  # Of one cell or text. A list of 1,000 choices has about as many.
@@ -83,8 +83,8 @@ def read_text(path: Path, encoding: str | None) -> str:
     name = "utf-16" if marked else encoding or "utf-8-sig"
     try:
         text = raw.decode(name)
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
+    except UnicodeError as error:
+        line = raw.count(b"\n", 0, getattr(error, "start", 0)) + 1
         cure = "Save it as 'CSV UTF-8', or set its `encoding`, such as cp1252."
         raise SchemaError(f"{path}, line {line}: not valid {name.removesuffix('-sig')}. {cure}") from None
     if "\0" in text:
@@ -133,8 +133,7 @@ def _header(texts: list[str], where: str) -> tuple[str, ...]:
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each record with the number of its first line. The first line decides the delimiter."""
-    start = text.lstrip("\r\n")
-    delimiter, _ = delimiter_of(start[: start.find("\n")] if "\n" in start else start)
+    delimiter, _ = delimiter_of(text.lstrip("\r\n").partition("\n")[0])
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter), 1
     try:
         for cells in reader:
@@ -199,20 +198,9 @@ def read_json(path: Path, text: str) -> dict[str, Any]:
         raise SchemaError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}.") from None
     except (ValueError, RecursionError):
         raise SchemaError(f"{path}: a number is too long, or values are nested too deeply.") from None
-    if not isinstance(found, dict) or _depth(found) > MAX_DEPTH:
-        raise SchemaError(f"{path}: a dictionary in JSON is one object, at most {MAX_DEPTH} levels deep.")
+    if not isinstance(found, dict):
+        raise SchemaError(f"{path}: a dictionary in JSON is one object.")
     return found
-
-
-def _depth(content: object) -> int:
-    """Return how deeply values are nested, without recursion."""
-    deepest, todo = 0, [(content, 1)]
-    while todo:
-        value, depth = todo.pop()
-        deepest = max(deepest, depth)
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        todo += [(one, depth + 1) for one in inner if isinstance(one, dict | list)]
-    return deepest
 
 
 class Lines:

@@ -89,9 +89,10 @@ def _entry(name: str, line: int, kind: Type, field: Json, schema_missing: tuple[
     missing = _words(field["missingValues"]) if "missingValues" in field else schema_missing
     required, form = limits.get("required") is True, text_of(field.get("format"))
     listed = field.get("categories", limits.get("enum"))
-    levels = _words(listed)
-    labels = tuple(text_of(one.get("label")) if isinstance(one, dict) else "" for one in listed or ())
+    listed = listed if isinstance(listed, list) else []
+    levels, labels = _words(listed), tuple(text_of(one.get("label")) if isinstance(one, dict) else "" for one in listed)
     if kind == "boolean":
+        labels = ()
         levels = tuple(w[0] for key in ("falseValues", "trueValues") if len(w := _words(field.get(key))) == 1)
         levels = levels if len(levels) == 2 else ()
     if kind == "string":

@@ -79,7 +79,9 @@ def import_schema(
         raise SchemaError(f"{path} describes none of the table's columns. Check that it is the table's dictionary.")
     rules, lost = _rules(table, outcomes)
     name = name or table.name or name_of(path)
-    head = {key: value for key, value in table.head.items() if table.head["unit"] in outcomes}
+    head = table.head if table.head.get("unit") in outcomes else {}
+    if table.head and not head:
+        lost.append(f"a record may have several rows, but the table has no {table.head['unit']}: no unit is declared")
     content = {"name": name, **head, "columns": {n: one.column for n, one in outcomes.items()}, "rules": rules}
     unfinished = None in head.values() or any(one.open for one in outcomes.values())
     if not unfinished:

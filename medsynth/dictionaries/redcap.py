@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 
 from ..io.table import is_number, whole_text
@@ -81,7 +82,7 @@ def redcap(sheet: Sheet, project: Project, faults: Faults) -> DescribedTable:
             logic |= {one.name: row["logic"] for one in made if hidden}
     forms = dict.fromkeys(row["form"] for _, row in rows)
     entries[1:1] = _events(project)
-    entries += _added_by_redcap(entries[0].name if entries else "", forms)
+    entries += _added_by_redcap(forms)
     entries, rules, remarks = _with_rules(entries, logic)
     several = project.several_rows and bool(entries)
     head: dict[str, object] = {"unit": entries[0].name, "max_rows": project.max_rows} if several else {}
@@ -136,7 +137,7 @@ def _text_field(entry: Entry, row: dict[str, str]) -> Entry:
         type_, form = MOMENTS[kind]
         if type_ == "time":
             return replace(entry, type=type_, format=form)
-        limits = {end: _year_first(text, ORDERS.get(order, "")) for end, text in ends.items()}
+        limits = {end: _year_first(text, order) for end, text in ends.items()}
         return replace(entry, type=type_, format=form, low=limits["low"], high=limits["high"], open=tuple(open_ends))
     found = NUMBER.fullmatch(kind)
     if found or kind in ("integer", "int", "float"):
@@ -153,14 +154,12 @@ def _text_field(entry: Entry, row: dict[str, str]) -> Entry:
 def _year_first(text: str, order: str) -> str:
     """Return a limit of a date with the year first; some projects write limits as the form shows dates.
 
-    >>> _year_first("31-12-2024", "%d-%m-%Y"), _year_first("2024-12-31 10:00", "%d-%m-%Y")
-    ('2024-12-31', '2024-12-31')
+    >>> _year_first("31-12-2024", "dmy"), _year_first("2024-12-31 10:00", "dmy")
+    ('2024-12-31', '2024-12-31 10:00')
     """
-    day = text.partition(" ")[0].replace("/", "-")
-    if order and re.fullmatch(r"\d\d-\d\d-\d{4}", day):
-        first, second, year = day.split("-")
-        return f"{year}-{second}-{first}" if order == ORDERS["dmy"] else f"{year}-{first}-{second}"
-    return day
+    with suppress(ValueError):
+        return datetime.strptime(text[:10].replace("/", "-"), ORDERS.get(order, "")).date().isoformat()
+    return text
 
 
 def _choices(line: int, row: dict[str, str], faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -198,15 +197,15 @@ def _events(project: Project) -> list[Entry]:
     return found
 
 
-def _added_by_redcap(key: str, forms: Iterable[str]) -> list[Entry]:
+def _added_by_redcap(forms: Iterable[str]) -> list[Entry]:
     """Return the columns that REDCap adds to some exports."""
     group = Entry(name="redcap_data_access_group", line=0, type="levels", only_if_in_table=True)
     person = Entry(name="redcap_survey_identifier", line=0, type="identifying", only_if_in_table=True)
     stamps = [Entry(name=f"{form}_timestamp", line=0, type="text", only_if_in_table=True) for form in forms]
-    codes, labels = STATUS
+    levels, labels = STATUS
     status = [
-        Entry(name=f"{form}_complete", line=0, type="levels", levels=codes, labels=labels, only_if_in_table=True,
-              label=f"Status of the form {form}") for form in forms
+        Entry(name=f"{form}_complete", line=0, type="levels", levels=levels, labels=labels, ordered=True,
+              label=f"Status of the form {form}", only_if_in_table=True) for form in forms
     ]  # fmt: skip
     return [group, person, *stamps, *status]
 

@@ -123,6 +123,19 @@ def test_a_codebook_with_statistics_gives_no_bounds_and_no_levels(extra: str, tm
     assert texts[0] == texts[1]
 
 
+def test_codes_of_a_limited_number_are_missing_values_and_an_unknown_type_is_to_do(tmp_path: Path) -> None:
+    lines = [
+        "column,type,min,max,codes,required",
+        "age,integer,0,110,-9=unknown,yes",
+        "x,banana,,,,",
+        "y,banana,,,1;2,",
+    ]
+    (tmp_path / "codebook.csv").write_text("\n".join(lines))
+    found = import_schema([tmp_path / "codebook.csv"])
+    assert declared(found)["age"] == {"kind": "count", "bounds": [0, 110], "missing": [-9]}
+    assert fates(found) == {"age": "guessed", "x": "TODO", "y": "guessed"} and "'banana' is not known" in found.message
+
+
 def test_counts_among_the_codes_are_statistics_too(tmp_path: Path) -> None:
     (tmp_path / "codebook.csv").write_text("name;type;codes;valid min\nsex;factor;F (n=12) | M (n=1);\nage;int;;18\n")
     found = import_schema([tmp_path / "codebook.csv"])

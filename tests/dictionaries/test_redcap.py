@@ -46,7 +46,7 @@ def test_the_table_decides_which_columns_and_their_order() -> None:
     found = import_schema([FILES / "redcap.csv"], header, "trial")
     assert list(found.outcomes) == header and found.unfinished and "name: trial" in found.text
     assert found.outcomes["enrolment_complete"].column == {
-        "kind": "categorical", "levels": [0, 1, 2], "missing": True,
+        "kind": "ordinal", "levels": [0, 1, 2], "missing": True,
     }  # fmt: skip
     fates = {name: one.fate for name, one in found.outcomes.items()}
     assert fates["ward"] == fates["redcap_data_access_group"] == "TODO" and fates["sex"] == "taken"
@@ -67,6 +67,8 @@ def test_project_files_give_missing_codes_events_and_repeats() -> None:
     mapped = import_schema([FILES / "events.csv", FILES / "redcap.csv"])
     assert not mapped.unfinished and Schema.from_yaml(mapped.text).max_rows == 2  # the events of the longer arm
     assert mapped.outcomes["age"].column["missing"] is True  # an event may be without its form
+    without = import_schema([FILES / "events.csv", FILES / "redcap.csv"], ["age", "redcap_event_name"])
+    assert "the table has no record_id: no unit is declared" in without.message and "unit:" not in without.text
 
 
 def test_reading_a_project_stops_before_its_patients(tmp_path: Path) -> None:
