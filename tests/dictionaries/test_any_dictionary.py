@@ -17,12 +17,12 @@ from medsynth.schema.declared import unfinished_lines
 
 KEYS = (
     "name fields resources schema type format constraints enum categories minimum maximum exclusiveMinimum unit label "
-    "missingValues trueValues falseValues primaryKey value required tables tableSchema columns titles datatype base null "
-    "url virtual recordSet field dataType references data key source extract column @id minExclusive separator title"
+    "missingValues trueValues falseValues primaryKey value required tables tableSchema columns titles datatype base "
+    "null url virtual recordSet field dataType references data key source extract column @id minExclusive separator title"
 )
 WORDS = (
-    "integer number string boolean date datetime time year yearmonth dateTime sc:Text a b 1 -9 2020-01-01 %d.%m.%Y %Y%Y "
-    "yyyy Y|N (a|b) cr:Enumeration x/y"
+    "integer number string boolean date datetime time year yearmonth dateTime sc:Text a b 1 -9 2020-01-01 %d.%m.%Y "
+    "%Y%Y yyyy Y|N (a|b) cr:Enumeration x/y"
 )
 KEY = st.sampled_from(KEYS.split(" "))
 VALUES = st.recursive(
@@ -36,9 +36,9 @@ PATIENT = settings(
     max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
 )
 CELLS = st.sampled_from(
-    "a;b;text;calc;radio;checkbox;integer;number_2dp;date_dmy;y;0;9;today;2020-01-01;yes;key;;1, a | 2, b;[a] + 1;"
-    "[a] = '1';1=x, 2=y".split(";")
-)
+    ["", "a", "b", "text", "calc", "radio", "checkbox", "integer", "number_2dp", "date_dmy", "y", "0", "9", "today",
+     "2020-01-01", "yes", "key", "1, a | 2, b", "[a] + 1", "[a] = '1'", "1=x, 2=y"]
+)  # fmt: skip
 
 
 def ends_well(path: Path) -> None:
