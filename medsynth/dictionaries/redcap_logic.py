@@ -183,7 +183,7 @@ def _alternatives(tokens: list[Token], columns: Levels, depth: int = 0) -> Parse
             case [Allowed() as one], [Allowed() as two] if one.column == two.column:
                 either = [Allowed(one.column, one.levels | two.levels)]
             case _:
-                raise NotExpressible("`or` between different fields")
+                raise NotExpressible("alternatives in different fields")
     return either, tokens
 
 

@@ -18,7 +18,8 @@ from medsynth.schema.declared import unfinished_lines
 KEYS = (
     "name fields resources schema type format constraints enum categories minimum maximum exclusiveMinimum unit label "
     "missingValues trueValues falseValues primaryKey value required tables tableSchema columns titles datatype base "
-    "null url virtual recordSet field dataType references data key source extract column @id minExclusive separator title"
+    "null url virtual recordSet field dataType references data key source extract column @id minExclusive separator "
+    "title"
 )
 WORDS = (
     "integer number string boolean date datetime time year yearmonth dateTime sc:Text a b 1 -9 2020-01-01 %d.%m.%Y "
