@@ -215,7 +215,7 @@ def _with_rules(entries: list[Entry], logic: dict[str, str]) -> tuple[list[Entry
     learned = {one.name for one in entries if one.type not in ("text", "identifying", "key")}
     made, remarks = _calculations(entries), list[str]()
     levels = _comparable([made.get(one.name, one) for one in entries])
-    rules = [one.rule for one in made.values() if one.rule]
+    rules = [one.rule for one in made.values() if one.rule][:MAX_RULES]
     for name, text in logic.items():
         try:
             if name not in learned:
@@ -266,12 +266,13 @@ def _calculated(entry: Entry, known: Mapping[str, Entry], levels: Levels) -> Ent
         rule=f"{entry.name} = {found.text}" if exact else "",
         may_be_empty=entry.may_be_empty or any(one.may_be_empty for one in read),
     )  # fmt: skip
+    ranges = {one.name: ends for one in read if (ends := _range(one))}
+    if not found.exact:  # an empty field counts as zero
+        ranges = {name: (min(low, 0.0), max(high, 0.0)) for name, (low, high) in ranges.items()}
     try:
-        low, high = interval(found.formula, {one.name: ends for one in read if (ends := _range(one))})
+        low, high = interval(found.formula, ranges)
     except NotExpressible as reason:
         return replace(entry, open=(f"its fields do not bound it ({reason})",))
-    if not found.exact:
-        low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
         return replace(entry, open=("it is constant",))
     step = 10.0 ** max(math.floor(math.log10(high - low)) - 2, 0 if whole else -12)  # three digits, rounded outward

@@ -96,16 +96,19 @@ def calculation(text: str, columns: Levels) -> Calculation:
         (kind, value), *tokens = tokens
         if value == "^":
             exponent, tokens = _exponent(tokens)
-            parts += ["*", *_last_operand(parts)] * (exponent - 1)
+            base = _last_operand(parts)
+            parts[-len(base) :] = ["(", *base, *["*", *base] * (exponent - 1), ")"]
+            if len(parts) > MOST_TOKENS:  # powers of powers grow fast
+                raise NotExpressible("it is too long")
         elif (kind, value) == ("word", "sum") and tokens[:1] == [("sign", "(")]:
             sums += 1  # REDCap's sum leaves out empty fields. That of a rule is missing if one of them is.
         elif kind in ("text", "word") or value in COMPARE or (value == "," and not sums):
             raise NotExpressible(f"{value[:20]!r} has no equivalent")
         else:
-            parts.append("+" if value == "," else value)
+            parts.append("+" if value == "," else f"0{value}" if value.startswith(".") else value)
     translated = " ".join(parts)
     try:
-        formula = parse(f"it = {translated}", {**dict.fromkeys(columns, True), "it": True}).formula
+        formula = parse(f"Result = {translated}", {**dict.fromkeys(columns, True), "Result": True}).formula
     except ValueError as error:
         raise NotExpressible(str(error)) from None
     if formula is None:
@@ -230,7 +233,7 @@ def _compared(column: str, sign: str, value: str, levels: tuple[str, ...] | None
     if number is None:
         raise NotExpressible("a comparison with a date or a text" if value else "whether a field is empty")
     if levels is None:
-        return f"{column} {sign} {value}"
+        return f"{column} {sign} {number:.12g}"
     numbers = {one: found for one in levels if (found := _number(one)) is not None}
     if len(numbers) < len(levels):
         raise NotExpressible("an order of choices that are not numbers")

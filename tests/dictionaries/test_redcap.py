@@ -89,6 +89,8 @@ def test_calculations_define_columns_within_bounds(tmp_path: Path) -> None:
         field("c", "calc", "[a]*[a] + 2"),
         field("q1", "radio", "0, no | 3, yes"),
         field("score", "calc", "sum([q1], [a])"),
+        field("rest", "calc", "20 - sum([b], 1)"),  # without b, 19
+        field("powers", "calc", "(((([b]^4)^4)^4)^4)^4"),
         field("late", "calc", "if([a] > 1, 'x', datediff([b], 'today', 'd'))"),
         field("loop", "calc", "[loop] + 1"),
         field("free", "calc", "1/[a]"),
@@ -96,6 +98,8 @@ def test_calculations_define_columns_within_bounds(tmp_path: Path) -> None:
     assert found.outcomes["c"].column == {"kind": "count", "bounds": [2, 102]}
     assert found.outcomes["d"].column["bounds"] == [-8, 102]
     assert found.outcomes["score"].column == {"kind": "count", "bounds": [0, 13]}
+    assert found.outcomes["rest"].column["bounds"] == [15, 19]
+    assert found.outcomes["powers"].open[0] == "its calculation is not taken (it is too long)"
     assert 0 < found.text.index('- "c = a * a + 2"') < found.text.index('- "d = ( c - a ) / b"')
     assert "score =" not in found.text
     assert {n: "calculation is not taken" in str(found.outcomes[n].open) for n in ("late", "loop", "free")} == {
@@ -147,13 +151,13 @@ def test_logic_of_any_text_is_a_rule_or_refused(text: str) -> None:
 def test_bounds_of_a_calculation_contain_its_values(
     low: int, more: int, first: int, wide: int, s: float, t: float
 ) -> None:
-    found = calculation("round(([a] - 2)^2 * 3 / [b] - [a]*[b], 1)", {"a": None, "b": None})
+    found = calculation("round(([a] - 2)^2 * 3 / [b]^(2) - [a]*[b] + .5, 1)", {"a": None, "b": None})
     assert found.decimals == 1 and found.exact
     ends = interval(found.formula, {"a": (low, low + more), "b": (first, first + wide)})
     values = {"a": np.array([low + s * more]), "b": np.array([first + t * wide])}
     a, b = values["a"][0], values["b"][0]
     (value,) = evaluate(found.formula, values)
-    assert value == pytest.approx((a - 2) ** 2 * 3 / b - a * b) and ends[0] - 1e-9 <= value <= ends[1] + 1e-9
+    assert value == pytest.approx((a - 2) ** 2 * 3 / b**2 - a * b + 0.5) and ends[0] - 1e-9 <= value <= ends[1] + 1e-9
 
 
 def test_checkbox_columns_are_named_as_exports_name_them() -> None:
