@@ -79,7 +79,7 @@ def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: b
 Dictionaries = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DICTIONARY...",
+        metavar="DICTIONARY",
         help="Data dictionary. For REDCap also the project's XML file, event mapping and repeating forms.",
     ),
 ]
@@ -97,7 +97,8 @@ def import_(
     header_of: HeaderOf = None,
     of: Annotated[str | None, typer.Option(metavar="NAME", help=OF_HELP)] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Schema to write [default: TABLE's .schema.yaml].")
+        Path | None,
+        typer.Option("--output", "-o", help="Schema to write [default: TABLE's or DICTIONARY's .schema.yaml]."),
     ] = None,
     encoding: Encoding = None,
     force: Force = False,
@@ -119,9 +120,10 @@ def import_(
     from medsynth.dictionaries.importing import import_schema
     from medsynth.fitting.private_table import table_header
 
-    table = header_of or dictionary[0]
-    target = output or beside(table, ".schema.yaml")
-    check_outputs(target, inputs=(table, *dictionary), force=force)
+    first = dictionary[0]
+    usual = beside(header_of, ".schema.yaml") if header_of else first.parent / f"{first.stem}.schema.yaml"
+    target, read = output or usual, (header_of,) if header_of else ()
+    check_outputs(target, inputs=(*read, *dictionary), force=force)
     header = table_header(header_of, encoding) if header_of else None
     found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, encoding)
     atomic_write(target, lambda file: file.write(found.text.encode()), force=force)

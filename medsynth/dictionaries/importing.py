@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import SchemaError, did_you_mean, some
-from ..io.formats import is_workbook, name_of
+from ..io.formats import is_workbook
 from ..schema.header import keys
 from ..schema.rules import parse
 from ..schema.schema import Schema
@@ -78,7 +78,7 @@ def import_schema(
     if not any(column in entries for column in outcomes):
         raise SchemaError(f"{path} describes none of the table's columns. Check that it is the table's dictionary.")
     rules, lost = _rules(table, outcomes)
-    name = name or table.name or name_of(path)
+    name = name or table.name or path.stem
     head = table.head if table.head.get("unit") in outcomes else {}
     if table.head and not head:
         lost.append(f"a record may have several rows, but the table has no {table.head['unit']}: no unit is declared")

@@ -114,6 +114,7 @@ def test_bad_json_is_refused_by_its_line(name: str, tmp_path: Path) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     assert "There is no dictionary" in refused(tmp_path / "none.csv")
+    assert "cannot be read" in refused(tmp_path)
     assert "is a second dictionary" in refused(FILES / "redcap.csv", FILES / "codebook.csv")
     assert "Only a REDCap dictionary" in refused(FILES / "codebook.csv", FILES / "events.csv")
     assert "describes none of the table's columns" in refused(FILES / "codebook.csv", "--table", FILES / "events.csv")
