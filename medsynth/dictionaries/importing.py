@@ -112,7 +112,7 @@ def _read(
     path, content = found[0]
     faults = Faults(str(path))
     if isinstance(content, Sheet):
-        form, tables = _sheet(content, project, faults)
+        form, tables = _sheet(content, project, header, faults)
     else:
         form, tables = _json(path, content, header, faults)
     faults.check()
@@ -121,10 +121,12 @@ def _read(
     return path, form, tables
 
 
-def _sheet(sheet: Sheet, project: redcap_project.Project, faults: Faults) -> tuple[str, list[DescribedTable]]:
+def _sheet(
+    sheet: Sheet, project: redcap_project.Project, header: Collection[str], faults: Faults
+) -> tuple[str, list[DescribedTable]]:
     """Return the form of a dictionary with one line per entry, and its tables."""
     if redcap.is_redcap(sheet.header):
-        return redcap.FORM, [redcap.redcap(sheet, project, faults)]
+        return redcap.FORM, [redcap.redcap(sheet, project, header, faults)]
     if omop.is_omop(sheet.header):
         return omop.FORM, omop.omop(sheet, faults)
     if omop.is_scan(sheet.header):

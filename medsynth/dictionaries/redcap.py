@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -50,6 +50,7 @@ MOMENTS: Mapping[str, tuple[Type, str]] = {
 ORDERS = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
 NUMBER = re.compile(r"number(?:_(\d)dp)?(_comma_decimal)?")
 IDENTIFYING = ("email", "phone", "ssn", "mrn", "vmrn")  # starts of validation types
+SEVERAL = frozenset(("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance"))
 STATUS = (("0", "1", "2"), ("Incomplete", "Unverified", "Complete"))
 UNIT = re.compile(r"[^\s.,;:]{1,12}")  # a note that is one short word
 UNMOVING = re.compile(r"-?\d[\d.,: T/-]*")  # a limit that is written out, unlike `today` and `[other_field]`
@@ -61,8 +62,13 @@ def is_redcap(header: Iterable[str]) -> bool:
     return known.issuperset(NEEDED) and "validation" in known
 
 
-def redcap(sheet: Sheet, project: Project, faults: Faults) -> DescribedTable:
-    """Return the table that a data dictionary describes, as a raw export of the project writes it."""
+def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faults) -> DescribedTable:
+    """Return the table that a data dictionary describes, as a raw export of the project writes it.
+
+    The `header` of the table shows whether a record has several rows, if no file about the project does.
+    """
+    if not SEVERAL.isdisjoint(header) and not project.several_rows:
+        project = replace(project, repeats=True)
     keys = {title: READ[normalised(title)] for title in sheet.header if normalised(title) in READ}
     rows = [(line, {key: cells[title] for title, key in keys.items()}) for line, cells in sheet.lines]
     entries, logic, left_out = list[Entry](), dict[str, str](), list[str]()
@@ -157,8 +163,8 @@ def _year_first(text: str, order: str) -> str:
     >>> _year_first("31-12-2024", "dmy"), _year_first("2024-12-31 10:00", "dmy")
     ('2024-12-31', '2024-12-31 10:00')
     """
-    with suppress(ValueError):
-        return datetime.strptime(text[:10].replace("/", "-"), ORDERS.get(order, "")).date().isoformat()
+    with suppress(ValueError, KeyError):
+        return datetime.strptime(text[:10].replace("/", "-"), ORDERS[order]).date().isoformat()
     return text
 
 
@@ -185,16 +191,20 @@ def _in_project(entry: Entry, project: Project, hidden: bool) -> Entry:
 
 def _events(project: Project) -> list[Entry]:
     """Return the columns that an export has if a record has several rows."""
-    found = []
+    event, form, instance = (
+        Entry(name=name, line=0, type="levels", only_if_in_table=True, open=("pass the project's XML file as well",))
+        for name in ("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance")
+    )
     if project.events:
-        found.append(Entry(name="redcap_event_name", line=0, type="levels", levels=project.events, may_be_empty=False))
+        event = replace(event, levels=project.events, open=(), only_if_in_table=False)
     if project.repeating_forms:
-        forms = project.repeating_forms
-        found.append(Entry(name="redcap_repeat_instrument", line=0, type="levels", levels=forms))
-    if project.repeats:
-        why = ("the project does not limit how often a form repeats",)
-        found.append(Entry(name="redcap_repeat_instance", line=0, type="integer", low="1", open=why))
-    return found
+        form = replace(form, levels=project.repeating_forms, open=(), only_if_in_table=False)
+    why = ("the project does not limit how often a form repeats",)
+    alone = not project.repeating_forms
+    return [
+        replace(event, may_be_empty=False), form,
+        replace(instance, type="integer", low="1", open=why, only_if_in_table=alone),
+    ]  # fmt: skip
 
 
 def _added_by_redcap(forms: Iterable[str]) -> list[Entry]:

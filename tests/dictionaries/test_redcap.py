@@ -71,6 +71,14 @@ def test_project_files_give_missing_codes_events_and_repeats() -> None:
     assert "the table has no record_id: no unit is declared" in without.message and "unit:" not in without.text
 
 
+def test_a_table_shows_that_records_have_several_rows() -> None:
+    """Without a file about the project: the record is the unit all the same, and what is open names the cure."""
+    found = import_schema([FILES / "redcap.csv"], ["record_id", "redcap_event_name", "redcap_repeat_instance", "age"])
+    assert "\nunit: record_id\nmax_rows: TODO\n" in found.text
+    assert found.outcomes["redcap_event_name"].open[0] == "pass the project's XML file as well"
+    assert found.outcomes["redcap_repeat_instance"].fate == "TODO" and found.outcomes["age"].column["missing"] is True
+
+
 def test_reading_a_project_stops_before_its_patients(tmp_path: Path) -> None:
     """What follows is not even well-formed."""
     text = (FILES / "project.xml").read_text()
@@ -173,8 +181,12 @@ def test_logic_that_is_not_taken_is_reported(tmp_path: Path) -> None:
         field("b", check="integer", low="0", high="10", logic="[a] > 1 or [record_id] = 2"),
         field("c", check="integer", low="0", high="today"),
         field("d", check="date_dmy", low="01-02-2015", high="2024-12-31"),
+        field("e", check="date_ymd"),
+        field("f", check="datetime_seconds_mdy", low="2015-01-01 10:00:00"),
     )
     assert found.outcomes["b"].column["missing"] is True  # hidden in some records, whatever the reason
     assert any("b: its branching logic is not taken" in remark for remark in found.remarks)
     assert "the limit 'today' is not a fixed value" in str(found.outcomes["c"].open)
+    ends = {name: str(found.outcomes[name].open) for name in ("e", "f")}
+    assert "no minimum and no maximum" in ends["e"] and "no maximum" in ends["f"] and "minimum" not in ends["f"]
     assert str(found.outcomes["d"].column["bounds"]) == "[datetime.date(2015, 2, 1), datetime.date(2024, 12, 31)]"
