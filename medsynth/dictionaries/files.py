@@ -46,7 +46,8 @@ class Faults:
     def check(self) -> None:
         """Raise SchemaError if anything was added."""
         if len(self.found) == 1:
-            raise SchemaError(f"{self.where}, {self.found[0]}")
+            between = ", " if self.found[0].startswith("line ") else ": "
+            raise SchemaError(f"{self.where}{between}{self.found[0]}")
         if self.found:
             more = [f"and {len(self.found) - MOST_FAULTS} more"] if len(self.found) > MOST_FAULTS else []
             shown = [f"{self.where}: {len(self.found)} faults.", *self.found[:MOST_FAULTS], *more]
