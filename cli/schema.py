@@ -159,7 +159,8 @@ def template(
     check_outputs(output, inputs=(header_of,) if header_of else (), force=force)
     text = make(table_header(header_of, encoding) if header_of else ())
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
-    told = f"Wrote {output}. Fill it in from public knowledge, then: medsynth schema import {output}"
+    of_table = f" --table {header_of}" if header_of else ""
+    told = f"Wrote {output}. Fill it in from public knowledge, then: medsynth schema import {output}{of_table}"
     result({"codebook": str(output)}, told, as_json=as_json)
 
 

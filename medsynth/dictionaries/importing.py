@@ -18,7 +18,7 @@ from . import codebook, croissant, csvw, frictionless, omop, redcap, redcap_proj
 from .declare import TODO, Outcome, declared
 from .entry import DescribedTable, Entry
 from .files import MAX_CHARACTERS, MAX_FIELDS, Faults, Lines, Sheet, read_json, read_sheet, read_text, start_of
-from .write import counted, schema_text, told
+from .write import counted, schema_text, summary_lines
 
 LONGEST = 200  # characters of a name, a unit or a code
 FORMS = (redcap.FORM, frictionless.FORM, csvw.FORM, croissant.FORM, omop.FORM, omop.SCAN, codebook.FORM)
@@ -39,7 +39,7 @@ class ImportedSchema:
     @property
     def message(self) -> str:
         """Return what became of the entries, in words."""
-        return "\n".join([f"{self.form}: {counted(self.outcomes)}.", *told(self.outcomes, self.remarks)])
+        return "\n".join([f"{self.form}: {counted(self.outcomes)}.", *summary_lines(self.outcomes, self.remarks)])
 
 
 def import_schema(

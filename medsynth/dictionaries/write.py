@@ -84,7 +84,7 @@ def counted(outcomes: Mapping[str, Outcome]) -> str:
     return ", ".join(words) or "no column"
 
 
-def told(outcomes: Mapping[str, Outcome], remarks: Sequence[str]) -> list[str]:
+def summary_lines(outcomes: Mapping[str, Outcome], remarks: Sequence[str]) -> list[str]:
     """Return the lines of a message: what became of each entry that was not simply taken, and the remarks."""
     lines = [
         f"  {plain(name, 40)}: {fate} ({plain('; '.join(outcome.open or outcome.guesses), 200)})"
