@@ -21,7 +21,7 @@ FLOORS = [
     ["cores", "errors", "rng", "row_count", "similarity"],
     ["io", "combining"],
     ["schema"],
-    ["privacy"],
+    ["dictionaries", "privacy"],
     ["methods"],
     ["mixture"],
     ["patients"],
