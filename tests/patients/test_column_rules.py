@@ -72,9 +72,9 @@ def test_columns_that_depend_on_the_last_row_get_a_query(rules: tuple[str, ...],
     assert not names or found[LAST_ROWS] == LAST_SHARE and set(found) == {*SHARES, LAST_ROWS}
 
 
-def patients(count: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Patients with two to six rows; 40 % die at the last one, mostly those with a high marker there."""
-    sizes = rng.integers(2, 7, count)
+def patients(count: int, rng: np.random.Generator, rows: tuple[int, int] = (2, 6)) -> pd.DataFrame:
+    """Patients with two to six `rows`; 40 % die at the last one, mostly those with a high marker there."""
+    sizes = rng.integers(rows[0], rows[1] + 1, count)
     who = np.repeat(np.arange(count), sizes)
     last = np.append(np.diff(who) > 0, True)
     place = np.arange(len(who)) - np.searchsorted(who, who)
@@ -105,3 +105,44 @@ def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monk
     assert rates[1][0] - rates[1][1] > 0.6 * (rates[0][0] - rates[0][1])
     sizes = [frame.groupby("who").size().mean() for frame in (real, made)]
     assert sizes[1] == pytest.approx(sizes[0], abs=0.3)
+
+
+@pytest.fixture(scope="module")
+def single() -> tuple[pd.DataFrame, medsynth.Model]:
+    """Patients with one or two rows, and a model that draws first rows of unrelated columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "SIMULATED", 4000)
+        real = patients(800, np.random.default_rng(1), (1, 2))
+        own = schema("died = yes implies last row", "first row implies marker >= 0", "day > previous(day)")
+        return real, medsynth.fit(real, epsilon=50, delta=1e-5, schema=own, rows=800, method="independent", seed=0)
+
+
+@pytest.mark.nightly
+def test_the_end_of_a_patient_with_one_row_is_related_to_that_row(single: tuple[pd.DataFrame, medsynth.Model]) -> None:
+    """First rows alone have no relation here: the query of last rows counts only rows, too."""
+    real, model = single
+    rates = list[list[float]]()
+    for frame in (real, model.sample(patients=4000, seed=1)):
+        only = frame[frame.groupby("who")["day"].transform("size") == 1]
+        died = only["died"] == "yes"
+        rates.append([died[only["marker"] > 50].mean(), died[only["marker"] <= 50].mean(), died.mean()])
+    assert rates[1][0] - rates[1][1] > 0.6 * (rates[0][0] - rates[0][1])
+    assert rates[1][2] == pytest.approx(rates[0][2], abs=0.08)
+
+
+@pytest.mark.nightly
+def test_conditions_on_how_patients_end_stay(single: tuple[pd.DataFrame, medsynth.Model]) -> None:
+    """`where` and `balance` are about first rows, which the end of an only row must not replace."""
+    dead = single[1].sample(patients=300, seed=2, where="died=yes")
+    assert set(dead["died"]) == {"yes"} and not dead["who"].duplicated().any()
+
+
+def test_rules_of_first_rows_are_known_in_only_rows() -> None:
+    """Before a patient's only row there is none: `previous` is missing there, and the row is the first."""
+    own = schema("first row implies dose = 0", "previous(dose) > 3 implies marker > 1", "last row implies total >= 0")
+    rules = ColumnRules.by_column(own, ["gap", *changing(own)], [])
+    rows = np.zeros((2, len(own.core.names)), np.int32)
+    rows[:, own.core.names.index("dose")] = 4
+    only, last = np.array([True, False]), np.ones(2, np.bool_)
+    assert rules.broken("dose", rows, rows, only, last).tolist() == [True, False]
+    assert rules.broken("marker", rows * 0, rows, only, last).tolist() == [False, True]
