@@ -51,8 +51,8 @@ class ColumnRules:
     def broken(self, name: str, now: Codes, before: Codes, only: Mask, last: Mask) -> Mask:
         """Return which rows break a rule that the column `name` decides: (rows,).
 
-        now, before: the rows, as far as they are drawn, and the previous ones, (rows, core). only, last: (rows,); no row
-        is before a patient's only one.
+        now, before: the rows, as far as they are drawn, and the previous ones, (rows, core). only, last: (rows,); no
+        row is before a patient's only one.
         """
         found = np.zeros(len(now), np.bool_)
         for rule in self.of[name]:
