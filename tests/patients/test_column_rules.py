@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
+from medsynth.fitting.opening import advice_on_ends
 from medsynth.patients import training
 from medsynth.patients.column_rules import ColumnRules
 from medsynth.patients.plan import LAST_ROWS, LAST_SHARE, SHARES, shares
@@ -146,3 +147,15 @@ def test_rules_of_first_rows_are_known_in_only_rows() -> None:
     only, last = np.array([True, False]), np.ones(2, np.bool_)
     assert rules.broken("dose", rows, rows, only, last).tolist() == [True, False]
     assert rules.broken("marker", rows * 0, rows, only, last).tolist() == [False, True]
+
+
+def test_a_state_that_only_the_patient_has_gets_advice() -> None:
+    """Its relation to last rows is measured through all rows between, and is lost in small tables."""
+    alone = Schema.from_dict({**HEAD, "constant": ["sex", "died"], "columns": COLUMNS})
+    advice = advice_on_ends([alone], "died")
+    assert advice is not None and "If 'died' states how patients end" in advice
+    tied = Schema.from_dict({**alone.to_dict(), "rules": ["last row implies dose = 0"]})
+    unordered = alone.model_copy(update={"order": None})
+    no_state = Schema.from_dict({**HEAD, "target": "marker", "constant": ["marker"], "columns": COLUMNS})
+    for given, target in ((tied, "died"), (unordered, "died"), (no_state, "marker"), (alone, None), (schema(), "died")):
+        assert advice_on_ends([given], target) is None
