@@ -115,6 +115,7 @@ def single() -> tuple[pd.DataFrame, medsynth.Model]:
         patch.setattr(training, "SIMULATED", 4000)
         real = patients(800, np.random.default_rng(1), (1, 2))
         own = schema("died = yes implies last row", "first row implies marker >= 0", "day > previous(day)")
+        own = own.with_target("sex")  # the method relates all columns to the target
         return real, medsynth.fit(real, epsilon=50, delta=1e-5, schema=own, rows=800, method="independent", seed=0)
 
 
