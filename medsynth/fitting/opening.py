@@ -57,7 +57,7 @@ def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
     if not own or any(ending(schema) for schema in in_order):
         return None
     return (
-        f"If {target!r} states how patients end, such as death, tie a column of the rows in order to the last one, with a "
+        f"If {target!r} states how patients end, such as death, tie a column of the rows in order to the last, with a "
         "rule such as `died = yes implies last row`. Its relation to last values is then measured by itself."
     )
 
