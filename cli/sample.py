@@ -53,16 +53,6 @@ Replicates = Annotated[
 ]
 
 
-# Options that models of several tables refuse, each with what to do instead.
-ONE_TABLE = {
-    "where_any": "`where` accepts columns of first rows, such as stays.ward=heart. For conditions on any row, draw "
-    "more patients, and select in the written tables those whose rows meet them.",
-    "balance": "Draw each class by itself with `where`, such as sex=F and then sex=M, and as many patients of each.",
-    "replicates": "Make one table with one row per patient of these tables, fit it with `inference`, and draw "
-    "replicates of that model.",
-}
-
-
 @guarded
 def sample(
     model_file: ModelArgument = None,
@@ -184,12 +174,10 @@ def _to_folder(
     """Draw patients with their rows in all tables, write them to a folder, and print the result."""
     from medsynth.artifact import claim
     from medsynth.sampling.formulas import formula_columns
-    from medsynth.sampling.table_files import outputs, write_tables
+    from medsynth.sampling.table_files import check_request, outputs, write_tables
 
     assert fitted.tables is not None
-    for name, cure in ONE_TABLE.items():
-        if getattr(draw, name):
-            raise UsageError(f"`{name}` works for one table only. {cure}")
+    check_request(draw)
     if draw.rows is not None and draw.patients is not None:
         raise UsageError("For several tables, -n and --patients both count patients. Give one of them.")
     if str(folder) == "-":

@@ -80,6 +80,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     """
     schema, halved = model.schema, halved and not draw.where_any
     ranges = parse(draw.where_any, schema, "where_any")
+    asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}
 
     def meets(codes: Codes) -> NDArray[np.bool_]:
         return np.asarray(np.all([met(codes[:, schema.names.index(n)], r) for n, r in ranges.items()], axis=0))
@@ -87,7 +88,8 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
         single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
         if schema.order is not None:
-            return visits(model.tensors, Form(schema), single(count, seed), numpy_stream(seed, "later rows"))
+            stream = numpy_stream(seed, "later rows")
+            return visits(model.tensors, Form(schema), single(count, seed), stream, asked)
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 

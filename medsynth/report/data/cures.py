@@ -20,7 +20,8 @@ CURES = {
     "last_row_share_gap": "Do not count outcomes in these rows. Declare a rule that ties the state to the last row.",
     "time_to_last_row_gap": "Do not study the time to this state. Declare a rule that ties it to the last row.",
     "time_to_event_gap": f"Do not study the time to the event. {FEWER}",
-    "last_values_gap": f"Do not study last values by state. {FEWER}",
+    "last_values_gap": "Do not study last values by state. Fit the state as a column of the last row, with a rule that "
+    f"ties it to that row. {FEWER}",
     "rules_broken": "See under Plausibility which rules are broken. Sample again with these rules, or report a fault.",
     "rows_apart": "Draw all tables again together. Do not join these files.",
 }
