@@ -61,7 +61,7 @@ def compared(train: pd.DataFrame, drawn: pd.DataFrame, level: float) -> tuple[fl
             for word, share in shares.items() if len(shares) <= FEW else ():
                 kept[share >= level].append(bool((other[name] == word).any()))
     found = [float(np.mean([similarity(real[:, k], made[:, k], n) for k, n in enumerate(counts)]))]
-    found.append(two_way(real, made, counts))
+    found.append(two_way(real, made, counts).value)
     common, rare = (float(np.mean(kept[above])) if kept[above] else None for above in (True, False))
     return found[0], found[1], common, rare
 

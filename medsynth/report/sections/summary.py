@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.context import Context
+from ..data.plain import plain
 from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, sentences
 from ..data.verdict import Record, Verdict, rows_to_settle
 from .attacks import HOLD_OUT
@@ -40,6 +41,7 @@ def verdicts(context: Context) -> Verdicts:
             unjudged = context.fitted_rows and section.compares
             found += [_unjudged(line) for line in lines] if unjudged else lines
     found = [_advised(line, context) for line in found]
+    found = [line.model_copy(update={"plain": plain(line)}) for line in found]
     uses = judged_uses(found, context.target)
     estimation = context.record(Estimation)
     fit = estimation is not None and estimation.fit_for != "prediction only"
