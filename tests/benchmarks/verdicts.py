@@ -80,7 +80,7 @@ def times(rows: int, seed: int, hazard: float) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     event, end = rng.exponential(1 / hazard, rows), rng.exponential(2, rows)
     died = np.where(event <= end, "yes", "no")
-    return pd.DataFrame({"years": np.minimum(event, end).round(3), "age": rng.normal(60, 10, rows), "died": died})
+    return pd.DataFrame({"years": np.minimum(event, end).round(3), "died": died})
 
 
 def survival(scenario: str, rows: int, number: int) -> list[Verdict]:
@@ -91,13 +91,12 @@ def survival(scenario: str, rows: int, number: int) -> list[Verdict]:
 
     columns = {
         "years": {"kind": "continuous", "bounds": [0, 50], "decimals": 3},
-        "age": {"kind": "continuous", "bounds": [0, 120], "decimals": 1},
         "died": {"kind": "binary", "levels": ["no", "yes"]},
     }
     roles = {"time": "years", "event": "died"}
     schema = Schema.from_dict({"name": "t", "target": "died", "columns": columns, "survival": roles})
     real, made = times(rows, 2_000 + number, 1.0), times(rows, 3_000 + number, HAZARDS[scenario])
-    found = time_to_event(schema, real, made, frozenset({"years", "age"}), np.random.default_rng(number))
+    found = time_to_event(schema, real, made, frozenset({"years"}), np.random.default_rng(number))
     assert TIME_TO_EVENT.verdicts is not None
     return list(TIME_TO_EVENT.verdicts(found, Thresholds()))
 

@@ -68,8 +68,8 @@ WORDINGS = {
     "last_values_gap": Wording(SPREAD, scale=100),
     "time_to_last_row_gap": Wording(LIVES, scale=100, decimals=1),
     "time_to_event_gap": Wording(LIVES, scale=100, decimals=1),
-    "rules_broken": Wording("{value} rules are broken by synthetic rows. None may be."),
-    "rows_apart": Wording("{value} rows have no patient or no partner, come too early or are too many. None may."),
+    "rules_broken": Wording("Rules that synthetic rows break: {value}. The limit is {limit}."),
+    "rows_apart": Wording("Rows without a patient or partner, too early or too many: {value}. The limit is {limit}."),
 }  # fmt: skip
 
 
