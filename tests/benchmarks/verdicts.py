@@ -27,7 +27,7 @@ from tests.benchmarks.common import Run, completed, markdown, options
 EPSILON, ROWS, HELD, DRAWN = 3.7, 3772, 3428, 10_000
 CLINICS = ("simulator", "fit", "copies", "copies, no noise")
 # Synthetic hazard, as a multiple of the real one. Two exponential curves are then apart by 0, 0.05 or 0.1 at most.
-HAZARDS = {"survival, same law": 1.0, "survival, at the limit": 1.146, "survival, twice the limit": 1.313}
+HAZARDS = {"survival-same": 1.0, "survival-at-limit": 1.146, "survival-twice": 1.313}
 SCENARIOS = (*CLINICS, *HAZARDS)
 KEYS = ("epsilon", "delta_times_rows", "mean_auroc_loss", "two_way_gap", "propensity_auroc", "relations_lost",
         "attack_advantage", "attack_certainty", "rules_broken", "time_to_event_gap")  # fmt: skip

@@ -105,6 +105,8 @@ def test_page_one_has_words_for_every_question(key: str) -> None:
                 assert any(abs(x - place) <= 0.51 * 10.0**-wording.decimals for x in figures), said
         assert ("perhaps" in said) is (estimate.low is not None and "{between}" in wording.text)
     assert plain(decide(key, "q", "m", Estimate(value=limit.limit - 1), limit, "detail")) == ""
+    unfair = plain(decide(key, "q", "m", ends, limit, "detail", instead="not judged"))
+    assert not [word for word in JARGON if word.lower() in unfair.lower()]
 
 
 def test_a_question_of_another_package_shows_its_figure() -> None:

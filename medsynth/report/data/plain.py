@@ -1,6 +1,7 @@
 """What a verdict's figure means, in sentences that can be read aloud to people who know no statistics.
 
-Page one prints them for each question that did not pass. A question without a sentence here shows its figure.
+Page one prints them for each question that did not pass. A question without a sentence here shows its figure, or the
+verdict's own words if it is not judged.
 """
 
 from __future__ import annotations
@@ -72,15 +73,22 @@ WORDINGS = {
     "rows_apart": Wording("Rows without a patient or partner, too early or too many: {value}. The limit is {limit}."),
 }  # fmt: skip
 
+DIFFER = "People of the table and other people differ even without these rows. So no attack can be judged."
+GAIN = "These rows seem to teach more than real ones do. That cannot be, so something is wrong with the comparison."
+NOT_JUDGED = {"attack_advantage": DIFFER, "attack_certainty": DIFFER, "mean_auroc_loss": GAIN, "mean_r2_loss": GAIN,
+              "next_row_auroc_loss": GAIN}  # fmt: skip
+
 
 def plain(verdict: Verdict) -> str:
-    """Return what the figure of a verdict means; "" if it has none or passed.
+    """Return what the figure of a verdict means, or why it is not judged; "" if it passed or the verdict says it.
 
     >>> from .verdict import Estimate, Threshold, decide
     >>> figure = Estimate(value=0.07, low=0.05, high=0.1)
     >>> plain(decide("two_way_gap", "", "", figure, Threshold(limit=0.05, source=""), ""))  # doctest: +ELLIPSIS
     'In two columns together, 7.0 in 100 rows are wrong beyond what chance explains, perhaps 5.0 to 10.0. The ...
     """
+    if verdict.outcome == "not judged":
+        return NOT_JUDGED.get(verdict.key, "")
     if verdict.outcome not in ("beyond", "cannot tell"):
         return ""
     figure = verdict.estimate
