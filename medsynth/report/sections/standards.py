@@ -87,7 +87,7 @@ DOCUMENTS = (
             Item(item="Membership disclosure is reported", sections=("attacks",)),
             Item(item="Attribute disclosure is reported", sections=("attacks",)),
             Item(item="Similarity metrics are not privacy metrics", sections=("fidelity", "closest"),
-                 answer="Distances and copies are labelled as no measure of privacy. No verdict uses them."),
+                 answer="Distances are labelled as no measure of privacy. No verdict uses distances or copies."),
         ),
     ),
     Document(
