@@ -285,10 +285,9 @@ def quality(model: Model) -> str | None:
     if not found:
         return None
     worst = sorted(found, key=lambda name: found[name])[:WORST]
-    least = ", ".join(f"{name} {found[name]:.2f}" for name in worst)
+    least = ", ".join(f"{name} {found[name]:.0%}" for name in worst)
     mean = sum(found.values()) / len(found)
-    said = f"By the noise that was added, a column is about {mean:.2f} similar to the real one (1 is perfect)."
-    return f"{said} Least: {least}."
+    return f"With the noise, a column is about {mean:.0%} like the real one. Least alike: {least}."
 
 
 def claim(model: Model, *, brief: bool = False) -> str:

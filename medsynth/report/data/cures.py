@@ -13,7 +13,7 @@ CURES = {
     "mean_auroc_loss": f"Do not train models on these rows for this task. {FEWER}",
     "mean_r2_loss": f"Do not train models on these rows for this task. {FEWER}",
     "two_way_gap": f"Do not study relations between columns. {FEWER} Merge rare levels.",
-    "relations_lost": "Do not study these relations. The section on strong relations has a rule that would keep each.",
+    "relations_lost": "Do not study these relations. Look under Strong relations for rules that would keep them.",
     "propensity_auroc": f"See under Fidelity which columns give the rows away. {FEWER}",
     "lagged_gap": f"Do not study changes from one row to the next. {FEWER}",
     "next_row_auroc_loss": f"Do not predict what comes next with these rows. {FEWER}",
