@@ -25,12 +25,14 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class Chain:
     """The model that later rows are drawn from. `weights`: for each column its contexts, in order, and their weights of
-    its cells, (groups, cells). `ends`: the same for some columns, for a patient's last row.
+    its cells, (groups, cells). `ends`: the same for some columns, for a patient's last row. `only_rows_end`: whether
+    these were fitted to patients with a single row, too.
     """
 
     contexts: Contexts
     weights: Mapping[str, Sequence[tuple[Context, Floats]]]
     ends: Mapping[str, Sequence[tuple[Context, Floats]]] = field(default_factory=dict)
+    only_rows_end: bool = True
 
     @property
     def schema(self) -> Schema:

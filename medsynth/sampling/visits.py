@@ -138,7 +138,7 @@ def visits(
     """
     who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
     chain, first = restored(tensors, form.of_chain), first[:, :-1].copy()
-    if chain.ends.keys().isdisjoint(asked):
+    if chain.only_rows_end and chain.ends.keys().isdisjoint(asked):
         only_rows_end(chain, form, first, counts, rng)
     drawn = _Drawn(form, chain, counts, counts.copy(), [(who, first)])
     for _ in later_rows(chain, form.core(first, who), counts, rng, drawn.next_rows):
