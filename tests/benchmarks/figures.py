@@ -138,8 +138,8 @@ def changed(drawn: pd.DataFrame, train: pd.DataFrame) -> tuple[int, int, int]:
 
 def _decimals(column: Any) -> int:
     """Return how many decimals 999 of 1,000 of a column's numbers have at most."""
-    places = [len(f"{value:.10g}".partition(".")[2]) for value in column.dropna()]
-    return int(np.quantile(places, 0.999))
+    places = [len(f"{value:.10g}".partition(".")[2]) for value in pd.to_numeric(column, errors="coerce").dropna()]
+    return int(np.quantile(places or [0], 0.999))
 
 
 def classified(drawn: pd.DataFrame, test: pd.DataFrame, target: str, learned: int = LEARNED) -> Any:
