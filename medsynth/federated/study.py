@@ -113,7 +113,7 @@ class Study(BaseModel):
             raise ValueError(f"the minimum must lie between 1 and the number of sites, which is at most {MOST_SITES}")
         if self.trust == "secure-sum":
             if len(self.sites) < 2:
-                raise ValueError("a secure sum needs at least two sites. Add a site, or set another `trust`")
+                raise ValueError("a secure sum needs at least two sites. Add a site, or choose another trust")
             if without := [name for name, key in self.sites.items() if not KEY.fullmatch(key)]:
                 raise ValueError(
                     f"a secure sum needs each site's public key, and {without[0]!r} has none: 64 digits and letters a "

@@ -50,7 +50,7 @@ def declared_in(source: Path | str) -> tuple[Schema | LinkedTables, Path]:
         own = resources.files("medsynth_schemas") / f"{source}{ending}"
         path = Path(str(own)) if own.is_file() and not path.exists() else path
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{path} is not a schema. Name a YAML file, or a bundled schema (`medsynth schema list`).")
+        raise UsageError(f"{path} is not a schema. Name a YAML file, or a bundled schema such as thyroid.")
     kind = LinkedTables if path.name.endswith(ENDING) else Schema
     return kind.load(path), path
 

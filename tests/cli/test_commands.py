@@ -279,7 +279,7 @@ def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.Mon
         frame.to_csv("patients.csv", index=False)
         Path("patients.medsynth-ledger").unlink(missing_ok=True)  # it says how many fits there were
         results = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
-        lines = [line for line in results[0].stdout.splitlines() if not line.startswith("By the noise")]
+        lines = [line for line in results[0].stdout.splitlines() if not line.startswith("With the noise")]
         facts = {key: fact for key, fact in json.loads(results[1].stdout).items() if key != "quality"}
         ledger = json.loads(good("ledger", "--json").stdout)
         (last,) = [entry for entry in ledger["events"] if entry["label"] == "strongest pairs of columns"]
