@@ -89,18 +89,24 @@ class ExactAnswers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: list[Answer] = []
+        self._charged = False  # simulated tables, of which nothing is charged, are noised too
         self.shards: list[tuple[shards.Shards, NDArray[np.int64]]] = []
         true, built = Releases.release, shards.Shards
 
         def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
             def watched(event: Event) -> Release:
                 self.answers.append(Answer(label, event))
-                return draw(event)
+                self._charged = True
+                try:
+                    return draw(event)
+                finally:
+                    self._charged = False
 
             return true(releases, label, sensitivity, watched)
 
         def noised(values: NDArray[np.int64], std: float, entropy: Any) -> NDArray[np.float64]:
-            self.answers[-1].arrays.append((values.copy(), std))
+            if self._charged:
+                self.answers[-1].arrays.append((values.copy(), std))
             return noise.noised(values, std, entropy)
 
         def split(rows: torch.Tensor, place: NDArray[np.int64], *more: Any) -> shards.Shards:
