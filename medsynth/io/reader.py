@@ -115,7 +115,7 @@ def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
         if formats.is_workbook(path):
             opened: AbstractContextManager[OpenTable] = nullcontext(_workbook(path))
         elif (kind := formats.statistical_kind(path)) is not None:
-            opened = nullcontext(statistical.opened(path, kind, encoding))
+            opened = statistical.opened(path, kind, encoding)
         else:
             opened = parquet.opened(path) if formats.is_parquet(path) else text.opened(path, encoding)
         with opened as file:

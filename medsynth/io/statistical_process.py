@@ -1,11 +1,12 @@
-"""Read an SPSS, Stata or SAS file in a process of its own, and write its cells to standard output as an Arrow stream.
+"""Read an SPSS, Stata or SAS file in a process of its own, and write its cells to standard output as Arrow streams.
 
 `medsynth.io.statistical` starts this file as a script. The C code of pyreadstat can crash or ask for any amount of
-memory: here that ends this process alone. The script imports nothing of medsynth, and writes no word of the file to
-standard error. Labels, notes and times of the file are not passed on.
+memory: here that ends this process alone. The script imports nothing of medsynth. The labels, notes and times of the
+file are not passed on.
 
-Columns are called by their place: "0" with the numbers or texts, "0.tag" with the letters of Stata's and SAS's kinds
-of missing values. The metadata of a column contain its name and its format.
+The first stream has the columns without rows, and before it the number of its bytes. The second stream has the rows.
+Columns are called by their place: "0" for the numbers or texts of the first, "0.tag" for the letters of its missing
+values in Stata and SAS. The metadata of "0" contain the column's name and format.
 """
 
 from __future__ import annotations
@@ -20,52 +21,57 @@ if TYPE_CHECKING:
     import pyarrow
 
 DAMAGED, LARGE, ENCODING = 3, 4, 5  # exit codes
+LENGTH = 8  # bytes of the number before the first stream
 READERS = {"sav": "read_sav", "dta": "read_dta", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
 
 
-def read(kind: str, path: str, encoding: str | None, most: int, *, rows: bool) -> pyarrow.Table:
-    """Return the columns of the file, with its rows or without. Raise OverflowError for more than `most` cells."""
+def read(kind: str, path: str, encoding: str, rows: int | None) -> pyarrow.Table:
+    """Return the columns of the file, with its rows unless `rows` is None. Raise OverflowError for more than `rows`."""
     import pyarrow
     import pyreadstat
 
-    read_file = getattr(pyreadstat, READERS[kind])
-    usual: dict[str, Any] = {"output_format": "dict", "disable_datetime_conversion": True, "encoding": encoding}
-    if kind != "xpt":  # it has no user-missing values
-        usual["user_missing"] = True
-    _, facts = read_file(path, metadataonly=True, **usual)
-    names, found = list(facts.column_names), {}
-    if rows and len(set(names)) == len(names):
-        limit = most // max(1, len(names))
-        found, _ = read_file(path, row_limit=limit + 1, **usual)
-        if max(map(len, found.values()), default=0) > limit:
-            raise OverflowError
+    usual: dict[str, Any] = {"output_format": "dict", "disable_datetime_conversion": True, "encoding": encoding or None}
+    usual |= {} if kind == "xpt" else {"user_missing": True}  # .xpt has none
+    usual |= {"metadataonly": True} if rows is None else {"row_limit": rows + 1}
+    found, facts = getattr(pyreadstat, READERS[kind])(path, **usual)
+    if rows is not None and max(map(len, found.values()), default=0) > rows:
+        raise OverflowError
     arrays, fields = [], []
-    for place, name in enumerate(names):
-        words = facts.readstat_variable_types[name] == "string"
-        of_file = {"name": name, "format": facts.original_variable_types[name] or ""}
-        values = found.pop(name, [])
-        cells = values if words else [None if isinstance(value, str) else value for value in values]
-        arrays.append(pyarrow.array(cells, pyarrow.large_string() if words else pyarrow.float64()))
-        fields.append(pyarrow.field(str(place), arrays[-1].type, metadata=of_file))
-        if not words and any(isinstance(value, str) for value in values):
-            tags = [value if isinstance(value, str) else None for value in values]
+    for place, name in enumerate(facts.column_names):
+        words, values = facts.readstat_variable_types[name] == "string", found.pop(name, [])
+        tags = [] if words else [value if isinstance(value, str) else None for value in values]
+        if any(tags):
+            values = [None if tag else value for tag, value in zip(tags, values, strict=True)]
             arrays.append(pyarrow.array(tags, pyarrow.large_string()))
             fields.append(pyarrow.field(f"{place}.tag", arrays[-1].type))
+        arrays.append(pyarrow.array(values, pyarrow.large_string() if words else pyarrow.float64()))
+        about = {"name": name, "format": facts.original_variable_types[name] or ""}
+        fields.append(pyarrow.field(str(place), arrays[-1].type, metadata=about))
     return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
 
 
-def main(kind: str, path: str, encoding: str, most: str, memory: str, seconds: str, what: str) -> int:
-    """Write the stream. Return an exit code that names what is wrong, and nothing else about the file."""
+def stream(table: pyarrow.Table) -> bytes:
+    """Return a table as an Arrow stream."""
+    import pyarrow
+
+    out = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue().to_pybytes()
+
+
+def main(kind: str, path: str, encoding: str, cells: str, memory: str, seconds: str) -> int:
+    """Write both streams. Return an exit code that says what is wrong, in none but these words."""
     with contextlib.suppress(ValueError, OSError):  # a system without this limit
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain rows
     try:
-        import pyarrow
-
-        table = read(kind, path, encoding or None, int(most), rows=what == "rows")
-        with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
-            stream.write_table(table)
+        head = read(kind, path, encoding, None)
+        content = stream(head)
+        sys.stdout.buffer.write(len(content).to_bytes(LENGTH, "little") + content)
+        sys.stdout.buffer.flush()
+        sys.stdout.buffer.write(stream(read(kind, path, encoding, int(cells) // max(1, head.num_columns))))
         sys.stdout.buffer.flush()
     except (MemoryError, OverflowError):
         return LARGE
@@ -73,7 +79,7 @@ def main(kind: str, path: str, encoding: str, most: str, memory: str, seconds: s
         return ENCODING
     except Exception as error:  # a damaged file can cause any error in the parser
         text = str(error).lower()
-        return ENCODING if "encoding" in text or "character" in text else LARGE if "memory" in text else DAMAGED
+        return LARGE if "memory" in text else ENCODING if "encoding" in text or "character" in text else DAMAGED
     return 0
 
 
