@@ -15,8 +15,8 @@ DAYS_AT_MOST = 10_000_000  # from 1970: a number beyond stays a number
 BEFORE_1970 = {"sav": 141_428, "dta": 3653, "sas7bdat": 3653, "xpt": 3653}  # days from the program's day 0
 
 
-class Unit(NamedTuple):
-    """What a column's format makes of its numbers: each counts so many milliseconds, and is shown as `shown`."""
+class Calendar(NamedTuple):
+    """What a column's format makes of its numbers: each counts a number of milliseconds, which `shown` writes."""
 
     milliseconds: int
     shown: Callable[[int], str]
@@ -41,42 +41,44 @@ def clock(milliseconds: int) -> str:
     return "-" * (milliseconds < 0) + clock_text(abs(milliseconds) * SECOND // 1000)
 
 
-SECONDS_OF = {shown: Unit(1000, shown) for shown in (day, moment, clock)}
+SECONDS_OF = {shown: Calendar(1000, shown) for shown in (day, moment, clock)}
 SPSS = (
     ("(DATE|[AEJS]DATE|MOYR|QYR|WKYR)", SECONDS_OF[day]), ("(DATETIME|YMDHMS)", SECONDS_OF[moment]),
     ("([DM]?TIME)", SECONDS_OF[clock]),
 )  # fmt: skip
 STATA = (
-    ("%-?t?d.*", Unit(DAY, day)), (r"%-?t[cC]hh:?mm(:?ss(\.s+)?)?(_?[ap]\.?m\.?)?", Unit(1, clock)),
-    ("%-?t[cC].*", Unit(1, moment)),
+    ("%-?t?d.*", Calendar(DAY, day)), (r"%-?t[cC]hh:?mm(:?ss(\.s+)?)?(_?[ap]\.?m\.?)?", Calendar(1, clock)),
+    ("%-?t[cC].*", Calendar(1, moment)),
 )  # fmt: skip
 SAS = (
     ("(DATE|WEEKDAT[EX]|WORDDAT[EX]|NLDATE|JULIAN|MONYY|YYMON|YYMM|MMYY|(DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?)",
-     Unit(DAY, day)),
-    ("((IS|E|B)8601DA)", Unit(DAY, day)), ("(DTDATE|B8601DN|E8601DN)", SECONDS_OF[day]),
+     Calendar(DAY, day)),
+    ("((IS|E|B)8601DA)", Calendar(DAY, day)), ("(DTDATE|B8601DN|E8601DN)", SECONDS_OF[day]),
     ("(DATETIME|NLDATM|DATEAMPM|MDYAMPM|(IS|E|B)8601DT)", SECONDS_OF[moment]),
     ("(TIME|HHMM|MMSS|TOD|TIMEAMPM|(IS|E|B)8601TM)", SECONDS_OF[clock]),
 )  # fmt: skip
 FORMATS = {"sav": SPSS, "dta": STATA, "sas7bdat": SAS, "xpt": SAS}
 
 
-def unit_of(kind: str, form: str) -> Unit | None:
+def calendar_of(kind: str, form: str) -> Calendar | None:
     """Return what a format of a kind of file makes of a number; None for a plain number.
 
-    >>> unit_of("sav", "DATE11") == Unit(1000, day), unit_of("dta", "%9.0g")
+    >>> calendar_of("sav", "DATE11") == Calendar(1000, day), calendar_of("dta", "%9.0g")
     (True, None)
     """
     ending = "" if kind == "dta" else r"\d*(\.\d*)?"
-    return next((unit for pattern, unit in FORMATS[kind] if re.fullmatch(pattern + ending, form, re.IGNORECASE)), None)
+    return next(
+        (calendar for pattern, calendar in FORMATS[kind] if re.fullmatch(pattern + ending, form, re.IGNORECASE)), None
+    )
 
 
-def text_of(value: float, unit: Unit, kind: str) -> str:
+def text_of(value: float, calendar: Calendar, kind: str) -> str:
     """Return the text of a date or a time, rounded to milliseconds; of a number beyond all calendars, the number.
 
-    >>> text_of(21_919, Unit(DAY, day), "dta"), text_of(1e300, Unit(DAY, day), "dta")
+    >>> text_of(21_919, Calendar(DAY, day), "dta"), text_of(1e300, Calendar(DAY, day), "dta")
     ('2020-01-05', '1e+300')
     """
-    if not abs(value) * unit.milliseconds < DAYS_AT_MOST * DAY:
+    if not abs(value) * calendar.milliseconds < DAYS_AT_MOST * DAY:
         return value_text(value)
-    count = round(value * unit.milliseconds)
-    return unit.shown(count if unit.shown is clock else count - BEFORE_1970[kind] * DAY)
+    count = round(value * calendar.milliseconds)
+    return calendar.shown(count if calendar.shown is clock else count - BEFORE_1970[kind] * DAY)

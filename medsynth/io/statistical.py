@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TableError
-from .calendars import Unit, text_of, unit_of
+from .calendars import Calendar, calendar_of, text_of
 from .cell_text import Texts, arrow_texts, placed
 from .formats import STATISTICAL, statistical_kind
 from .statistical_process import ENCODING, LARGE, LENGTH
@@ -51,13 +51,13 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
         head = _table(answer(int.from_bytes(answer(LENGTH), "little")))
         facts = [field.metadata for field in head.schema]
         header = check_names([own[b"name"].decode() for own in facts], str(path))
-        units = [unit_of(kind, own[b"format"].decode()) for own in facts]
+        calendars = [calendar_of(kind, own[b"format"].decode()) for own in facts]
         if not header:
             raise TableError(f"{path} has no columns. Export the table again.")
 
         def pieces(most: int | None) -> Iterator[Table]:
             found = _table(answer(None))
-            texts = [_texts(found, place, unit, kind) for place, unit in enumerate(units)]
+            texts = [_texts(found, place, calendar, kind) for place, calendar in enumerate(calendars)]
             frame = pd.DataFrame(dict(zip(header, texts, strict=True)), dtype=object)
             yield Table(str(path), header, frame, form, WrittenText(header, ","))
 
@@ -97,14 +97,14 @@ def _table(stream: bytes) -> Any:
     return found
 
 
-def _texts(found: Any, place: int, unit: Unit | None, kind: str) -> Texts:
+def _texts(found: Any, place: int, calendar: Calendar | None, kind: str) -> Texts:
     """Return the texts of a column's cells: letters of kinds of missing values as .a, as the programs write them."""
     column = found.column(str(place))
-    if unit is None or column.type != "double":
+    if calendar is None or column.type != "double":
         texts = arrow_texts(column)
     else:
         codes, values = pd.factorize(column.to_numpy())
-        texts = placed((text_of(float(value), unit, kind) for value in values), codes)
+        texts = placed((text_of(float(value), calendar, kind) for value in values), codes)
     if (name := f"{place}.tag") in found.schema.names:
         tags = arrow_texts(found.column(name))
         texts = np.where(tags == "", texts, "." + tags)

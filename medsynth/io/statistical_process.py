@@ -57,7 +57,7 @@ def stream(table: pyarrow.Table) -> bytes:
     out = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
-    return out.getvalue().to_pybytes()
+    return bytes(out.getvalue())
 
 
 def main(kind: str, path: str, encoding: str, cells: str, memory: str, seconds: str) -> int:

@@ -11,6 +11,7 @@ from numbers import Number
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_datetime64_dtype, is_integer_dtype, is_numeric_dtype
 
@@ -30,7 +31,7 @@ MOST_CODES, LONGEST_CODE = 3, 8  # of user-missing values that SPSS keeps for a 
 CURE = "Use .csv or .parquet."
 
 
-class Declared(NamedTuple):
+class DeclaredColumn(NamedTuple):
     """What a schema declares of a column: its decimals, and the codes of its missing values."""
 
     places: int = 0
@@ -66,7 +67,11 @@ def check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def write(
-    file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], days: Collection[str], declared: Mapping[str, Declared]
+    file: BinaryIO,
+    path: Path,
+    frames: Iterable[pd.DataFrame],
+    days: Collection[str],
+    declared: Mapping[str, DeclaredColumn],
 ) -> None:
     """Fill the open `file` in the format that the name `path` gives. All rows are in memory at once.
 
@@ -76,7 +81,7 @@ def write(
 
     kind, frame = _kind(path), pd.concat(list(frames), ignore_index=True)
     columns = {
-        str(name): _stored(frame[name], kind, name in days, declared.get(str(name), Declared())) for name in frame
+        str(name): _stored(frame[name], kind, name in days, declared.get(str(name), DeclaredColumn())) for name in frame
     }
     rows = pd.DataFrame({name: column.values for name, column in columns.items()})
     facts: dict[str, Any] = {
@@ -88,11 +93,13 @@ def write(
         facts |= {"missing_ranges": codes, "compress": path.suffix.lower() == ".zsav"}
     elif kind == "dta":
         facts |= {"missing_user_values": codes}
-    writer = {"sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta, "xpt": pyreadstat.write_xport}[kind]
+    writers: dict[str, Any] = {
+        "sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta, "xpt": pyreadstat.write_xport
+    }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="medsynth-") as folder:
         made = Path(folder) / f"rows.{kind}"
         try:
-            writer(rows, made, **facts)
+            writers[kind](rows, made, **facts)
         except (pyreadstat.PyreadstatError, pyreadstat.ReadstatError) as error:
             raise UsageError(f"{path} cannot contain these rows: {str(error).rstrip('.')}. {CURE}") from None
         with made.open("rb") as source:
@@ -103,12 +110,13 @@ def _kind(path: Path) -> str:
     return path.suffix.lower().removeprefix(".").replace("zsav", "sav")
 
 
-def _stored(column: pd.Series, kind: str, is_day: bool, declared: Declared) -> _Stored:
+def _stored(column: pd.Series, kind: str, is_day: bool, declared: DeclaredColumn) -> _Stored:
     """Return a column as numbers if all of its values are numbers or moments, else as texts."""
     if is_datetime64_dtype(column):
         which = 0 if is_day else 1
-        numbers = (column - pd.Timestamp(0)) / pd.Timedelta(milliseconds=1) + BEFORE_1970[kind] * DAY
-        return _Stored(numbers / MILLISECONDS[kind][which], FORMATS[kind][which])
+        moments = column.to_numpy().astype("datetime64[ms]")
+        numbers = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) + BEFORE_1970[kind] * DAY)
+        return _Stored(pd.Series(numbers) / MILLISECONDS[kind][which], FORMATS[kind][which])
     if is_numeric_dtype(column) and not is_bool_dtype(column):
         return _of_numbers(column, kind, declared)
     codes = tuple(code for code in declared.codes if kind == "dta" and TAG.fullmatch(str(code)))
@@ -122,7 +130,7 @@ def _stored(column: pd.Series, kind: str, is_day: bool, declared: Declared) -> _
     return _Stored(pd.Series(frame_texts(column), dtype=object), "", _of_spss(words, kind))
 
 
-def _of_numbers(column: pd.Series, kind: str, declared: Declared) -> _Stored:
+def _of_numbers(column: pd.Series, kind: str, declared: DeclaredColumn) -> _Stored:
     """Return numbers with the format that shows their decimals."""
     numbers = column.astype("Float64").astype("float64")
     low, high = numbers.min(), numbers.max()

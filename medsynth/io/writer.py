@@ -20,7 +20,7 @@ from pandas.api.types import infer_dtype
 
 from ..errors import UsageError
 from . import statistical_writer
-from .statistical_writer import Declared
+from .statistical_writer import DeclaredColumn
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,7 +55,7 @@ def runs_as_formula(text: str) -> bool:
 
 def write(
     file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str], days: Collection[str] = (),
-    facts: Mapping[str, str] | None = None, declared: Mapping[str, Declared] | None = None,
+    facts: Mapping[str, str] | None = None, declared: Mapping[str, DeclaredColumn] | None = None,
 ) -> None:  # fmt: skip
     """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
 

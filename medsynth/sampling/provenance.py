@@ -26,7 +26,7 @@ from ..io import statistical_writer
 from ..io.atomic import atomic_write
 from ..io.formats import is_parquet, statistical_kind, unpacked
 from ..io.statistical import cells_of
-from ..io.statistical_writer import Declared
+from ..io.statistical_writer import DeclaredColumn
 from ..io.table import MISSING_TOKENS
 from ..io.writer import write
 from ..schema import Schema
@@ -211,8 +211,8 @@ def _same_cells(model: Model, table: Path, parts: Iterator[pd.DataFrame]) -> boo
 def _declared(schema: Schema) -> dict[str, Any]:
     """Return what a file with types can keep of a schema's declarations, as `write` accepts it."""
     columns = {
-        name: Declared(column.places, tuple(code for code in column.missing if code not in MISSING_TOKENS))
-        if isinstance(column.missing, tuple) else Declared(column.places)
+        name: DeclaredColumn(column.places, tuple(code for code in column.missing if code not in MISSING_TOKENS))
+        if isinstance(column.missing, tuple) else DeclaredColumn(column.places)
         for name, column in schema.columns.items()
     }  # fmt: skip
     return {"days": schema.days, "declared": columns}

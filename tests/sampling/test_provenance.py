@@ -9,8 +9,7 @@ from commands import run
 
 import medsynth
 from medsynth.artifact import Model
-from medsynth.io.writer import write
-from medsynth.sampling import Draw, csv_chunks, frames, provenance
+from medsynth.sampling import Draw, provenance
 from medsynth.schema import Schema
 
 Fitted = tuple[Model, Path]
@@ -25,13 +24,11 @@ def fitted(fitted_clinic: Path) -> Fitted:
 def sampled(fitted: Fitted, table: Path, where: tuple[str, ...] = ()) -> Path:
     model, path = fitted
     draw = Draw(rows=60, seed=5, where=where)
-    with table.open("wb") as file:
-        write(file, table, frames(model, draw), csv_chunks(model, draw))
-    provenance.of(model, path, draw).save(table)
+    provenance.write_sample(model, path, table, draw, force=True)
     return table
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "sav", "dta", "xpt"])
 def test_a_models_own_rows_are_known(fitted: Fitted, tmp_path: Path, ending: str) -> None:
     assert provenance.drawn_by(fitted[0], sampled(fitted, tmp_path / f"rows.{ending}"))
 
