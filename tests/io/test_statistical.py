@@ -17,10 +17,11 @@ from medsynth.io.split import split
 
 pyreadstat = pytest.importorskip("pyreadstat")
 DAYS = [datetime.date(2020, 1, 5), None, datetime.date(1890, 2, 28), datetime.date(2020, 1, 6)]
-MOMENTS = pd.to_datetime(["2020-01-05 08:30:00", "2020-01-06 00:00:00", None, "1890-02-28 23:59:59"])
+MOMENTS = [pd.Timestamp("2020-01-05 08:30:00"), pd.Timestamp("2020-01-06"), pd.NaT, pd.Timestamp("1890-02-28 23:59:59")]
+CLOCKS = [datetime.time(8, 30), None, datetime.time(0), datetime.time(23, 59, 59)]
 ROWS: dict[str, Any] = {
     "pain": [1.0, 99.0, np.nan, 3.0], "dose": [0.1, 2.5, np.nan, -4.0], "sex": ["F", "", "M", " x "],
-    "born": DAYS, "seen": MOMENTS, "at": [datetime.time(8, 30), None, datetime.time(0), datetime.time(23, 59, 59)],
+    "born": DAYS, "seen": MOMENTS, "at": CLOCKS,
 }  # fmt: skip
 TEXTS = [
     ["1", "0.1", "F", "2020-01-05", "2020-01-05 08:30:00", "08:30:00"],
@@ -109,11 +110,7 @@ def test_a_cell_of_a_statistical_file_is_one_cell(kind: str, tmp_path: Path) -> 
     table, rest = read(saved(tmp_path / f"t.{kind}")), [0, 1, 3]
     empty = {name: "" if name == "sex" else None for name in ROWS}
     for cells in (ODD, empty, {**ODD, "pain": 99, "dose": -1, "sex": "é\n"}):
-        rows = pd.DataFrame(ROWS).astype(object)
-        rows.loc[2] = pd.Series(cells)
-        changed = {name: list(rows[name]) for name in rows}
-        changed |= {"pain": rows["pain"].astype(float), "dose": rows["dose"].astype(float),
-                    "seen": pd.to_datetime(rows["seen"])}  # fmt: skip
+        changed = {name: [*values[:2], cells[name], *values[3:]] for name, values in ROWS.items()}
         other = read(saved(tmp_path / f"t.{kind}", changed))
         pd.testing.assert_frame_equal(other.cells.iloc[rest], table.cells.iloc[rest])
 

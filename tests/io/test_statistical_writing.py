@@ -34,7 +34,7 @@ SCHEMA = Schema.from_dict({"name": "t", "columns": COLUMNS})
 CODES = np.column_stack(
     [np.random.default_rng(0).integers(0, column.size + column.gaps, 60) for column in SCHEMA.columns.values()]
 ).astype(np.int32)
-MISSING = {"pain": (-9, -8), "stay": (".a", ".b"), "sex": ("X",)}
+MISSING: dict[str, tuple[int | str, ...]] = {"pain": (-9, -8), "stay": (".a", ".b"), "sex": ("X",)}
 DECLARED = {name: DeclaredColumn(column.places, MISSING.get(name, ())) for name, column in SCHEMA.columns.items()}
 READERS = {"sav": pyreadstat.read_sav, "zsav": pyreadstat.read_sav, "dta": pyreadstat.read_dta,
            "xpt": pyreadstat.read_xport}  # fmt: skip
