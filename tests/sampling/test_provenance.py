@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pyreadstat
 import pytest
 from commands import run
 
@@ -51,10 +52,14 @@ def test_the_real_table_is_not(fitted: Fitted, tmp_path: Path, cohort: pd.DataFr
     assert not provenance.drawn_by(fitted[0], table)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "sav"])
 def test_one_changed_cell_is_found(fitted: Fitted, tmp_path: Path, ending: str) -> None:
     table = sampled(fitted, tmp_path / f"rows.{ending}")
-    if ending == "parquet":
+    if ending == "sav":
+        cells, _ = pyreadstat.read_sav(table, user_missing=True)
+        cells.iloc[7, 0] += 1
+        pyreadstat.write_sav(cells, table)
+    elif ending == "parquet":
         frame = pd.read_parquet(table)
         frame.iloc[7, 0] = int(str(frame.iloc[7, 0])) + 1
         frame.to_parquet(table, index=False)
