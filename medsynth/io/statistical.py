@@ -44,6 +44,8 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
     Raises TableError for a damaged file, one that is too large, one with text in another encoding, and without the
     package pyreadstat.
     """
+    import pyarrow
+
     if importlib.util.find_spec("pyreadstat") is None:
         raise TableError(f"{path} is {STATISTICAL[f'.{kind}']}. {CURE} Or run: pip install 'medsynth[stats]'.")
     form = f"of {STATISTICAL[f'.{kind}']}"
@@ -54,6 +56,11 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
         calendars = [calendar_of(kind, own[b"format"].decode()) for own in facts]
         if not header:
             raise TableError(f"{path} has no columns. Export the table again.")
+        if kind == "xpt" and pyarrow.float64() not in head.schema.types:
+            raise TableError(
+                f"{path} has no column of numbers. In such a file, empty last rows look like padding, so it is not "
+                f"read. {CURE}"
+            )
 
         def pieces(most: int | None) -> Iterator[Table]:
             found = _table(answer(None))

@@ -115,6 +115,15 @@ def test_a_cell_of_a_statistical_file_is_one_cell(kind: str, tmp_path: Path) -> 
         pd.testing.assert_frame_equal(other.cells.iloc[rest], table.cells.iloc[rest])
 
 
+def test_an_xpt_file_of_texts_alone_is_refused(tmp_path: Path) -> None:
+    """pyreadstat drops its empty last rows, so that one row would change the number of rows."""
+    path = saved(tmp_path / "t.xpt", {"a": ["x", "y", ""]}, file_format_version=5)
+    with pytest.raises(TableError, match="no column of numbers"):
+        read(path)
+    rows = {"a": ["x", "", ""], "n": [1.0, None, None]}
+    assert read(saved(path, rows, file_format_version=5)).rows == 3
+
+
 def test_a_split_of_a_statistical_file_is_text(tmp_path: Path) -> None:
     path = saved(tmp_path / "t.sav", {"a": [*map(float, range(60))], "y": ["n", "y"] * 30})
     split(read(path), 0.5, tmp_path / "train.csv", tmp_path / "heldout.csv", force=False)
