@@ -1,6 +1,6 @@
 """SPSS, Stata and SAS files: the columns by name, each cell as text by its value and its column's format.
 
-pyreadstat reads them in a process of its own (decision 65). No label, note, time or type of the file is read.
+pyreadstat reads them in a process of its own (decision 65). No label, note or time of the file is read.
 """
 
 from __future__ import annotations

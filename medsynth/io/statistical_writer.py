@@ -53,7 +53,8 @@ def check_package(path: Path) -> None:
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Raise UsageError for a column whose name the file at `path` cannot contain."""
+    """Raise UsageError for a column whose name the file at `path` cannot contain, and without pyreadstat."""
+    check_package(path)
     kind = _kind(path)
     longest, usual = NAMES[kind]
     for k, name in enumerate(names):
