@@ -45,20 +45,14 @@ AnyRow = Annotated[
     typer.Option(help="Only patients with a row that meets this condition. If repeated, one row meets them all."),
 ]
 Balance = Annotated[bool, typer.Option("--balance", help="Draw every class of the target equally often.")]
+FromSchema = Annotated[
+    Path | None,
+    typer.Option(metavar="SCHEMA", help="Draw from a schema, a file of tables or a bundled schema, without any table."),
+]
 Replicates = Annotated[
     int | None,
     typer.Option(parser=whole_number, metavar="M", help="Draw from each of M plausible models, for intervals."),
 ]
-
-
-# Options that models of several tables refuse, each with what to do instead.
-ONE_TABLE = {
-    "where_any": "`where` accepts columns of first rows, such as stays.ward=heart. For conditions on any row, draw "
-    "more patients, and select in the written tables those whose rows meet them.",
-    "balance": "Draw each class by itself with `where`, such as sex=F and then sex=M, and as many patients of each.",
-    "replicates": "Make one table with one row per patient of these tables, fit it with `inference`, and draw "
-    "replicates of that model.",
-}
 
 
 @guarded
@@ -72,6 +66,7 @@ def sample(
     where_any: AnyRow = None,
     balance: Balance = False,
     replicates: Replicates = None,
+    schema: FromSchema = None,
     seed: Annotated[int | None, typer.Option(help="Make the draw repeatable.")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="For several tables: write Parquet, not CSV.")] = False,
     mark: Annotated[bool, typer.Option("--mark", help="Add a last column `synthetic` that is always yes.")] = False,
@@ -89,6 +84,8 @@ def sample(
     combine`. A first column `replicate` gives the number of the replicate. If the name of --output contains
     {replicate}, each replicate gets its own file.
 
+    With --schema, rows of NAME.structure.csv follow from a schema alone, and no table is read (docs/layers.md).
+
     The command also writes NAME.synthetic.csv.provenance.json. The report uses it to draw the rows again, and shows
     the model's claim only if they are the same.
 
@@ -96,15 +93,13 @@ def sample(
 
         medsynth sample -n 10000
 
-        medsynth sample -n 5_000_000 --model patients.medsynth --output patients.synthetic.parquet
-
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
-
-        medsynth sample -n 1e4 --where age=60.. --where ward=heart,kidney -o old.csv
 
         medsynth sample -n 5000 --replicates 20 -o "replicate-{replicate}.csv"
 
         medsynth sample --patients 1000 --where sex=F --where-any flare=yes --where-any severity=severe
+
+        medsynth sample --schema patients.schema.yaml -n 1000
     """
     from medsynth.sampling.draw import Draw
 
@@ -112,16 +107,37 @@ def sample(
         raise UsageError("--json and --output - both write to standard output. Choose one.")
     draw = Draw(rows=n, patients=patients, seed=seed, where=where or (), where_any=where_any or (), balance=balance,
                 replicates=replicates, mark=mark)  # fmt: skip
-    from medsynth.artifact import load
-
-    fitted = load(path := find_model(one_of(model_file, model)))
+    fitted, path = _source(one_of(model_file, model), schema)
+    stem = _name_of(path) + (".structure" if schema else ".synthetic")
     if fitted.tables is not None:
-        return _to_folder(fitted, path, output, draw, parquet=parquet, force=force, as_json=as_json)
+        return _to_folder(fitted, path, Path(output or stem), draw, parquet=parquet, force=force, as_json=as_json)
     if parquet:
         raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
     if output == "-":
         return _to_standard_output(fitted, draw)
-    return _to_file(fitted, path, Path(output or f"{path.stem}.synthetic.csv"), draw, force=force, as_json=as_json)
+    return _to_file(fitted, path, Path(output or f"{stem}.csv"), draw, force=force, as_json=as_json)
+
+
+def _name_of(path: Path) -> str:
+    """Return the name of the table of a model's or a schema's file."""
+    name = path.name
+    for ending in (".medsynth", ".yaml", ".yml", ".tables", ".schema"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
+    """Return the model to draw from and its file, or the schema's."""
+    if schema is None:
+        from medsynth.artifact import load
+
+        return load(path := find_model(model)), path
+    if model is not None:
+        raise UsageError("Rows follow from a model or from a schema. Leave one of them out.")
+    from medsynth.sampling.structure import declared_in, structure_model
+
+    declared, path = declared_in(schema)
+    return structure_model(declared), path
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
@@ -155,23 +171,20 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
 
 
 def _to_folder(
-    fitted: Model, path: Path, output: str | None, draw: Draw, *, parquet: bool, force: bool, as_json: bool
+    fitted: Model, path: Path, folder: Path, draw: Draw, *, parquet: bool, force: bool, as_json: bool
 ) -> None:
     """Draw patients with their rows in all tables, write them to a folder, and print the result."""
     from medsynth.artifact import claim
     from medsynth.sampling.formulas import formula_columns
-    from medsynth.sampling.table_files import outputs, write_tables
+    from medsynth.sampling.table_files import check_request, outputs, write_tables
 
     assert fitted.tables is not None
-    for name, cure in ONE_TABLE.items():
-        if getattr(draw, name):
-            raise UsageError(f"`{name}` works for one table only. {cure}")
+    check_request(draw)
     if draw.rows is not None and draw.patients is not None:
         raise UsageError("For several tables, -n and --patients both count patients. Give one of them.")
-    if output == "-":
+    if str(folder) == "-":
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
-    folder = Path(output or f"{path.stem}.synthetic")
-    if folder.name.endswith((".train", ".heldout")) or folder.name == path.stem:
+    if folder.name.endswith((".train", ".heldout")) or folder.name == _name_of(path):
         raise UsageError(f"{folder} is the name of a folder of real tables. Choose another --output.")
     asked = draw.patients if draw.rows is None else draw.rows
     count = fitted.rows if asked is None else asked
@@ -197,7 +210,7 @@ def _check_outputs(target: Path, model: Path, force: bool) -> None:
 
     refuse_existing(target, force=True)  # checks the name before other names are derived from it
     check(target)
-    fitted = Budget.of(target).path.exists() or (target.exists() and name_of(target) == model.stem)
+    fitted = Budget.of(target).path.exists() or (target.exists() and name_of(target) == _name_of(model))
     if fitted or name_of(target).endswith((".train", ".heldout")):
         raise UsageError(f"{target} is the name of a table of real rows. Choose another --output.")
     check_outputs(target, beside(target), inputs=(model,), force=force)

@@ -1,4 +1,4 @@
-"""The commands `medsynth schema draft`, `check`, `list` and `show`."""
+"""The commands `medsynth schema draft`, `import`, `template`, `check`, `list` and `show`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from medsynth.errors import SchemaError, TableError, UsageError, did_you_mean
+from medsynth.io.atomic import atomic_write, check_outputs
+from medsynth.io.formats import SUFFIXES, beside, name_of
 
 from .console import guarded, result
 from .flags import translated
-from .options import Encoding
+from .options import Encoding, Force
 
 app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -43,8 +45,6 @@ def draft(
     if is_folder(table):
         return _draft_tables(table, encoding, force=force, as_json=as_json)
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.io.atomic import atomic_write, check_outputs
-    from medsynth.io.formats import beside, name_of
     from medsynth.schema.header import draft as make
 
     output = beside(table, ".schema.yaml")
@@ -61,8 +61,6 @@ def draft(
 def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
     """Write a file that names the tables in a folder, with TODOs to fill in and no data value."""
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.io.atomic import atomic_write, check_outputs
-    from medsynth.io.formats import SUFFIXES, name_of
     from medsynth.schema.header import draft_tables
     from medsynth.schema.linked import ENDING
 
@@ -76,6 +74,94 @@ def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: b
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     told = f"Wrote {output}. Fill in every TODO, then: medsynth schema check {output}"
     result({"tables": str(output)}, told, as_json=as_json)
+
+
+Dictionaries = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DICTIONARY",
+        help="Data dictionary. For REDCap also the project's XML file, event mapping and repeating forms.",
+    ),
+]
+HeaderOf = Annotated[
+    Path | None,
+    typer.Option("--table", metavar="TABLE", help="Table that the schema is for. Only its header line is read."),
+]
+OF_HELP = "Table in the dictionary, if it describes several [default: the one named as TABLE]."
+
+
+@app.command("import")
+@guarded
+def import_(
+    dictionary: Dictionaries,
+    header_of: HeaderOf = None,
+    of: Annotated[str | None, typer.Option(metavar="NAME", help=OF_HELP)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Schema to write [default: TABLE's or DICTIONARY's .schema.yaml]."),
+    ] = None,
+    encoding: Encoding = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a schema from a data dictionary: REDCap, Frictionless, CSVW, Croissant, OMOP, or a codebook.
+
+    No row is read. The command prints what was guessed and what is still to do, and the schema explains each TODO.
+    White Rabbit scan reports, and codebooks with statistics, give names and types, but no levels and no bounds.
+
+    Examples:
+
+        medsynth schema import dictionary.csv --table patients.csv
+
+        medsynth schema import dictionary.csv project.REDCap.xml events.csv --table patients.csv
+
+        medsynth schema import datapackage.json --of visits -o visits.schema.yaml
+    """
+    from medsynth.dictionaries.importing import import_schema
+    from medsynth.fitting.private_table import table_header
+
+    first = dictionary[0]
+    usual = beside(header_of, ".schema.yaml") if header_of else first.parent / f"{first.stem}.schema.yaml"
+    target, read = output or usual, (header_of,) if header_of else ()
+    check_outputs(target, inputs=(*read, *dictionary), force=force)
+    header = table_header(header_of, encoding) if header_of else None
+    found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, encoding)
+    atomic_write(target, lambda file: file.write(found.text.encode()), force=force)
+    entries = {
+        name: {"fate": one.fate, "guesses": one.guesses, "open": one.open} for name, one in found.outcomes.items()
+    }
+    then = f"medsynth schema check {header_of or 'TABLE'}" + (f" --schema {target}" if output else "")
+    told = f"Wrote {target}. {'Fill in every TODO' if found.unfinished else 'Confirm each guess'}, then: {then}"
+    content = {"schema": str(target), "form": found.form, "entries": entries, "remarks": found.remarks}
+    result(content, f"{found.message}\n{told}", as_json=as_json)
+
+
+@app.command()
+@guarded
+def template(
+    header_of: HeaderOf = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Codebook to write.")] = Path("codebook.csv"),
+    encoding: Encoding = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a codebook to fill in, with a line per column of TABLE, or with examples. Import it as a dictionary.
+
+    Examples:
+
+        medsynth schema template
+
+        medsynth schema template --table patients.csv -o codebook.csv
+    """
+    from medsynth.dictionaries.codebook import template as make
+    from medsynth.fitting.private_table import table_header
+
+    check_outputs(output, inputs=(header_of,) if header_of else (), force=force)
+    text = make(table_header(header_of, encoding) if header_of else ())
+    atomic_write(output, lambda file: file.write(text.encode()), force=force)
+    of_table = f" --table {header_of}" if header_of else ""
+    told = f"Wrote {output}. Fill it in from public knowledge, then: medsynth schema import {output}{of_table}"
+    result({"codebook": str(output)}, told, as_json=as_json)
 
 
 @app.command()

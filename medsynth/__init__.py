@@ -4,7 +4,7 @@
 >>> sorted(medsynth.__all__)[:5]
 ['FitSettings', 'MedsynthError', 'MedsynthWarning', 'Model', 'Schema']
 >>> sorted(medsynth.__all__)[5:]
-['Synthesizer', 'combine', 'fit', 'load', 'plan', 'sample', 'sample_tables', 'verify']
+['Synthesizer', 'combine', 'fit', 'load', 'plan', 'sample', 'sample_tables', 'structure_model', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .fitting.settings import FitSettings
     from .report.document import Report
     from .sampling import sample
+    from .sampling.structure import structure_model
     from .sampling.tables import sample_tables
     from .schema import Schema
     from .synthesizer import Synthesizer
@@ -62,6 +63,7 @@ __all__ = [
     "plan",
     "sample",
     "sample_tables",
+    "structure_model",
     "verify",
 ]
 _HOMES = {
@@ -77,6 +79,7 @@ _HOMES = {
     "plan": "fitting.planning",
     "sample": "sampling",
     "sample_tables": "sampling.tables",
+    "structure_model": "sampling.structure",
     "verify": "artifact",
 }
 

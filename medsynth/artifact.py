@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ArtifactError, BudgetError, MedsynthError
+from .errors import ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
 from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 FORMAT = 7
 QUALITY = "expected_similarity"  # tensor: what the noise leaves of each column, (columns of the core,)
+STRUCTURE_ONLY = "STRUCTURE ONLY: drawn from a schema, as evenly as its rules allow. "
+NO_TABLE = "No table was read, and nothing is claimed."
+LEARNED_SCHEMA = "A fit learned this schema: its levels and bounds carry that fit's claim. No other table was read."
 WORST = 3  # columns that the sentence about quality names
 MAX_BYTES = 1 << 30  # largest model file that is read
 FIELDS: dict[str, type | UnionType] = {
@@ -64,7 +67,8 @@ class Model:
     `rows`: the public row count, or a noisy count if rows per patient are bounded. `rows_read`: the public row count in
     any case; of several tables, that of patients. `tensors`: the generator, and the noisy measurements that decode its
     rows. The model stores neither a time nor a frame's dtypes: both depend on rows. `tables`: the tables of a model of
-    several. Its `schema` then describes patients with their first row in each table.
+    several. Its `schema` then describes patients with their first row in each table. `structure_only`: no table was
+    read; the rows follow from a schema alone. Such a model is never in a file.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Model:
     tensors: Arrays
     tables: LinkedTables | None = None
     rows_read: int | None = None
+    structure_only: bool = False
 
     @property
     def claims(self) -> bool:
@@ -146,6 +151,8 @@ class Model:
         """Write the model to `path`, completely or not at all. Raise OutputExists unless `force`."""
         from safetensors.numpy import save
 
+        if self.structure_only:
+            raise UsageError("This model follows from a schema alone. Store the schema, and make the model again.")
         body = json.dumps(self.describe())  # columns keep their order
         metadata = {"medsynth": body, "sha256": _digest(body, self.tensors)}
         content = _in_order(save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata))
@@ -278,14 +285,15 @@ def quality(model: Model) -> str | None:
     if not found:
         return None
     worst = sorted(found, key=lambda name: found[name])[:WORST]
-    least = ", ".join(f"{name} {found[name]:.2f}" for name in worst)
+    least = ", ".join(f"{name} {found[name]:.0%}" for name in worst)
     mean = sum(found.values()) / len(found)
-    said = f"By the noise that was added, a column is about {mean:.2f} similar to the real one (1 is perfect)."
-    return f"{said} Least: {least}."
+    return f"With the noise, a column is about {mean:.0%} like the real one. Least alike: {least}."
 
 
 def claim(model: Model, *, brief: bool = False) -> str:
     """Return the claim in one sentence. `brief` leaves out the definition of neighbouring tables."""
+    if model.structure_only:
+        return STRUCTURE_ONLY + (LEARNED_SCHEMA if model.schema.name == "learned" else NO_TABLE)
     if model.epsilon is None:
         return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (`no_dp`). Share neither this model nor its rows."
     if not model.claims:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,10 @@ class Spent:
             return f"{head} {self.unprotected} of them added no noise, so no total can be claimed."
         row, patient = self.row(), self.patient()
         single = sum(fit.max_rows is None for fit in self.fits)
-        shown = accountant.rounded_up(row.epsilon or 0.0)
-        text = f"{head} All of them together cost epsilon {shown} at delta {row.delta:.3g} for one row"
+        shown, delta = accountant.rounded_up(row.epsilon or 0.0), f"{Decimal(f'{row.delta:.3g}'):f}"
+        text = f"{head} All of them together cost epsilon {shown} at delta {delta} for one row"
         unfinished = f" ({', '.join(facts)})" if left or ended else ""
-        short = f"Fits on this table: {len(self.fits)}{unfinished}; in all epsilon {shown} at delta {row.delta:.3g}"
+        short = f"Fits on this table: {len(self.fits)}{unfinished}; in all epsilon {shown} at delta {delta}"
         if patient.epsilon is not None:
             return Message(f"{text}, and for one patient with all of their rows.", f"{short} for one patient.")
         if single < len(self.fits):

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_WORDS = 30  # words that a message lists at most
+NO_CURES: Mapping[str, str] = MappingProxyType({})
 
 
 def validators_words(message: str) -> str:
@@ -46,19 +48,26 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" There are: {', '.join(words[:MOST_WORDS])}{more}." if words else ""
 
 
-def check_keywords(keywords: Iterable[str], known: Iterable[str], of: str) -> None:
-    """Raise UsageError for a keyword that is not `known`: it suggests the nearest one. `of`: who takes the keywords."""
+def check_keywords(keywords: Iterable[str], known: Iterable[str], of: str, cures: Mapping[str, str] = NO_CURES) -> None:
+    """Raise UsageError for a keyword that is not `known`, with its cure, or else the nearest known one.
+
+    `of`: who takes the keywords.
+    """
     for name in sorted(set(keywords) - set(known)):
-        raise UsageError(f"`{name}` is not a parameter of {of}.{did_you_mean(name, known)}")
+        cure = f" {cures[name]}" if name in cures else did_you_mean(name, known)
+        raise UsageError(f"`{name}` is not a parameter of {of}.{cure}")
 
 
-def checked_keywords(call: Callable[P, T]) -> Callable[P, T]:
-    """Let a function refuse a keyword that it does not have with a UsageError that suggests the nearest one."""
+def checked_keywords(call: Callable[P, T], cures: Mapping[str, str] = NO_CURES) -> Callable[P, T]:
+    """Let a function refuse a keyword that it does not have with a UsageError that says what to do.
+
+    `cures`: for keywords of related functions, by name. Other keywords get the nearest one as a suggestion.
+    """
 
     @wraps(call)
     def run(*args: P.args, **keywords: P.kwargs) -> T:
         known = [name for name in inspect.signature(call).parameters if name != "self"]
-        check_keywords(keywords, known, call.__qualname__.removesuffix(".__init__"))
+        check_keywords(keywords, known, call.__qualname__.removesuffix(".__init__"), cures)
         return call(*args, **keywords)
 
     return run

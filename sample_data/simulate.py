@@ -235,6 +235,11 @@ def schema_text() -> str:
     return (Path(__file__).parent / "clinic.schema.yaml").read_text(encoding="utf-8")
 
 
+def dictionary_text() -> str:
+    """Return a REDCap data dictionary of a project that could have written the cohort's table."""
+    return (Path(__file__).parent / "clinic.redcap.csv").read_text(encoding="utf-8")
+
+
 def main(argv: list[str] | None = None) -> None:
     """Rewrite the committed tables, or write one of the given size."""
     parser = argparse.ArgumentParser(description="Simulate a thyroid clinic; no row describes a real person.")

@@ -21,7 +21,7 @@ FLOORS = [
     ["cores", "errors", "rng", "row_count", "similarity"],
     ["io", "combining"],
     ["schema"],
-    ["privacy"],
+    ["dictionaries", "privacy"],
     ["methods"],
     ["mixture"],
     ["patients"],
@@ -116,7 +116,7 @@ def test_imports_point_down() -> None:
 
 
 ROOF = ("artifact",)  # its model's verbs (sample, replicates, report) call the package itself, which knows all of them
-MOST_LATE, MOST_LATE_OF_COMMANDS = 21, 103  # what there is: a new one must save start-up time
+MOST_LATE, MOST_LATE_OF_COMMANDS = 21, 104  # what there is: a new one must save start-up time
 
 
 def everything() -> dict[Name, set[tuple[Name, bool]]]:

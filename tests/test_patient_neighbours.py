@@ -249,7 +249,9 @@ def patients_of(frame: pd.DataFrame, schema: Schema) -> dict[str, Any]:
     later = {key: rows.later[rows.patients_of_later.of_row == k].tolist() for k, key in enumerate(keys)}
     kept = {key: names[whose == key].tolist() for key in keys}
     first = dict(zip(keys, rows.first.tolist(), strict=True))
-    return {key: (kept[key], first[key], later[key]) for key in keys if key not in (ODD, "somebody")}
+    last = {key: rows.last[rows.patients_of_last.of_row == k].tolist() for k, key in enumerate(keys)}
+    assert all(len(own) == 1 for own in last.values())
+    return {key: (kept[key], first[key], later[key], last[key]) for key in keys if key not in (ODD, "somebody")}
 
 
 @pytest.mark.parametrize("order", ORDER)

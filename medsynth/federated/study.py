@@ -112,8 +112,13 @@ class Study(BaseModel):
         if not 1 <= self.minimum <= len(self.sites) <= MOST_SITES:
             raise ValueError(f"the minimum must lie between 1 and the number of sites, which is at most {MOST_SITES}")
         if self.trust == "secure-sum":
-            if len(self.sites) < 2 or not all(KEY.fullmatch(key) for key in self.sites.values()):
-                raise ValueError("a secure sum needs at least two sites, each with its public key")
+            if len(self.sites) < 2:
+                raise ValueError("a secure sum needs at least two sites. Add a site, or set another `trust`")
+            if without := [name for name, key in self.sites.items() if not KEY.fullmatch(key)]:
+                raise ValueError(
+                    f"a secure sum needs each site's public key, and {without[0]!r} has none: 64 digits and letters a "
+                    "to f. The site creates its key, and sends you the public one"
+                )
             if len(set(self.sites.values())) < len(self.sites):
                 raise ValueError("two sites have the same public key. Give each site its own")
             if self.honest > self.minimum:

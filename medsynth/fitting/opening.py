@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..io.table import LargeTable, Table
+from ..patients.successive_rows import ending
+from ..schema import Schema
 from ..schema.impossible import refuse_impossible_rules
 from .private_table import PrivateTable, open_table, possible_targets
 from .private_tables import PrivateTables, open_tables
@@ -38,7 +41,25 @@ def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTa
         private = open_table(source, settings, notice)
     for schema in private.declared_schemas:
         refuse_impossible_rules(schema)
+    if advice := advice_on_ends(private.declared_schemas, private.target):
+        notice(advice)
     return private
+
+
+def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
+    """Return the advice to declare how patients end at their last rows; None if that is declared, or no state is known.
+
+    `schemas`: of the tables of a fit. A state in the patient's own columns is known at first rows, and its relation to
+    last rows is measured through all rows between.
+    """
+    in_order = [schema for schema in schemas if schema.order is not None]
+    own = any(target in schema.constant and schema.columns[target].categorical for schema in in_order if target)
+    if not own or any(ending(schema) for schema in in_order):
+        return None
+    return (
+        f"If {target!r} states how patients end, such as death, tie a column of the rows in order to the last, with a "
+        "rule such as `died = yes implies last row`. Its relation to last values is then measured by itself."
+    )
 
 
 def targets(source: Path, settings: FitSettings) -> list[str]:

@@ -97,7 +97,9 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
 
 
 def check_has_target(private: Private, method: str) -> None:
-    """Raise UsageError for a table without a target, if the method needs one."""
+    """Raise UsageError for a table without a target, if the method needs one; for several tables, if it ignores it."""
+    if private.target is not None and METHODS[method].ignores_target:
+        raise UsageError(f"The method {method} fits one table. Fit each table by itself, or choose another `method`.")
     if private.target is None and not METHODS[method].without_target:
         raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
 

@@ -486,6 +486,11 @@ def check_target(schema: Schema) -> None:
         raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
 
 
+def table_header(path: Path, encoding: str | None = None) -> tuple[str, ...]:
+    """Return a table's column names from its header line alone. Raise TableError for a workbook."""
+    return reader.names(path, encoding)
+
+
 def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:
     """Return a table's header and the exact kinds of its columns, for a draft. No fit releases them.
 

@@ -164,7 +164,11 @@ class FitSettings(TableSettings):
                 f"10^{self.epsilon / np.log(10):.0f}. Values up to about 10 are common. To go on, set `anyway`."
             )
         check_rows(self.rows)
-        registry.settle(self.method, self.preset)
+        method = registry.settle(self.method, self.preset)
+        if registry.METHODS[method].ignores_target:
+            if self.target not in (None, NO_TARGET):
+                raise UsageError(f"The method {method} draws each column by itself. Leave out `target`.")
+            object.__setattr__(self, "target", NO_TARGET)
         if self.device not in DEVICES:
             raise UsageError("`device` must be auto, cpu or cuda.")
 

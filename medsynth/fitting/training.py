@@ -239,7 +239,7 @@ def train_in_order(
     assert isinstance(codes, np.ndarray) and planned.units is not None
     split = successive_rows(codes[planned.stay], planned.units, schema)
     mean = rows_of_a_patient(sizes)
-    patients, several = max(2, round(rows / mean)), 1 - float(sizes[ROWS_PER_PATIENT][0])
+    patients, single = max(2, round(rows / mean)), float(sizes[ROWS_PER_PATIENT][0])
     of_first = with_rows_column(schema)
     core = of_first.core
     firsts = Vault(split.first, core.names, out.releases, split.patients)
@@ -257,7 +257,8 @@ def train_in_order(
     except UsageError:  # the budget is spent: the fit ends, and a sample says that the model's rows break the rules
         whole = complete(sampler(count, seed), of_first)
     simulated = whole[:, [of_first.names.index(name) for name in core.names]]
-    return {**found, **train_later(planned, out, schema, split, several * patients, simulated)}
+    of_rows = patients * single, patients * (1 - single)
+    return {**found, **train_later(planned, out, schema, split, of_rows, simulated)}
 
 
 def simulated_patients(later: float) -> int:
@@ -268,12 +269,13 @@ def simulated_patients(later: float) -> int:
 
 
 def train_later(
-    planned: PlannedFit, out: WayOut, schema: Schema, split: SuccessiveRows, several: float,
+    planned: PlannedFit, out: WayOut, schema: Schema, split: SuccessiveRows, patients: tuple[float, float],
     simulated: NDArray[np.int32], table: str = "",
 ) -> Arrays:  # fmt: skip
-    """Train the model of the rows that follow first ones. By noisy counts, `several` patients have such rows.
+    """Train the model of the rows that follow first ones.
 
-    `simulated`: first rows, (patients, core of `with_rows_column`). `table`: the name of one of several tables.
+    `patients`: the numbers of patients with one row and with several, by noisy counts. `simulated`: first rows,
+    (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
     from ..patients.stored import tensors
     from ..patients.training import LaterRowsTraining
@@ -284,7 +286,7 @@ def train_later(
     later = LaterRowsTraining(
         schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
         last=Vault(split.last, later_columns(schema), out.releases, split.patients_of_last),
-        plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],
+        plan=planned.plan, patients=max(2.0, patients[1]), single=patients[0], first=simulated[:, :-1],
         counts=counts, rng=numpy_stream(out.seed, f"later rows{table}"),
         progress=_told(planned, planned.plan, "cpu"), table=table,
     )  # fmt: skip
@@ -308,10 +310,11 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
             continue
         planned.options.phase(f"later rows of {name}")
         first = _first_rows(simulated, private.tables, name, core.names)
-        several = float((first[:, -1] > 0).sum() / len(simulated)) * patients
+        share = patients / len(simulated)
+        of_rows = share * float((first[:, -1] == 0).sum()), share * float((first[:, -1] > 0).sum())
         enough = simulated_patients(float(first[:, -1].mean()) if len(first) else 0.0)
         chain = train_later(
-            planned, out, chain_view(private.tables, name), codes.rows[name], several, first[:enough], name
+            planned, out, chain_view(private.tables, name), codes.rows[name], of_rows, first[:enough], name
         )
         found |= of_table(k, chain)
     return found

@@ -54,6 +54,22 @@ def header(path: Path, encoding: str | None = None) -> Table:
         return Table(str(path), file.header, pd.DataFrame(columns=list(file.header)), file.form)
 
 
+def names(path: Path, encoding: str | None = None) -> tuple[str, ...]:
+    """Return the column names of the table at `path` from its header line or its Parquet schema: no row is parsed.
+
+    Raises TableError for a workbook, whose header cannot be read without its rows, and as `header` does.
+    """
+    formats.check_encoding(encoding)
+    formats.check_regular(path)
+    with _readable(path):
+        if formats.is_workbook(path):
+            raise TableError(f"{path} is a workbook. Save its header line as CSV, and pass that.")
+        if not formats.is_parquet(path):
+            return text.header_names(path, encoding)
+        with parquet.opened(path) as file:
+            return file.header
+
+
 def is_large(path: Path) -> bool:
     """Return whether the file is read in pieces: by its size or, for Parquet, its rows and columns."""
     if not path.is_file() or formats.is_workbook(path):

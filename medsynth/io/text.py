@@ -37,6 +37,22 @@ BLOCK_ROWS = 256  # rows whose fields are numbered at once
 @contextmanager
 def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
     """Open the text table at `path`, UTF-8 or in `encoding`, and read its header. Raise TableError for none."""
+    with _begun_table(path, encoding) as (name, delimiter, first, records):
+        first, records, unnamed = _named(first, records)
+        header = _checked_header(path, name, first)
+        table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
+        yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
+
+
+def header_names(path: Path, encoding: str | None) -> tuple[str, ...]:
+    """Return the names in the header line of the text table at `path`. No row is parsed. Raise TableError for none."""
+    with _begun_table(path, encoding) as (name, _, first, _):
+        return _checked_header(path, name, _named(first, iter(()))[0])
+
+
+@contextmanager
+def _begun_table(path: Path, encoding: str | None) -> Iterator[tuple[str, str, list[str], Iterator[list[str]]]]:
+    """Yield the encoding of a text table, its delimiter, its first record and the other ones."""
     name = _encoding_of(path, encoding)
     try:
         with decoded(path, name) as file:
@@ -50,14 +66,16 @@ def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
                     f"{path}: blanks or another sign separate the columns. Save the table with commas, semicolons, "
                     "tabs or bars between them."
                 )
-            first, records, unnamed = _named(first, records)
-            if any(ESCAPED.search(word) for word in first):
-                raise TableError(f"{path}: the header is not valid {name}. Set the file's `encoding`, such as cp1252.")
-            header = check_header(tuple(first), str(path))
-            table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
-            yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
+            yield name, delimiter, first, records
     except UnicodeError:
         raise TableError(f"{path} is not valid {name}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
+
+
+def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
+    """Return a header's names. Raise TableError for those in another encoding than `name`, and as `check_header`."""
+    if any(ESCAPED.search(word) for word in first):
+        raise TableError(f"{path}: the header is not valid {name}. Set the file's `encoding`, such as cp1252.")
+    return check_header(tuple(first), str(path))
 
 
 def _encoding_of(path: Path, declared: str | None) -> str:
@@ -134,15 +152,15 @@ def _begun(file: TextIO, where: str) -> tuple[str, Iterator[str]]:
         raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
     while start.startswith("#"):
         hashed, before, start = start, len(read) - 1, filled()
-    delimiter, count = _delimiter(start)
+    delimiter, count = delimiter_of(start)
     header = len(read) - 1 if start else len(read)
-    if hashed and count and _delimiter(hashed) == (delimiter, count):
+    if hashed and count and delimiter_of(hashed) == (delimiter, count):
         header = before
     # Skipped lines become blank ones, so that line numbers in messages stay those of the file.
     return named or delimiter, itertools.chain(["\n"] * header, read[header:], file)
 
 
-def _delimiter(line: str) -> tuple[str, int]:
+def delimiter_of(line: str) -> tuple[str, int]:
     """Return the delimiter that cuts a line into most fields, and how often it does. Quotes hide delimiters."""
     outside = "".join(line.split('"')[::2])
     most = max(DELIMITERS, key=outside.count)

@@ -120,7 +120,7 @@ class MethodEntry:
     privacy claim, or None if it makes one. `conditional_sampling`: draws rows given values of some columns.
     `public_rows`: learns from rows that the user declares public. `microbatches`: has a setting of this name.
     `replicable`: its models keep their measurements, so that plausible generators can be fitted to them.
-    `without_target`: also fits a table in which no column is to be predicted.
+    `without_target`: also fits a table in which no column is to be predicted; `ignores_target`: fits every table so.
     """
 
     name: str
@@ -132,6 +132,7 @@ class MethodEntry:
     microbatches: bool = False
     replicable: bool = False
     without_target: bool = False
+    ignores_target: bool = False
     no_claim: str | None = None
 
     @property
@@ -163,6 +164,15 @@ _ENTRIES = (
         conditional_sampling=True,
         replicable=True,
         without_target=True,
+    ),
+    MethodEntry(
+        name="margins",
+        summary="each column by itself, at a tiny budget: the second of three layers (docs/layers.md)",
+        code="medsynth.mixture.method:Independent",
+        conditional_sampling=True,
+        replicable=True,
+        without_target=True,
+        ignores_target=True,
     ),
     MethodEntry(
         name="dp-cgan",

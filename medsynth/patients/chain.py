@@ -15,7 +15,7 @@ from ..schema import Schema
 from .column_rules import ColumnRules
 from .conditional import drawn, log_chances
 from .contexts import Context, Contexts, moving
-from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, named
+from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
 
 Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -25,12 +25,14 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class Chain:
     """The model that later rows are drawn from. `weights`: for each column its contexts, in order, and their weights of
-    its cells, (groups, cells). `ends`: the same for some columns, for a patient's last row.
+    its cells, (groups, cells). `ends`: the same for some columns, for a patient's last row. `only_rows_end`: whether
+    these were fitted to patients with a single row, too.
     """
 
     contexts: Contexts
     weights: Mapping[str, Sequence[tuple[Context, Floats]]]
     ends: Mapping[str, Sequence[tuple[Context, Floats]]] = field(default_factory=dict)
+    only_rows_end: bool = True
 
     @property
     def schema(self) -> Schema:
@@ -61,21 +63,21 @@ class Chain:
         variable, trial, width = self.contexts.variables[name], rows.copy(), self.contexts.width
         codes = np.empty((len(rows), variable.cells), np.int32)
         allowed = np.empty(codes.shape, np.bool_)
-        last = self.last(rows)
+        only, last = self.only(rows), self.last(rows)
         for cell in range(variable.cells):
             codes[:, cell] = variable.draw(np.full(len(rows), cell), self._before(name, rows), rng)
             self._put(name, trial, codes[:, cell])
-            broken = self.rules.broken(name, self.now(trial), trial[:, width : 2 * width], last)
+            broken = self.rules.broken(name, self.now(trial), trial[:, width : 2 * width], only, last)
             allowed[:, cell] = ~broken
         allowed[~allowed.any(1)] = True
         return codes, allowed
 
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
         """Draw a column, or the gap, of later rows, (rows, `later_columns`), given the columns before it; in place."""
-        variable, logs = self.contexts.variables[name], self._logs(name, self.weights[name], rows)
-        if name in self.ends:
-            last = self.last(rows)
-            logs[last] = self._logs(name, self.ends[name], rows[last])
+        variable, last = self.contexts.variables[name], self.last(rows) & (name in self.ends)
+        logs = np.empty((len(rows), variable.cells))
+        logs[~last] = self._logs(name, self.weights[name], rows[~last])
+        logs[last] = self._logs(name, self.ends[name], rows[last]) if last.any() else 0.0
         if (values := self.possible(name, rows, rng)) is None:
             found = variable.draw(drawn(logs, rng), self._before(name, rows), rng)
         else:
@@ -88,6 +90,10 @@ class Chain:
         groups = [self.groups(name, context, rows) for context, _ in own]
         return np.asarray(self.contexts.variables[name].base + log_chances([weight for _, weight in own], groups))
 
+    def only(self, rows: Codes) -> Mask:
+        """Return which rows are a patient's only one: (rows,)."""
+        return np.asarray(rows[:, self.contexts.place[named(OF, ROWS)]] == 0)
+
     def last(self, rows: Codes) -> Mask:
         """Return which later rows are a patient's last: (rows,)."""
         return np.asarray(rows[:, self.contexts.place[named(OF, LEFT)]] == 0)
@@ -97,6 +103,13 @@ class Chain:
         self.begin(rows)
         for name in self.contexts.variables:
             self.draw_column(name, rows, rng)
+
+    def draw_ends(self, only: Codes, rng: Stream) -> Codes:
+        """Return patients' only rows, (rows, core), with the columns that depend on whether a row is the last."""
+        rows = only_rows(only, self.schema)
+        for name in self.ends:
+            self.draw_column(name, rows, rng)
+        return self.now(rows)
 
     def begin(self, rows: Codes) -> None:
         """Copy constant columns from the first row; in place."""

@@ -48,16 +48,19 @@ class ColumnRules:
                     found.setdefault(drawn[last], []).append(rule)
         return cls(core, found)
 
-    def broken(self, name: str, now: Codes, before: Codes, last: Mask) -> Mask:
+    def broken(self, name: str, now: Codes, before: Codes, only: Mask, last: Mask) -> Mask:
         """Return which rows break a rule that the column `name` decides: (rows,).
 
-        now, before: the rows, as far as they are drawn, and the previous ones, (rows, core). last: (rows,).
+        now, before: the rows, as far as they are drawn, and the previous ones, (rows, core). only, last: (rows,); no
+        row is before a patient's only one.
         """
         found = np.zeros(len(now), np.bool_)
         for rule in self.of[name]:
             values = {w.name: self._values(now, w.name) for w in rule.words() if w.function is None}
             previous = {one: self._values(before, one) for one in rule.before}
-            found |= rule.broken(values, Position(previous, np.zeros(len(now), np.bool_), last))
+            for own in previous.values():
+                own[only] = None if own.dtype == object else np.nan
+            found |= rule.broken(values, Position(previous, only, last))
         return found
 
     def _values(self, codes: Codes, name: str) -> Values:

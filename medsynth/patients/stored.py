@@ -20,6 +20,7 @@ WHOSE = (NOW, LAST, FIRST, OF, *(MOVED + whose for whose in (NOW, LAST, FIRST, O
 FACTS = (EVERY[1], *FACT_GROUPS, GAP)
 PREFIX, PARTS = "later.", ("group", "shares", "medium", "coarse")
 GIVEN, ENDS = "given", "last"  # weights of all later rows, and of a patient's last one
+ORDER = PREFIX + "order"  # the tensor with the order in which columns are drawn
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def tensors_of(number: int, tensors: Arrays) -> Arrays:
 def tensors(chain: Chain) -> Arrays:
     """Return the chain's tensors, under names that no method uses."""
     names, found = _Names(chain.schema.core.names), dict[str, NDArray[np.float64] | NDArray[np.int64]]()
+    found[ORDER] = np.array([names.core.index(name) for name in chain.contexts.variables if name != GAP], np.int64)
     for name, variable in {**chain.contexts.variables, **chain.contexts.fixed}.items():
         key = names.key(name)
         found |= {f"{key}.place": variable.bins.place, f"{key}.fine": variable.bins.shares}
@@ -72,10 +74,15 @@ def tensors(chain: Chain) -> Arrays:
 
 
 def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
-    """Return the chain that tensors were made from."""
+    """Return the chain that tensors were made from.
+
+    Earlier models do not state an order: they drew the target last, and knew nothing of the ends of only rows.
+    """
     core, gap = schema.core, gap_column(schema)
-    names = _Names(core.names)
-    moving = [*([GAP] if gap else []), *changing(schema)]
+    names, current = _Names(core.names), ORDER in kept
+    order = sorted(changing(schema), key=lambda name: (name == schema.target, core.names.index(name)))
+    order = [core.names[k] for k in kept[ORDER].astype(int)] if current else order
+    moving = [*([GAP] if gap else []), *order]
 
     def variable(name: str) -> Variable:
         column = gap if name == GAP and gap else core.columns[name]
@@ -105,4 +112,4 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
         schema, {name: variable(name) for name in moving}, {name: variable(name) for name in fixed(schema)}
     )
     ends = {name: own for name in moving if (own := weights(name, ENDS))}
-    return Chain(contexts, {name: weights(name, GIVEN) for name in moving}, ends)
+    return Chain(contexts, {name: weights(name, GIVEN) for name in moving}, ends, only_rows_end=current)

@@ -45,16 +45,22 @@ def gap_column(schema: Schema) -> Count | None:
 
 
 def changing(schema: Schema) -> list[str]:
-    """Return the columns that a later row gets anew, in the order in which it gets them: the target last."""
-    left = {*schema.constant, schema.order}
-    found = [name for name in schema.core.names if name not in left and name != schema.target]
-    return [*found, *([schema.target] if schema.target in schema.core.columns and schema.target not in left else [])]
+    """Return the columns that a later row gets anew, in the order in which it gets them: the target late, and last
+    those that depend on whether the row is the last, so that they may depend on all others.
+    """
+    left, ends = {*schema.constant, schema.order}, _ends(schema)
+    found = [name for name in schema.core.names if name not in left]
+    return sorted(found, key=lambda name: (name in ends, name == schema.target))
 
 
 def ending(schema: Schema) -> list[str]:
     """Return the changing columns of which a rule depends on whether the row is the last, such as a patient's death."""
-    read = {word.name for rule in schema.parsed_rules if rule.reads_last for word in rule.words() if not word.function}
-    return [name for name in changing(schema) if name in read]
+    return [name for name in changing(schema) if name in _ends(schema)]
+
+
+def _ends(schema: Schema) -> set[str]:
+    """Return the columns that a rule compares in a row, if it reads whether that row is the last."""
+    return {word.name for rule in schema.parsed_rules if rule.reads_last for word in rule.words() if not word.function}
 
 
 def fixed(schema: Schema) -> list[str]:
@@ -74,7 +80,7 @@ def later_columns(schema: Schema) -> tuple[str, ...]:
 class SuccessiveRows:
     """First rows, (patients, core of `with_rows_column`), and later ones, (rows, `later_columns`), with patients.
 
-    `last`: the last ones among later rows. Each of these rows depends on one patient's rows alone.
+    `last`: each patient's last row, (patients, `later_columns`). Each row depends on one patient's rows alone.
     """
 
     first: Codes
@@ -103,15 +109,27 @@ def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> Succes
     ]
     most = units.max_rows - 1
     later = np.column_stack([now, last, first, *(fact.astype(np.int32) for fact in facts)])
+    only = np.flatnonzero(rows == 1)
     ends = place[here] == counted - 1
     return SuccessiveRows(
         first=np.column_stack([codes[starts], (rows - 1).astype(np.int32)]),
         patients=PrivacyUnits(np.arange(len(starts)), 1),
         later=later,
         patients_of_later=PrivacyUnits(patient[here], most, len(starts)),
-        last=later[ends],
-        patients_of_last=PrivacyUnits(patient[here][ends], 1, len(starts)),
+        last=np.concatenate([later[ends], only_rows(codes[starts[only]], schema)]),
+        patients_of_last=PrivacyUnits(np.concatenate([patient[here][ends], only]), 1, len(starts)),
     )
+
+
+def only_rows(rows: Codes, schema: Schema) -> Codes:
+    """Return the only rows of patients, (rows, core), as later ones, (rows, `later_columns`).
+
+    The previous row and all facts are zeros. So is the first row, except for what stays the same over a patient's rows.
+    """
+    first = np.zeros_like(rows)
+    places = [schema.core.names.index(name) for name in fixed(schema)]
+    first[:, places] = rows[:, places]
+    return np.column_stack([rows, np.zeros_like(rows), first, np.zeros((len(rows), 4), np.int32)]).astype(np.int32)
 
 
 def gaps(now: Codes, last: Codes, schema: Schema) -> Whole:

@@ -24,7 +24,7 @@ from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
 from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .trajectories import later_rows, second_rows
 from .variables import Axis, Variable, fine_cells
@@ -49,9 +49,9 @@ ROUNDS = 2  # of fitting to all tables: each round simulates rows from the fit b
 class LaterRowsTraining:
     """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
-    `patients`: the number of real patients with several rows, by noisy counts. `table`: the name of one of several
-    tables. `last`: the patients' last rows. `moves`: for numbers, the axis of how they move and the direction of each
-    change. `ends`: what is known of columns of last rows that rules are about.
+    `patients`, `single`: the numbers of real patients with several rows and with one, by noisy counts. `table`: the
+    name of one of several tables. `last`: all patients' last rows. `moves`: for numbers, the axis of how they move and
+    the direction of each change. `ends`: what is known of columns of last rows that rules are about.
     """
 
     schema: Schema
@@ -59,6 +59,7 @@ class LaterRowsTraining:
     last: Measurements
     plan: Plan
     patients: float
+    single: float
     first: Codes
     counts: NDArray[np.int64]
     rng: Stream
@@ -247,7 +248,8 @@ class LaterRowsTraining:
     def measure_last_rows(self, contexts: Contexts) -> None:
         """Measure how columns that depend on whether a row is the last, such as death, relate to last rows.
 
-        Each patient counts once here. In the other tables a patient's last row counts less than a whole patient.
+        Each patient counts once here, also with a single row. In the other tables a patient's last row counts less than
+        a whole patient, and a single row is one of many first rows.
         """
         keys = [(name, context) for name in ending(self.schema) for context in contexts.of_last(name)]
         if not keys:
@@ -258,7 +260,7 @@ class LaterRowsTraining:
         for (name, context), table in zip(keys, noisy.values(), strict=True):
             variable = contexts.variables[name]
             ordered = contexts.ordered(context), variable.ordered(variable.coarse)
-            counts = denoised(table, std, ordered, self.patients)
+            counts = denoised(table, std, ordered, self.patients + self.single)
             found = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.coarse))
             if context == (LAST, name):  # its groups are the cells of the last value, which were counted in coarse ones
                 found = replace(found, tie=found.tie[variable.coarse], region=variable.coarse)
@@ -307,6 +309,7 @@ class LaterRowsTraining:
         else:  # nothing is known yet: last rows are first ones
             rows, share = second_rows(self.several, self.counts[self.counts > 1]), np.ones(len(self.several))
         new.begin(rows)
+        only = only_rows(self.first[self.counts == 1], self.schema)
         for k, name in enumerate(chain.contexts.variables):
             possible = new.possible(name, rows, self.rng)
             known = [new.groups(name, context, rows) for context, _ in wanted[name]]
@@ -324,17 +327,18 @@ class LaterRowsTraining:
                 added[context] = added.get(context, 0.0) + weight
             weights[name] = list(added.items())
             if name in self.ends:
-                ends[name] = self.fit_end(new, name, rows, possible and possible[1])
+                ends[name] = self.fit_end(new, name, np.concatenate([rows[new.last(rows)], only]))
+                new.draw_column(name, only, self.rng)
             new.draw_column(name, rows, self.rng)
             step(k + 1)
         return new
 
-    def fit_end(self, chain: Chain, name: str, rows: Codes, allowed: NDArray[np.bool_] | None) -> list[
-        tuple[Context, Floats]
-    ]:  # fmt: skip
-        """Fit a column of patients' last rows to its own tables, on simulated later rows; each patient counts once."""
-        last, own = chain.last(rows), self.ends[name]
-        groups = [chain.groups(name, context, rows[last]) for context, _ in own]
-        base, some = chain.contexts.variables[name].base, None if allowed is None else allowed[last]
-        found = fitted(base, [one for _, one in own], groups, self.patients, np.ones(int(last.sum())), allowed=some)
+    def fit_end(self, chain: Chain, name: str, last: Codes) -> list[tuple[Context, Floats]]:
+        """Fit a column of patients' last rows to its own tables, on simulated ones; each patient counts once."""
+        own, only, possible = self.ends[name], chain.only(last), chain.possible(name, last, self.rng)
+        groups = [chain.groups(name, context, last) for context, _ in own]
+        each = np.where(only, self.single / max(only.sum(), 1), self.patients / max((~only).sum(), 1))
+        base, patients = chain.contexts.variables[name].base, self.patients + self.single
+        known = [one for _, one in own]
+        found = fitted(base, known, groups, patients, each, allowed=None if possible is None else possible[1])
         return [(context, weight) for (context, _), weight in zip(own, found.weights, strict=True)]

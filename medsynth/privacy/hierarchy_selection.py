@@ -67,9 +67,10 @@ def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Pl
             kept[name] += large
             known = hierarchy(columns[name].hierarchy or "")
             candidates[name] = [child for node in large for child in known.children(node)]
-    return {name: _with_levels(column, kept[name]) for name, column in columns.items()}
+    return {name: with_levels(column, kept[name]) for name, column in columns.items()}
 
 
-def _with_levels(column: Categorical, nodes: list[Node]) -> Categorical:
+def with_levels(column: Categorical, nodes: list[Node]) -> Categorical:
+    """Return a column of codes with these nodes as its levels, and `unknown`."""
     names = sorted({node.label for node in nodes} - {str(column.unknown)})
     return column.model_copy(update={"levels": (*names, column.unknown)})

@@ -14,7 +14,17 @@ from ..schema.codec import Where
 if TYPE_CHECKING:
     from ..artifact import Model
 
-MARK, MARKED = "synthetic", "yes"  # the last column of marked files, and its only value
+MARK = "synthetic"  # the last column of marked files
+MARKED, STRUCTURE = "yes", "structure only"  # its only value: of rows of a fitted model, and of a schema
+
+
+ONE_TABLE = {  # what models of several tables refuse, each with what to do instead
+    "where_any": "`where` accepts columns of first rows, such as stays.ward=heart. For conditions on any row, draw "
+    "more patients, and select in the synthetic tables those whose rows meet them.",
+    "balance": "Draw each class by itself with `where`, such as sex=F and then sex=M, and as many patients of each.",
+    "replicates": "Make one table with one row per patient of these tables, fit it with `inference`, and draw "
+    "replicates of that model.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +35,8 @@ class Draw:
     the model's public row count. where: conditions on rows; in models with an order, on first rows. where_any:
     conditions that some row of each patient meets together. balance: as many rows per class. replicates: this number of
     plausible models draw the same amount each; None if the model itself draws. replicate: draw only the replicate of
-    this number, from 1 on, without a column that contains the number. mark: add a last column `synthetic`, always yes.
+    this number, from 1 on, without a column that contains the number. mark: add a last column `synthetic`, always
+    yes, or "structure only" without a fit.
 
     Raises UsageError for both rows and patients, for fewer than one, and for `balance` with `where_any`.
     """
@@ -75,8 +86,8 @@ def check_mark(mark: bool, model: Model) -> None:
         raise UsageError(f"The table has a column {MARK!r}, which `mark` would add. Leave `mark` out.")
 
 
-def with_mark(frame: pd.DataFrame, mark: bool) -> pd.DataFrame:
-    """Return rows with the constant last column that marks them as synthetic; without `mark`, unchanged."""
+def with_mark(frame: pd.DataFrame, mark: bool, model: Model) -> pd.DataFrame:
+    """Return rows of a model with the constant last column that marks them; without `mark`, unchanged."""
     if mark:
-        frame.insert(frame.shape[1], MARK, MARKED)
+        frame.insert(frame.shape[1], MARK, STRUCTURE if model.structure_only else MARKED)
     return frame

@@ -52,7 +52,7 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]
     draw = draw.of(model)
     of_rows = model.schema if model.schema.order is None else with_rows_column(model.schema)
     sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
-    parts = _patients if model.schema.unit else _rows
+    parts, halved = _patients if model.schema.unit else _rows, halved and not model.structure_only
     rows = patients = 0
     with broken_model():
         for found in parts(model, draw, sampler, of_rows, halved):
@@ -80,6 +80,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     """
     schema, halved = model.schema, halved and not draw.where_any
     ranges = parse(draw.where_any, schema, "where_any")
+    asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}
 
     def meets(codes: Codes) -> NDArray[np.bool_]:
         return np.asarray(np.all([met(codes[:, schema.names.index(n)], r) for n, r in ranges.items()], axis=0))
@@ -87,7 +88,8 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
         single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
         if schema.order is not None:
-            return visits(model.tensors, Form(schema), single(count, seed), numpy_stream(seed, "later rows"))
+            stream = numpy_stream(seed, "later rows")
+            return visits(model.tensors, Form(schema), single(count, seed), stream, asked)
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 
@@ -216,13 +218,13 @@ def csv_chunks(model: Model, draw: Draw) -> Iterator[str]:
     """Yield that text in chunks, so that any number of rows needs constant memory."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
         cells = _beside(csv_cells(codes, model.schema), number and str(number))
-        yield csv_text(with_mark(cells, draw.mark), header=k == 0)
+        yield csv_text(with_mark(cells, draw.mark, model), header=k == 0)
 
 
 def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
     """Yield the same rows as frames, chunk by chunk."""
     for number, codes in _numbered(model, draw):
-        yield with_mark(_beside(decode(codes, model.schema), number), draw.mark)
+        yield with_mark(_beside(decode(codes, model.schema), number), draw.mark, model)
 
 
 def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
@@ -233,9 +235,9 @@ def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
 def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
     """Yield for each replicate its own draw, and its rows as frames and as CSV text: read only one of the two."""
     for number, chunks in _each(model, draw):
-        cells = (with_mark(csv_cells(codes, model.schema), draw.mark) for codes in chunks)
+        cells = (with_mark(csv_cells(codes, model.schema), draw.mark, model) for codes in chunks)
         texts = (csv_text(part, header=k == 0) for k, part in enumerate(cells))
-        rows = (with_mark(decode(codes, model.schema), draw.mark) for codes in chunks)
+        rows = (with_mark(decode(codes, model.schema), draw.mark, model) for codes in chunks)
         yield replace(draw, replicate=number), rows, texts
 
 

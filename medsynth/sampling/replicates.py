@@ -16,14 +16,17 @@ from ..methods import registry
 from ..methods.registry import restored_settings
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event
+from .draw import ONE_TABLE
 
 RELEASED = "released."  # prefix of the names of tensors that contain measurements
 
 
 def why_not(model: Model) -> str | None:
     """Return why a model cannot be replicated, with the cure; None if it can."""
+    if model.structure_only:
+        return "Nothing was measured, so nothing can be drawn again. Fit a table with `epsilon`."
     if model.tables is not None:
-        return "This model is of several tables. Make one table with one row per patient, and fit that."
+        return f"This model is of several tables. {ONE_TABLE['replicates']}"
     if not registry.find(model.method, model.preset).replicable:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.replicable)
         return f"`replicates` need a model of {takers}, whose noise is known. This one is of {model.method}."

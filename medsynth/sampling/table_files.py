@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..artifact import Model
-from ..errors import MedsynthError, OutputExists
+from ..errors import MedsynthError, OutputExists, UsageError
 from ..io.atomic import refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.writer import ParquetParts, csv_text
 from ..schema.codec import Where, csv_cells, decode
 from ..schema.linked import LinkedTables
-from .draw import Draw, check_mark, with_mark
+from .draw import ONE_TABLE, Draw, check_mark, with_mark
 from .provenance import SEED_BITS, label, load, of
 from .provenance import beside as provenance_of
 from .tables import own_columns, table_codes, tables_of, written
@@ -27,6 +27,13 @@ CSV, PARQUET = ".csv", ".parquet"
 def outputs(tables: LinkedTables, folder: Path, ending: str = CSV) -> list[Path]:
     """Return the files of synthetic tables in a folder."""
     return [folder / (name + ending) for name in tables.tables]
+
+
+def check_request(draw: Draw) -> None:
+    """Raise UsageError for what models of several tables cannot do."""
+    for name, cure in ONE_TABLE.items():
+        if getattr(draw, name):
+            raise UsageError(f"`{name}` works for one table only. {cure}")
 
 
 def check_folder(tables: LinkedTables, folder: Path, ending: str, *, force: bool) -> None:
@@ -76,9 +83,9 @@ def _drawn(model: Model, beside: Path, draw: Draw, ending: str) -> Iterator[Path
             for table, rows in part.items():
                 codes, schema = own_columns(tables, table, rows.codes), written(tables, table)
                 if ending == PARQUET:
-                    parquet[table].add(with_mark(decode(codes, schema), draw.mark))
+                    parquet[table].add(with_mark(decode(codes, schema), draw.mark, model))
                 else:
-                    cells = with_mark(csv_cells(codes, schema), draw.mark)
+                    cells = with_mark(csv_cells(codes, schema), draw.mark, model)
                     files[table].write(csv_text(cells, header=k == 0).encode())
         for one in parquet.values():
             one.close()

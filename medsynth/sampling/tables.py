@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..schema import Schema
 from ..schema.codec import Range, Where, column_values, decode, parse
 from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
 from .balance import balanced, halvings
+from .draw import ONE_TABLE
 from .pipeline import conditions, method_sampler
 from .placing import Placed, TableRows, form_of
 from .rejection import Sampler, broken, rejection_sample, widened
@@ -86,7 +87,7 @@ class FirstRows:
         return found
 
 
-@checked_keywords
+@partial(checked_keywords, cures={**ONE_TABLE, "n": "It draws whole patients: set `patients`."})
 def sample_tables(
     model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> dict[str, pd.DataFrame]:
@@ -154,7 +155,7 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
             tables.first: TableRows(codes[:, : len(tables.view(tables.first).columns)].copy(), np.arange(patients))
         }
         for k, name in enumerate(tables.others):
-            found[name] = _rows(model, first, codes, found, k, name, seed)
+            found[name] = _rows(model, first, codes, found, k, name, seed, where)
     _put_keys(found, tables, keys)
     for name, rows in found.items():
         keys[name] = keys.get(name, 0) + len(rows.codes)
@@ -163,7 +164,7 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
 
 def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None, where: Where) -> Codes:
     schema = first.schema
-    more = 2 ** halvings(patients, len(schema.columns))
+    more = 1 if model.structure_only else 2 ** halvings(patients, len(schema.columns))
     codes = rejection_sample(_sampler(model, first, where), schema, more * patients, seed, first.broken)
     return balanced(codes, schema, patients, numpy_stream(seed, "balance"))
 
@@ -200,7 +201,7 @@ def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
 
 def _rows(
     model: Model, first: FirstRows, codes: Codes, found: Mapping[str, TableRows], number: int, name: str,
-    seed: int | None,
+    seed: int | None, where: Where,
 ) -> TableRows:  # fmt: skip
     """Return the rows of a table: first ones as drawn with patients, then those that follow.
 
@@ -218,7 +219,9 @@ def _rows(
         return TableRows(rows, who)
     given = np.column_stack([rows, counts[who] - 1]).astype(np.int32)
     stream = numpy_stream(seed, f"later rows of {name}")
-    drawn = visits(tensors_of(number, model.tensors), form_of(tables, name, found, who), given, stream)
+    conditions = parse(where, first.schema.core) if where else ()
+    asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
+    drawn = visits(tensors_of(number, model.tensors), form_of(tables, name, found, who), given, stream, asked)
     return TableRows(drawn.codes, who[drawn.patients - 1])
 
 

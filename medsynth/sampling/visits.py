@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -113,15 +113,35 @@ class _Drawn:
             self.ends[who[broken]] = end - 1
 
 
-def visits(tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream) -> PatientRows:
+def only_rows_end(chain: Chain, form: Form, first: Codes, counts: Whole, rng: Stream) -> None:
+    """Draw the columns that depend on whether a row is the last again in only rows, by the chain; in place.
+
+    The model of first rows knows too little of them: few of many patients die at their first visit. A row stays as it
+    is if it would break a rule. `first`: (patients, columns), `counts`: (patients,) rows of each.
+    """
+    who = np.flatnonzero(counts == 1)
+    if chain.ends and len(who):
+        rows, never = form.rows(chain.draw_ends(form.core(first[who], who), rng), None, who)
+        rows = completed(rows, None, form.schema)
+        stays = ~(never | broken_next(rows, None, np.ones(len(who), np.bool_), form.schema))
+        first[who[stays]] = rows[stays]
+
+
+def visits(
+    tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream, asked: Collection[str] = ()
+) -> PatientRows:
     """Return all rows of patients with given first rows, (patients, columns of the schema and number of later rows).
 
-    A row that breaks a rule or the bounds of the order is drawn again; if that fails, the patient ends with the
-    previous row. A patient without a possible last row has no rows; the others keep their numbers.
+    `asked`: the columns that conditions on first rows read; they stay. A row that breaks a rule or the bounds of the
+    order is drawn again; if that fails, the patient ends with the previous row. A patient without a possible last row
+    has no rows; the others keep their numbers.
     """
     who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
-    drawn = _Drawn(form, restored(tensors, form.of_chain), counts, counts.copy(), [(who, first[:, :-1])])
-    for _ in later_rows(drawn.chain, form.core(first[:, :-1], who), counts, rng, drawn.next_rows):
+    chain, first = restored(tensors, form.of_chain), first[:, :-1].copy()
+    if chain.only_rows_end and chain.ends.keys().isdisjoint(asked):
+        only_rows_end(chain, form, first, counts, rng)
+    drawn = _Drawn(form, chain, counts, counts.copy(), [(who, first)])
+    for _ in later_rows(chain, form.core(first, who), counts, rng, drawn.next_rows):
         pass  # each turn stores its rows
     drawn.shorten()
     stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from ..io.writer import csv_text
 from .facts import Facts, SharedColumn, SharedTable
 
 BETWEEN = "; "  # items in one cell
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # starts of a text that spreadsheets read as a formula
+NUMBER = re.compile(r"-?\d[\d.e-]*(?:; .*)?", re.DOTALL)  # a number, alone or first in a list, stays
 
 
 def dictionary(facts: Facts) -> str:
     """Return the data dictionary as CSV text. Its last column states on each line that the table is synthetic."""
     lines = [
-        {**_line(table, column), "statement": facts.statement} for table in facts.tables for column in table.columns
+        {name: inert(text) for name, text in _line(table, column).items()} | {"statement": facts.statement}
+        for table in facts.tables
+        for column in table.columns
     ]
     return csv_text(pd.DataFrame(lines, dtype=object), header=True)
+
+
+def inert(text: str) -> str:
+    """Return a cell that no spreadsheet evaluates: names, units and levels come from somebody's dictionary.
+
+    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused")]
+    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused']
+    """
+    return f"'{text}" if text.startswith(FORMULAS) and not NUMBER.fullmatch(text) else text
 
 
 def _line(table: SharedTable, column: SharedColumn) -> dict[str, str]:

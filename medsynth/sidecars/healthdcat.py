@@ -26,6 +26,7 @@ CONTEXT = {
     "dcatap": "http://data.europa.eu/r5r/",
     "dct": "http://purl.org/dc/terms/",
     "dpv": "https://w3id.org/dpv#",
+    "eli": "http://data.europa.eu/eli/ontology#",
     "foaf": "http://xmlns.com/foaf/0.1/",
     "healthdcatap": "http://healthdataportal.eu/ns/health#",
     "prov": "http://www.w3.org/ns/prov#",
@@ -64,7 +65,7 @@ def healthdcat(facts: Facts) -> Json:
     found |= {"@id": known.identifier} if _is_address(known.identifier) else {}
     found |= {"dct:identifier": known.identifier} if known.identifier else {}
     if level := _access(facts):
-        found["dct:accessRights"] = _listed("access-right", level, level)
+        found["dct:accessRights"] = _listed("access-right", level, level, "dct:RightsStatement")
     if law := _laws(facts):
         found["dcatap:applicableLegislation"] = law
     if known.health_category:
@@ -119,8 +120,10 @@ def _distribution(facts: Facts, table: SharedTable) -> Json:
         "@type": "dcat:Distribution",
         "dct:title": _english(table.file),
         "dct:description": _english(f"SYNTHETIC: {table.rows} rows of {table.name}"),
-        "dct:format": _listed("file-type", "PARQUET" if table.parquet else "CSV", table.media_type),
-        "dcat:mediaType": {"@id": f"http://www.iana.org/assignments/media-types/{table.media_type}"},
+        "dct:format": _listed("file-type", "PARQUET" if table.parquet else "CSV", table.media_type,
+                              "dct:MediaTypeOrExtent"),
+        "dcat:mediaType": {"@id": f"http://www.iana.org/assignments/media-types/{table.media_type}",
+                           "@type": "dct:MediaType"},
         "dcat:byteSize": _whole(table.size),
         "spdx:checksum": {
             "@type": "spdx:Checksum", "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
@@ -159,11 +162,15 @@ def _access(facts: Facts) -> str | None:
 
 
 def _laws(facts: Facts) -> list[Json]:
-    return [{"@id": law} for law in facts.review.catalogue.legislation if _is_address(law)]
+    return [
+        {"@id": law, "@type": "eli:LegalResource"} for law in facts.review.catalogue.legislation if _is_address(law)
+    ]
 
 
 def _category(word: str) -> Json:
-    return {"@id": word if _is_address(word) else CATEGORIES + word.strip().upper()}
+    code = word.strip().rstrip("/").rpartition("/")[2]
+    address = word if _is_address(word) else CATEGORIES + code.upper()
+    return {"@id": address, "@type": "skos:Concept", "skos:prefLabel": _english(code)}
 
 
 def _is_address(text: str | None) -> bool:
@@ -179,10 +186,10 @@ def _reachable(contact: str | None) -> bool:
     return _is_address(contact)
 
 
-def _listed(scheme: str, code: str, label: str) -> Json:
-    """Return an entry of a list of the European Union."""
+def _listed(scheme: str, code: str, label: str, *kinds: str) -> Json:
+    """Return an entry of a list of the European Union, of the class concept and of the classes `kinds`."""
     return {
-        "@id": f"{LISTS}/{scheme}/{code}", "@type": "skos:Concept", "skos:prefLabel": _english(label),
+        "@id": f"{LISTS}/{scheme}/{code}", "@type": ["skos:Concept", *kinds], "skos:prefLabel": _english(label),
         "skos:inScheme": {"@id": f"{LISTS}/{scheme}"},
     }  # fmt: skip
 

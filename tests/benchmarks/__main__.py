@@ -37,6 +37,8 @@ BENCHMARKS = {
         "--tables iris --runs 1 --output FOLDER/a.csv"),
     "few-rows": Benchmark("few_rows:main", "what plans expect of small tables, and what comes", "40 min", "results",
         "--tables modechoice --runs 1 --output FOLDER/a.csv"),
+    "layers": Benchmark("layers:main", "rows of a schema, margins and the default, side by side", "5 min", "layers",
+        "--runs 1 --output FOLDER/a.csv"),
     "ablation": Benchmark("ablation:main", "the worth of each part of the mixture", "4 h", "mixture-ablation",
         "--tables clinic-4k@500 --runs 1 --variants AS-IS --output FOLDER/a.csv"),
     "mnist": Benchmark("mnist:main", "13 classifiers trained on synthetic digits", "20 min per run", "results",

@@ -120,7 +120,7 @@ def to_fitted(
                 kept[share >= level].append(bool((other[name] == word).any()))
     found = float(np.mean([in_cells(real[:, k], made[:, k], n) for k, n in enumerate(counts)]))
     common, rare = (float(np.mean(kept[above])) if kept[above] else None for above in (True, False))
-    return found, two_way(real, made, counts), common, rare
+    return found, two_way(real, made, counts).value, common, rare
 
 
 def changed(drawn: pd.DataFrame, train: pd.DataFrame) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.errors import OutputExists, TableError
+from medsynth.errors import OutputExists, TableError, UsageError
 from medsynth.fitting.holdout import HoldOut, hold_out_tables
 from medsynth.fitting.source import bundled, find
 from medsynth.io.atomic import refuse_existing
@@ -277,3 +277,6 @@ def test_options_of_one_table_say_what_to_do_instead(
     model.save("ward.medsynth")
     done = CliRunner().invoke(app, ["sample", "ward.medsynth", "-n", "20", *words])
     assert done.exit_code == 2 and re.search(cure, done.stderr.replace("\n", " ")), done.stderr
+    in_python = words[0].removeprefix("--").replace("-", "_")
+    with pytest.raises(UsageError, match=cure.replace("--where", "`where`").replace("--inference", "`inference`")):
+        medsynth.sample_tables(model, 20, **{in_python: words[-1]})  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
+from medsynth.fitting.opening import advice_on_ends
 from medsynth.patients import training
 from medsynth.patients.column_rules import ColumnRules
 from medsynth.patients.plan import LAST_ROWS, LAST_SHARE, SHARES, shares
@@ -72,9 +73,9 @@ def test_columns_that_depend_on_the_last_row_get_a_query(rules: tuple[str, ...],
     assert not names or found[LAST_ROWS] == LAST_SHARE and set(found) == {*SHARES, LAST_ROWS}
 
 
-def patients(count: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Patients with two to six rows; 40 % die at the last one, mostly those with a high marker there."""
-    sizes = rng.integers(2, 7, count)
+def patients(count: int, rng: np.random.Generator, rows: tuple[int, int] = (2, 6)) -> pd.DataFrame:
+    """Patients with two to six `rows`; 40 % die at the last one, mostly those with a high marker there."""
+    sizes = rng.integers(rows[0], rows[1] + 1, count)
     who = np.repeat(np.arange(count), sizes)
     last = np.append(np.diff(who) > 0, True)
     place = np.arange(len(who)) - np.searchsorted(who, who)
@@ -123,3 +124,59 @@ def test_a_fit_knows_what_the_rules_forbid(monkeypatch: pytest.MonkeyPatch) -> N
     shares = [(rows["dose"] > 0).mean() for rows in later]
     assert not (made["dose"] > 0)[made["sex"] == "F"].any()
     assert shares[1] == pytest.approx(shares[0], abs=0.05)
+
+
+@pytest.fixture(scope="module")
+def single() -> tuple[pd.DataFrame, medsynth.Model]:
+    """Patients with one row, or two, who die half as often, and a model that draws first rows of unrelated columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "SIMULATED", 4000)
+        real = patients(800, np.random.default_rng(1), (1, 2))
+        spared = real["who"].duplicated() & (np.arange(len(real)) % 2 == 0)
+        real["died"] = real["died"].mask(spared, "no")
+        own = schema("died = yes implies last row", "first row implies marker >= 0", "day > previous(day)")
+        own = own.with_target("sex")  # the method relates all columns to the target
+        return real, medsynth.fit(real, epsilon=50, delta=1e-5, schema=own, rows=800, method="independent", seed=0)
+
+
+@pytest.mark.nightly
+def test_the_end_of_a_patient_with_one_row_is_related_to_that_row(single: tuple[pd.DataFrame, medsynth.Model]) -> None:
+    """First rows alone have no relation here: the query of last rows counts only rows, too."""
+    real, model = single
+    rates = list[list[float]]()
+    for frame in (real, model.sample(patients=4000, seed=1)):
+        only = frame[frame.groupby("who")["day"].transform("size") == 1]
+        died = only["died"] == "yes"
+        rates.append([died[only["marker"] > 50].mean(), died[only["marker"] <= 50].mean(), died.mean()])
+    assert rates[1][0] - rates[1][1] > 0.6 * (rates[0][0] - rates[0][1])
+    assert rates[1][2] == pytest.approx(rates[0][2], abs=0.08)
+
+
+@pytest.mark.nightly
+def test_conditions_on_how_patients_end_stay(single: tuple[pd.DataFrame, medsynth.Model]) -> None:
+    """`where` and `balance` are about first rows, which the end of an only row must not replace."""
+    dead = single[1].sample(patients=300, seed=2, where="died=yes")
+    assert set(dead["died"]) == {"yes"} and not dead["who"].duplicated().any()
+
+
+def test_rules_of_first_rows_are_known_in_only_rows() -> None:
+    """Before a patient's only row there is none: `previous` is missing there, and the row is the first."""
+    own = schema("first row implies dose = 0", "previous(dose) > 3 implies marker > 1", "last row implies total >= 0")
+    rules = ColumnRules.by_column(own, ["gap", *changing(own)], [])
+    rows = np.zeros((2, len(own.core.names)), np.int32)
+    rows[:, own.core.names.index("dose")] = 4
+    only, last = np.array([True, False]), np.ones(2, np.bool_)
+    assert rules.broken("dose", rows, rows, only, last).tolist() == [True, False]
+    assert rules.broken("marker", rows * 0, rows, only, last).tolist() == [False, True]
+
+
+def test_a_state_that_only_the_patient_has_gets_advice() -> None:
+    """Its relation to last rows is measured through all rows between, and is lost in small tables."""
+    alone = Schema.from_dict({**HEAD, "constant": ["sex", "died"], "columns": COLUMNS})
+    advice = advice_on_ends([alone], "died")
+    assert advice is not None and "If 'died' states how patients end" in advice
+    tied = Schema.from_dict({**alone.to_dict(), "rules": ["last row implies dose = 0"]})
+    unordered = alone.model_copy(update={"order": None})
+    no_state = Schema.from_dict({**HEAD, "target": "marker", "constant": ["marker"], "columns": COLUMNS})
+    for given, target in ((tied, "died"), (unordered, "died"), (no_state, "marker"), (alone, None), (schema(), "died")):
+        assert advice_on_ends([given], target) is None

@@ -50,6 +50,10 @@ def test_rows_of_two_patients() -> None:
     assert by_name["of:visit"] == [0, 1] and by_name["of:rows"] == [2, 2]
     assert found.patients.of_row.tolist() == [0, 1] and found.patients.max_rows == 1
     assert found.patients_of_later.of_row.tolist() == [0, 0] and found.patients_of_later.max_rows == 3
+    by_name = dict(zip(later_columns(SCHEMA), found.last.T.tolist(), strict=True))  # the second patient has one row
+    assert by_name["now:dose"] == [3, 9] and by_name["last:dose"] == [2, 0] and by_name["first:dose"] == [1, 0]
+    assert by_name["first:sex"] == [0, 1] and by_name["of:rows"] == [2, 0] and by_name["of:left"] == [0, 0]
+    assert found.patients_of_last.of_row.tolist() == [0, 1] and found.patients_of_last.max_rows == 1
 
 
 ROW = st.tuples(st.integers(0, 2), st.integers(0, 1826), st.integers(0, 9), st.integers(0, 1)).map(list)
@@ -63,10 +67,15 @@ def test_no_row_depends_on_two_patients(others: list[list[list[int]]], one: list
     assert np.array_equal(whole.first, np.concatenate([before.first, alone.first]))
     assert np.array_equal(whole.later, np.concatenate([before.later, alone.later]))
     assert np.bincount(whole.patients_of_later.of_row, minlength=1).max() <= 3
+    by_patient = [rows.last[np.argsort(rows.patients_of_last.of_row)] for rows in (whole, before, alone)]
+    assert np.array_equal(by_patient[0], np.concatenate(by_patient[1:]))
+    assert (np.bincount(whole.patients_of_last.of_row) == 1).all()  # each patient has one last row
 
 
 def test_what_changes_and_what_does_not() -> None:
     assert changing(SCHEMA) == ["dose", "state"]  # the target last
+    ends = SCHEMA.model_copy(update={"rules": ("dose = 9 implies last row",)})
+    assert changing(ends) == ["state", "dose"]  # the column that decides the end after all others
     assert rows_column(SCHEMA) in with_rows_column(SCHEMA).core.columns
     twice = SCHEMA.model_copy(update={"columns": {**SCHEMA.columns, rows_column(SCHEMA): SCHEMA.columns["dose"]}})
     assert rows_column(twice) not in SCHEMA.columns | {rows_column(SCHEMA): None}

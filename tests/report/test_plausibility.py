@@ -7,9 +7,9 @@ import pytest
 
 import medsynth
 from medsynth.report.build import build
+from medsynth.report.data.verdict import Purpose
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
-from medsynth.report.sections.documentation import Purpose
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.report.sections.registry import SECTIONS
 from medsynth.report.sections.summary import Verdicts

@@ -7,12 +7,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom, binomtest
 
 from medsynth.report.build import build
 from medsynth.report.data.tables import Tables
 from medsynth.report.data.verdict import Thresholds
 from medsynth.report.page.render import page
-from medsynth.report.sections.relations import RELATIONS, Relations, relations
+from medsynth.report.sections.relations import (
+    LEVEL,
+    RELATIONS,
+    Relations,
+    _excess,
+    _kept,
+    _left_over,
+    _rarer,
+    _Side,
+    relations,
+)
 from medsynth.schema.rules import parse
 
 RULE = "referral = antenatal implies pregnant = yes"
@@ -81,6 +92,48 @@ def test_rows_of_the_same_patient_are_not_independent() -> None:
     assert named(found(real, made), "referral", "pregnant").kept == "lost"
     listed = found(real, made, numbers).listed
     assert all(r.kept != "lost" for r in listed if {r.column, r.partner} == {"referral", "pregnant"})
+
+
+def side(hits: int, rows: int, elsewhere: float, of: int) -> _Side:
+    """A table with `of` rows: `hits` of the `rows` with a level have the partner, and a share `elsewhere` of others."""
+    return _Side(np.array([[rows, hits], [hits, hits + elsewhere * (of - rows)]], np.float64), of, 1.0)
+
+
+@pytest.mark.parametrize(("share", "elsewhere"), [(1.0, 0.0), (0.97, 0.2), (0.92, 0.5)])
+@pytest.mark.parametrize(("rows", "made"), [(10, 12), (14, 40), (46, 187), (100, 60)])
+@pytest.mark.parametrize("chance", [1e-2, 1e-4, 1e-6])
+def test_chance_decides_wrongly_as_rarely_as_stated(
+    share: float, elsewhere: float, rows: int, made: int, chance: float
+) -> None:
+    """Every outcome is enumerated: a relation that keeps just half is rarely called lost, and rarely kept."""
+    half = elsewhere + 0.5 * (share - elsewhere)
+    real = [_excess(side(k, rows, elsewhere, 3428), 0, 1, chance) for k in range(rows + 1)]
+    theirs = [_excess(side(k, made, elsewhere, 10_000), 0, 1, chance) for k in range(made + 1)]
+    weights = np.outer(binom.pmf(range(rows + 1), rows, share), binom.pmf(range(made + 1), made, half))
+    told = np.array([[_kept(*_left_over(one, other)) for other in theirs] for one in real])
+    assert weights[told == "lost"].sum() <= chance and weights[told == "kept"].sum() <= LEVEL
+
+
+def test_all_of_fourteen_against_none_of_forty_is_more_than_chance() -> None:
+    """The demo: of 14 patients of psychiatry all take lithium, and none of 40 synthetic ones; 5,000 pairs are seen."""
+    sides = [_excess(one, 0, 1, 0.01 / 5000) for one in (side(14, 14, 0.005, 3428), side(0, 40, 0.01, 10_000))]
+    assert _kept(*_left_over(*sides)) == "lost"
+    few = [_excess(one, 0, 1, 0.01 / 5000) for one in (side(10, 10, 0.005, 3428), side(0, 12, 0.01, 10_000))]
+    assert _kept(*_left_over(*few)) == "cannot tell"
+
+
+def test_a_level_that_is_rare_by_chance_is_not_lost() -> None:
+    """Twenty synthetic rows are expected and nine are there: an exact test, as scipy's."""
+    real, made = side(10, 10, 0.0, 1000), side(9, 9, 0.0, 2000)
+    assert _rarer((real, made), 0) == pytest.approx(binomtest(10, 19, 1 / 3, alternative="greater").pvalue)
+    rng = np.random.default_rng(3)
+    table = clinic(1000, rng).assign(referral="gp")
+    table.loc[:9, ["referral", "pregnant"]] = ["antenatal", "yes"]
+    for count, kept in ((10, "cannot tell"), (400, "lost")):
+        rows = pd.concat([table] * (1 if count == 10 else 40), ignore_index=True)
+        few = clinic(len(rows) * 2, rng).assign(referral="gp")
+        few.loc[:8, ["referral", "pregnant"]] = ["antenatal", "yes"]
+        assert named(found(rows, few), "referral", "pregnant").kept == kept
 
 
 ODD_NAMES = [

@@ -97,6 +97,15 @@ def test_the_worst_attack_is_reported() -> None:
     assert worst == "sees" and found[1].auroc.value == 1.0 and found[1].advantage.value == 1.0
 
 
+def test_of_equal_scores_an_attack_finds_as_many_controls() -> None:
+    """Members stand first in the table, and must not come first among equal scores: patients with one row are alike."""
+    same = MembershipAttack(name="same", how="40 % alike", score=lambda rows, *_: (rows[:, 0] % 5 < 2) * 1.0)
+    some = MembershipAttack(name="some", how="a tenth of members", score=lambda rows, *_: (rows[:, 0] < 20) * 1.0)
+    _, found = membership_by([same, some], 200, 0)
+    assert found[0].at_one_percent.value == pytest.approx(0.01)
+    assert found[1].at_one_percent.value == pytest.approx(0.1 + 0.9 * 0.01)  # all others are alike
+
+
 @pytest.mark.statistical
 def test_the_worst_attacks_interval_allows_for_looking_at_all() -> None:
     """Of fifteen attacks by coins the worst seems to find something in hardly any of 40 tables. The seed is fixed.

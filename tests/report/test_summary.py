@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 from medsynth_sample_data import simulate
 from scipy.stats import norm
 
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.report.build import _Background, build
 from medsynth.report.data.cures import CURES
+from medsynth.report.data.plain import WORDINGS, plain
 from medsynth.report.data.proposal import PRIVACY, USES, judged_uses, may_leave, sentences
-from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict, rows_to_settle
+from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
 from medsynth.report.page.render import page
 from medsynth.report.sections.registry import SECTIONS
 
@@ -55,7 +57,7 @@ def test_whether_rows_may_leave_comes_first(key: str, outcome: str) -> None:
     }.get(outcome, "The guarantee is within its limits. The board decides")  # fmt: skip
     said = sentences(lines, judged_uses(lines, None))
     assert said[0] == may_leave(lines) and said[0].startswith(start)
-    assert (f"Is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
+    assert (f"is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
     assert said[-1] == "No decision about a patient may rest on these rows."
 
 
@@ -82,6 +84,37 @@ def test_how_many_more_rows_would_settle_it(figure: Any, limit: float, more: int
     assert found == more or (more == 300 and found is not None and 300 <= found <= 310)
 
 
+JARGON = ("AuROC", "AUC", "interval", "Bonferroni", "propensity", "two-way", "p-value", "false positive", "advantage")
+
+
+@pytest.mark.parametrize("key", Thresholds.model_fields)
+def test_page_one_has_words_for_every_question(key: str) -> None:
+    """Each figure and its ends are in the sentence, on the sentence's scale, and no word of statistics is."""
+    limit = getattr(Thresholds(), key)
+    ends = Estimate(value=limit.limit + 0.02, low=limit.limit + 0.01, high=limit.limit + 0.04)
+    for estimate in (ends, Estimate(value=limit.limit + 1)):
+        said = plain(decide(key, "q", "m", estimate, limit, "detail"))
+        wording = WORDINGS[key]
+        assert said and not [word for word in JARGON if word.lower() in said.lower()]
+        assert all(len(sentence.split()) <= 30 for sentence in said.split(". "))
+        if key != "relations_lost":
+            figures = [float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", said)]
+            assert figures, said
+            for number in (estimate.value, limit.limit):
+                place = wording.scale * (number or 0) + wording.shift
+                assert any(abs(x - place) <= 0.51 * 10.0**-wording.decimals for x in figures), said
+        assert ("perhaps" in said) is (estimate.low is not None and "{between}" in wording.text)
+    assert plain(decide(key, "q", "m", Estimate(value=limit.limit - 1), limit, "detail")) == ""
+    unfair = plain(decide(key, "q", "m", ends, limit, "detail", instead="not judged"))
+    assert not [word for word in JARGON if word.lower() in unfair.lower()]
+
+
+def test_a_question_of_another_package_shows_its_figure() -> None:
+    limit = Threshold(limit=0.5, source="s")
+    found = decide("mine", "Is {it} so?", "share of {x}", Estimate(value=0.75, low=0.7, high=0.8), limit, "")
+    assert plain(found) == "Share of {x}: 0.750, perhaps 0.700 to 0.800. The limit is 0.5."
+
+
 def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: Any) -> None:
     html = page(report)
     assert [section.id for section in report.shown][:2] == ["verdicts", "questions"]
@@ -90,7 +123,7 @@ def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: A
     for words in ("What was asked for", "What is guaranteed", "What was found", "Proposal", "<svg"):
         assert words in summary
     for line in report.verdicts:
-        assert line.question in summary and f'id="q-{line.key}"' in html
+        assert line.question in summary and f'id="q-{line.key}"' in html and str(escape(line.plain)) in summary
     for sentence in report.proposal:
         assert sentence in summary
     claim: Any = report.sections["claim"]

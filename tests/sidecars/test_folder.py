@@ -99,6 +99,27 @@ def test_the_dictionary_describes_each_column(small: Path) -> None:
             assert found[column][name] == cell, (column, name)
 
 
+def test_no_cell_of_the_dictionary_is_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, units and levels may come from somebody's dictionary. Numbers stay numbers."""
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"=1+1": [-1, 2, 3] * 20, "+a": ["@SUM(A1)", "b", "b"] * 20, "x": ["p", "q", "q"] * 20})
+    frame.to_csv("small.csv", index=False)
+    Path("small.schema.yaml").write_text(
+        """name: small
+columns:
+  "=1+1": {kind: count, bounds: [-5, 9], unit: "=cmd|' /C calc'!A0"}
+  "+a": {kind: binary, levels: ["@SUM(A1)", b]}
+  x: {kind: binary, levels: [p, q]}
+"""
+    )
+    good("fit", "small.csv", "--epsilon", "3", "--rows", "60", "--method", "independent")
+    good("sample", "-n", "60")
+    cells = dictionary(made())
+    assert list(cells) == ["'=1+1", "'+a", "x"]
+    assert cells["'=1+1"]["unit"] == "'=cmd|' /C calc'!A0" and cells["'=1+1"]["minimum_allowed"] == "-5"
+    assert cells["'+a"]["levels"] == "'@SUM(A1); b"
+
+
 def test_summaries_are_those_of_the_synthetic_rows(small: Path) -> None:
     found, rows = dictionary(made()), pd.read_csv("small.synthetic.csv")
     assert float(found["tsh"]["synthetic_share_missing"]) == pytest.approx(rows["tsh"].isna().mean(), abs=1e-4)

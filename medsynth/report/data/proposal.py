@@ -70,10 +70,16 @@ def may_leave(verdicts: Sequence[Verdict]) -> str:
     if any(one.outcome == "no guarantee" for one in asked):
         return "Do not pass these rows on as private: there is no guarantee."
     if failed := [one.question for one in asked if one.outcome == "beyond"]:
-        return f"Do not pass these rows on yet. Privacy failed: {listed(failed)}"
+        return f"Do not pass these rows on yet. One answer was no: {_asked(failed)}"
     if unsettled := [one.question for one in asked if one.met is None]:
-        return f"The guarantee is within its limits. The board decides what is open: {listed(unsettled)}"
+        return f"The guarantee is within its limits. The board decides what is still open: {_asked(unsettled)}"
     return "The guarantee is within its limits, so privacy does not forbid passing these rows on."
+
+
+def _asked(questions: Sequence[str]) -> str:
+    """Return questions as the end of a sentence."""
+    first, *others = questions
+    return " ".join([first[:1].lower() + first[1:], *others])
 
 
 def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None = None) -> list[str]:
@@ -87,7 +93,7 @@ def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: s
         if named := [one.use for one in uses if one.fitness == fitness]:
             said.append(f"{start} {listed(named)}.")
     if any(one.use == ESTIMATING and one.fitness == "not fit" for one in uses):
-        said.append("To estimate an effect, declare its regression before the fit.")
+        said.append("To estimate an effect, declare it before the next fit.")
     if purpose:
         said.append(f"Compare these uses with what was asked for: {purpose}.")
     return [*said, "No decision about a patient may rest on these rows."]

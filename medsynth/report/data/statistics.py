@@ -255,6 +255,14 @@ def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patie
     return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
 
 
+def variance_of_mean(values: Floats, patients: Patients | None) -> float:
+    """Return the variance of the mean of `values`, (rows,), from independent rows, or from independent patients."""
+    apart = values - values.mean()
+    if patients is not None:
+        apart = np.bincount(np.unique(patients, return_inverse=True)[1], weights=apart)
+    return float(np.square(apart).sum() / len(values) ** 2)
+
+
 def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> tuple[float, float, Estimate]:
     """Return the means of two groups' figures, (rows,) each, and their difference. Its interval resamples both groups,
     by `patients` if rows have some.

@@ -124,18 +124,14 @@ class CatalogueFacts(Record):
     publisher: str | None = _said("who publishes the table")
 
 
-class Review(Record):
-    """What only people know. The page prints a blank line for a missing entry. `thresholds` are your house's own."""
+class Purpose(Record):
+    """What is done with the rows, and who answers for it. The page prints a blank line for a missing entry."""
 
-    table: str | None = _said("name of the source table")
-    period: str | None = _said("when its patients were seen")
-    inclusion: str | None = _said("which patients it includes")
     purpose: str | None = _said("what the recipient wants to do with the rows")
     recipient: str | None = _said("who gets them")
     recipient_controls: str | None = _said("how the recipient protects them, and what they have signed")
     access: str | None = _said("open, on request, in a safe room")
     licence: str | None = _said("licence or agreement")
-    contact: str | None = _said("whom to ask about the table")
     harms: str | None = _said("harms considered, to patients and to groups")
     five_safes: FiveSafes | None = None
     review_date: str | None = _said("when this is reviewed again")
@@ -144,6 +140,15 @@ class Review(Record):
     steward: str | None = _said("who signs")
     privacy_officer: str | None = _said("who signs")
     expert: str | None = _said("who signs")
+
+
+class Review(Purpose):
+    """What only people know, as the review file has it. `thresholds` are your house's own."""
+
+    table: str | None = _said("name of the source table")
+    period: str | None = _said("when its patients were seen")
+    inclusion: str | None = _said("which patients it includes")
+    contact: str | None = _said("whom to ask about the table")
     fits_on_this_table: int | None = _said("number of all fits, if the budget file does not know them")
     choices_looked_at_real_rows: bool | None = _said("true if a setting was chosen by looking at real rows")
     roles: dict[str, Role] = Field(
@@ -197,9 +202,9 @@ class Verdict(Record):
     """A question, the estimate that answers it, and the threshold of that estimate.
 
     `key` is the threshold's name. `outcome` is the result, and `met` is the same as yes or no, or None without a
-    decision. `advice`: what to do about an outcome other than "within". `more_rows`: about how many more held-out rows
-    would settle an open one. `allowed`: what the claim lets the figure reach at most, if it limits it. `decimals` are
-    those shown.
+    decision. `plain`: what the figure means, for page one. `advice`: what to do about an outcome other than "within".
+    `more_rows`: about how many more held-out rows would settle an open one. `allowed`: what the claim lets the figure
+    reach at most, if it limits it. `decimals` are those shown.
     """
 
     key: str
@@ -211,6 +216,7 @@ class Verdict(Record):
     outcome: Outcome
     met: bool | None
     detail: str
+    plain: str = ""
     advice: str = ""
     more_rows: int | None = None
     allowed: float | None = None

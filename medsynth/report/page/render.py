@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from ...privacy.accounting.accountant import rounded_up
 from ..data.verdict import Estimate
 from ..document import Report
-from ..sections.registry import Section
+from ..sections.registry import SECTIONS, Section
 from . import charts
 
 QUOTED = re.compile(r"`(\w+)`")
@@ -44,6 +44,7 @@ def page(report: Report) -> str:
         "words": words,
         "draw": _Charts(),
         "key": KEY,
+        "titles": {name: section.title for name, section in SECTIONS.items()},
     }
 
     def body(section: Section) -> Markup:

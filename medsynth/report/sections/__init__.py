@@ -3,6 +3,7 @@
 from . import (
     attacks,
     claim,
+    closest,
     criteria,
     documentation,
     fidelity,
@@ -12,6 +13,7 @@ from . import (
     plausibility,
     relations,
     standards,
+    structure,
     summary,
     table_one,
     time_to_event,
@@ -46,6 +48,8 @@ for section in (
     # The appendix.
     documentation.VARIABLES,
     claim.LEDGER,
+    structure.STRUCTURE,
+    closest.CLOSEST,
     fidelity.CUT_POINTS,
     fidelity.QUALITY,
     documentation.REPRODUCE,

@@ -220,20 +220,23 @@ def _rates(
 
     def rates(weights: Points) -> Points:
         rows_first = np.ascontiguousarray(weights.T)
-        return np.stack([_found(rows_first[order], member[order], false) for order in orders], 1)
+        ranked = zip(scores, orders, strict=True)
+        return np.stack([_found(rows_first[o], member[o], score[o], false) for score, o in ranked], 1)
 
     value = rates(np.ones((1, len(member))))[0]
     found = stats.simultaneous(value, stats.resampled(len(member), rng, rates, patients), looks)
     return [one.model_copy(update={"low": max(one.low or 0.0, 0.0)}) for one in found]
 
 
-def _found(ranked: Points, hit: Flags, false: float) -> Points:
+def _found(ranked: Points, hit: Flags, score: Points, false: float) -> Points:
     """Return the share of members found at this share of false alarms, (draws,), from weights (rows, draws) of the best
-    scores first.
+    `score`, (rows,), first. Of equal scores an attack cannot choose the members: as many controls come with them.
     """
-    alarms = np.cumsum(np.where(hit[:, None], 0.0, ranked), axis=0)
-    found = np.where(alarms[hit] <= false * alarms[-1], ranked[hit], 0.0)
-    return np.asarray(found.sum(0) / np.maximum(ranked[hit].sum(0), 1))
+    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+    hits, alarms = (np.add.reduceat(np.where(some[:, None], ranked, 0.0), starts, axis=0) for some in (hit, ~hit))
+    left = false * alarms.sum(0) - (np.cumsum(alarms, axis=0) - alarms)
+    share = np.where(alarms > 0, np.clip(left / np.maximum(alarms, 1e-12), 0.0, 1.0), left >= 0)
+    return np.asarray((hits * share).sum(0) / np.maximum(hits.sum(0), 1))
 
 
 def whole_patients(

@@ -16,31 +16,13 @@ from ...privacy.accounting.ledger import Ledger
 from ...schema.columns.column import Description
 from ..data.columns import number_columns
 from ..data.context import Context
-from ..data.verdict import FiveSafes, Record
+from ..data.verdict import Purpose, Record
 from .registry import Section
 
 # Environment variable with a secret key. Without a key a digest would reveal membership.
 DIGEST_KEY = "MEDSYNTH_DIGEST_KEY"
 NOT_DECLARED = Description(domain="", missing="not declared", precision="")
 DECLARED, LEARNED = "declared in the schema", "learned from noisy measurements"
-
-
-class Purpose(Record):
-    """Facts that only people know. The page prints a blank line for a field that is None."""
-
-    purpose: str | None
-    recipient: str | None
-    recipient_controls: str | None
-    access: str | None
-    licence: str | None
-    harms: str | None
-    five_safes: FiveSafes | None
-    review_date: str | None
-    expiry: str | None
-    incident_contact: str | None
-    steward: str | None
-    privacy_officer: str | None
-    expert: str | None
 
 
 def _purpose(context: Context) -> Purpose:

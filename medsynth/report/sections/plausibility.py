@@ -33,7 +33,7 @@ class RuleCheck(Record):
 
 
 class Plausibility(Record):
-    """Every checked rule. `broken`: the number of rules that synthetic rows break. `unchecked`: why some were not.
+    """Every checked rule. `broken`: the number of rules that synthetic rows break. `unchecked`: why not all were.
 
     `judged` is false for a schema that was learned from the rows: it cannot judge the rows that were drawn by it.
     """
@@ -106,7 +106,7 @@ def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
     question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
     broken = Estimate(value=float(found.broken))
     if not found.judged:
-        detail, broken = NOT_DECLARED, Estimate(value=None)
+        detail, broken = found.unchecked or "", Estimate(value=None)
     return [
         decide(
             "rules_broken", question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0,
@@ -117,7 +117,7 @@ def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
 
 def _plausibility(context: Context) -> Plausibility:
     if context.model is not None and schema_learned(context.model.ledger):
-        return Plausibility(rules=[], broken=0, unchecked=None, judged=False)
+        return Plausibility(rules=[], broken=0, unchecked=NOT_DECLARED, judged=False)
     return plausibility(context.declared, context.real, context.synthetic)
 
 

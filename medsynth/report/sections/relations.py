@@ -13,6 +13,7 @@ Clopper and Pearson 1934 (limits of a share); Zou and Donner 2008
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,10 +91,13 @@ class Relation(Record):
     @property
     def sentence(self) -> str:
         """Return both figures in words."""
-        if self.level is None:
-            return f"{self.name}: Cramér's V {self.real:.2f} real, {self.synthetic:.2f} synthetic"
-        made = "no synthetic row" if self.synthetic is None else f"{self.synthetic:.0%} synthetic"
-        return f"{self.name}: {self.real:.0%} real, {made}"
+        if self.level is None or self.partner_level is None:
+            return f"{self.name}: Cramér's V is {self.real:.2f} in real rows and {self.synthetic:.2f} in synthetic rows"
+        rows, partner = _cell(self.column, self.level), _cell(self.partner, self.partner_level)
+        start = f"{self.real:.0%} of the real rows with {rows} have {partner}"
+        if self.synthetic is None:
+            return f"{start}, and there is no synthetic row with {rows}"
+        return f"{start}, and {self.synthetic:.0%} of the synthetic rows"
 
 
 def _cell(column: str, label: str) -> str:
@@ -333,9 +337,9 @@ def _levels(columns: Sequence[_Cells], starts: Whole, sides: Sequence[_Side]) ->
             continue  # Chance may have made the relation.
         hits = synthetic.counts[a, b]
         shown = made_rows >= FEW_SYNTHETIC
-        gap = theirs[0] - HALF * ours[0]
-        low = gap - np.hypot(theirs[0] - theirs[3], HALF * (ours[4] - ours[0]))
-        high = gap + np.hypot(theirs[2] - theirs[0], HALF * (ours[0] - ours[1]))
+        kept = (
+            _kept(*_left_over(ours, theirs)) if shown else "lost" if _rarer(sides, int(a)) < chance else "cannot tell"
+        )
         row = slice(a - starts[i], a - starts[i] + 1)
         blocks = [_block(side, starts, i, j)[row] for side in sides]
         relation = Relation(
@@ -343,11 +347,28 @@ def _levels(columns: Sequence[_Cells], starts: Whole, sides: Sequence[_Side]) ->
             partner_level=columns[j].labels[b - starts[j]], real=float(among[a, b]),
             synthetic=float(hits / made_rows) if shown else None, elsewhere=float(elsewhere[a, b]), rows=int(rows),
             synthetic_rows=int(made_rows), left=float(theirs[0] / ours[0]) if shown else 0.0,
-            kept=_kept(low, high) if shown else "lost", rules=[],
+            kept=kept, rules=[],
             **_picture(columns[i], columns[j], blocks, int(a - starts[i]), int(b - starts[j])),
         )  # fmt: skip
         made.append(((min(i, j), max(i, j)), relation))
     return made
+
+
+def _left_over(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """Return the limits of what is left of a relation less half of it, from the excesses of both tables: see `_excess`.
+
+    The lower limit allows an error of LEVEL, the upper one that of the first pair of limits.
+    """
+    gap = theirs[0] - HALF * ours[0]
+    low = gap - math.hypot(theirs[0] - theirs[3], HALF * (ours[4] - ours[0]))
+    high = gap + math.hypot(theirs[2] - theirs[0], HALF * (ours[0] - ours[1]))
+    return low, high
+
+
+def _rarer(sides: Sequence[_Side], a: int) -> float:
+    """Return the p-value of the exact test that the cell `a` is as frequent in synthetic rows as in real ones."""
+    (real, made), rows = [side.counts[a, a] / side.size for side in sides], [side.rows / side.size for side in sides]
+    return float(beta.cdf(rows[0] / sum(rows), real, made + 1))
 
 
 def _excess(side: _Side, a: int, b: int, chance: float) -> list[float]:
@@ -396,7 +417,9 @@ def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdi
     if found is None:
         return []
     lost = [one for one in found.listed if one.kept != "kept"]
-    detail = f"{found.found} pairs of columns are strongly related in real rows."
+    gone = found.found - found.kept - found.unclear
+    detail = f"Strong relations between columns: {found.found}. Kept: {found.kept}. Lost: {gone}."
+    detail += f" Open: {found.unclear}." if found.unclear else ""
     if not found.found:
         detail = "No strong relation is visible in these real rows."
     if lost:

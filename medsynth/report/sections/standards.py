@@ -86,8 +86,8 @@ DOCUMENTS = (
         items=(
             Item(item="Membership disclosure is reported", sections=("attacks",)),
             Item(item="Attribute disclosure is reported", sections=("attacks",)),
-            Item(item="Similarity metrics are not privacy metrics", sections=("fidelity",),
-                 answer="Distances and copies are shown as fidelity. No verdict on privacy uses them."),
+            Item(item="Similarity metrics are not privacy metrics", sections=("fidelity", "closest"),
+                 answer="Distances are labelled as no measure of privacy. No verdict uses distances or copies."),
         ),
     ),
     Document(
@@ -178,7 +178,7 @@ DOCUMENTS = (
             ),
             Item(item="Disclosure", sections=("claim", "attacks")),
             Item(item="Structure", sections=("plausibility", "tables")),
-            Item(item="Documentation of structural differences", sections=("variables",)),
+            Item(item="Documentation of structural differences", sections=("structure", "variables")),
         ),
     ),
     Document(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.context import Context
+from ..data.plain import plain
 from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, sentences
 from ..data.verdict import Record, Verdict, rows_to_settle
 from .attacks import HOLD_OUT
 from .inference import Estimation
 from .registry import SECTIONS, Section
 
-NOT_JUDGED = "Not judged: no row was held out, so this compares with rows that the model was fitted to."
+FITTED = "No row was held out, so this compares with rows that the model was fitted to."
 TOO_CLOSE = "The figure is too close to its limit: no affordable number of held-out rows would settle it. You decide."
 
 
@@ -40,6 +41,7 @@ def verdicts(context: Context) -> Verdicts:
             unjudged = context.fitted_rows and section.compares
             found += [_unjudged(line) for line in lines] if unjudged else lines
     found = [_advised(line, context) for line in found]
+    found = [line.model_copy(update={"plain": line.plain or plain(line)}) for line in found]
     uses = judged_uses(found, context.target)
     estimation = context.record(Estimation)
     fit = estimation is not None and estimation.fit_for != "prediction only"
@@ -52,8 +54,8 @@ def _unjudged(line: Verdict) -> Verdict:
     """Return the line, marked "not judged" if it was within its threshold on rows that the model was fitted to."""
     if line.outcome not in ("within", "cannot tell"):
         return line
-    detail = f"{line.detail} {NOT_JUDGED}".strip()
-    return line.model_copy(update={"outcome": "not judged", "met": None, "detail": detail, "advice": HOLD_OUT})
+    changed = {"outcome": "not judged", "met": None, "plain": FITTED, "advice": HOLD_OUT}
+    return line.model_copy(update=changed | {"detail": f"{line.detail} Not judged: {FITTED[0].lower()}{FITTED[1:]}"})
 
 
 def _advised(line: Verdict, context: Context) -> Verdict:

@@ -308,10 +308,9 @@ class Group(Record):
 
 
 class Subgroups(Record):
-    """Groups, and `vanished`: levels of the real held-out rows that no synthetic row has, with their real counts."""
+    """The groups of each column. Levels that no synthetic row has are structural differences."""
 
     groups: list[Group]
-    vanished: list[tuple[str, str, int]]
 
 
 def choose(tables: Tables, wanted: Sequence[str]) -> list[str]:
@@ -337,14 +336,7 @@ def subgroups(
         labels, sides = _grouped(tables, name, declared.get(name))
         for label in labels:
             groups.append(_group(tables, name, label, [side == label for side in sides], predictions, rng))
-    vanished = []
-    for name in tables.names:
-        if name in tables.numbers:
-            continue
-        have = set(words(tables.synthetic[name]).dropna())
-        counts = words(tables.real[name]).value_counts()
-        vanished += [(name, str(level), int(count)) for level, count in counts.items() if level not in have]
-    return Subgroups(groups=groups, vanished=vanished)
+    return Subgroups(groups=groups)
 
 
 def _grouped(tables: Tables, name: str, column: Column | None) -> tuple[list[str], list[NDArray[Any]]]:

@@ -1,0 +1,75 @@
+"""One entry of a dictionary, of whatever form: what it gives about a column, before a schema declares it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Type = Literal[
+    "integer", "number", "date", "datetime", "time", "boolean", "levels", "string",  # what a model learns
+    "text", "identifying", "key",  # free text; what identifies a person; the key of rows
+    "",  # not stated
+]  # fmt: skip
+SHOWN = 80  # characters of a label in a comment
+_TAGS = re.compile(r"<[^<>]{0,200}>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What a dictionary gives about one column, as text; "" for what it does not give.
+
+    Attributes:
+        line: Its line in the dictionary, zero if there is none.
+        low: The lowest allowed value, never an observed one.
+        levels: The codes of the levels, and `labels` what each means.
+        missing: The codes of missing values, without the empty cell.
+        may_be_empty: Whether a cell may be empty.
+        format: Of dates, in the codes of strptime.
+        rule: The definition that computes it, in the language of rules.
+        guesses: What the reader assumed, in words.
+        open: What the reader could not take, and why.
+        only_if_in_table: The program that wrote the dictionary adds this column to some exports.
+    """
+
+    name: str
+    line: int
+    type: Type
+    label: str = ""
+    unit: str = ""
+    low: str = ""
+    high: str = ""
+    decimals: int | None = None
+    levels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    ordered: bool = False
+    missing: tuple[str, ...] = ()
+    may_be_empty: bool = True
+    format: str = ""
+    rule: str = ""
+    guesses: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    only_if_in_table: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedTable:
+    """One table of a dictionary. `head`: further keys of its schema; `remarks`: about the dictionary as a whole."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    rules: tuple[str, ...] = ()
+    head: Mapping[str, object] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def plain(text: str, most: int = SHOWN) -> str:
+    r"""Return a text of somebody's file on one line, without tags and control characters, and not too long.
+
+    >>> plain("<b>Weight</b>\n at  visit"), plain("\x1b[31mred")
+    ('Weight at visit', '[31mred')
+    """
+    one_line = " ".join(_TAGS.sub(" ", text[: 4 * most]).split())
+    shown = "".join(sign for sign in one_line if sign.isprintable())
+    return shown if len(shown) <= most else f"{shown[: most - 3].rstrip()}..."
