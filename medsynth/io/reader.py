@@ -64,6 +64,8 @@ def names(path: Path, encoding: str | None = None) -> tuple[str, ...]:
     with _readable(path):
         if formats.is_workbook(path):
             raise TableError(f"{path} is a workbook. Save its header line as CSV, and pass that.")
+        if (kind := formats.statistical_kind(path)) is not None:
+            return statistical.names(path, kind, encoding)
         if not formats.is_parquet(path):
             return text.header_names(path, encoding)
         with parquet.opened(path) as file:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import codecs
 import importlib.util
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,14 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..errors import TableError
-from .calendars import Calendar, calendar_of, text_of
-from .cell_text import Texts, arrow_texts, placed
+from .calendars import Calendar, calendar_of, clock, day, moment, text_of
+from .cell_text import Texts, arrow_texts, placed, plain_text, value_text
 from .formats import STATISTICAL, statistical_kind
 from .statistical_process import ENCODING, LARGE, LENGTH
 from .table import OpenTable, Table, check_names
@@ -35,6 +37,27 @@ SECONDS = 600  # that it may take
 MOST_BYTES = 1 << 32  # of its answer
 ALONE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # threads reserve address space
 CURE = "Save the table as CSV or Parquet."
+SHOWN: dict[Callable[[int], str], str] = {day: "date", moment: "datetime", clock: "time"}
+
+
+class Variable(NamedTuple):
+    """What a statistical file declares of a column: texts as a cell of it would have them.
+
+    Attributes:
+        form: "text", "number", "date", "datetime" or "time".
+        decimals: Of an SPSS format, None without one.
+        values: Each code with its label.
+        missing: The lowest and highest value of each range of user-missing values.
+        measure: "nominal", "ordinal" or "scale", or another word if it is not known.
+    """
+
+    name: str
+    form: str
+    decimals: int | None
+    label: str
+    values: tuple[tuple[str, str], ...]
+    missing: tuple[tuple[str, str], ...]
+    measure: str
 
 
 @contextmanager
@@ -46,16 +69,10 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
     """
     import pyarrow
 
-    if importlib.util.find_spec("pyreadstat") is None:
-        raise TableError(f"{path} is {STATISTICAL[f'.{kind}']}. {CURE} Or run: pip install 'medsynth[stats]'.")
     form = f"of {STATISTICAL[f'.{kind}']}"
-    with _answer(path, kind, encoding) as answer, _damage(path, kind):
-        head = _table(answer(int.from_bytes(answer(LENGTH), "little")))
-        facts = [field.metadata for field in head.schema]
-        header = check_names([own[b"name"].decode() for own in facts], str(path))
-        calendars = [calendar_of(kind, own[b"format"].decode()) for own in facts]
-        if not header:
-            raise TableError(f"{path} has no columns. Export the table again.")
+    with _damage(path, kind), _answer("rows", path, kind, encoding) as answer:
+        head, header = _head(answer, path)
+        calendars = [calendar_of(kind, field.metadata[b"format"].decode()) for field in head.schema]
         if kind == "xpt" and pyarrow.float64() not in head.schema.types:
             raise TableError(
                 f"{path} has no column of numbers. In such a file, empty last rows look like padding, so it is not "
@@ -69,6 +86,51 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
             yield Table(str(path), header, frame, form, WrittenText(header, ","))
 
         yield OpenTable(header, form, pieces)
+
+
+def names(path: Path, kind: str, encoding: str | None) -> tuple[str, ...]:
+    """Return the names of the columns. No row is read. Raises TableError as `opened` does."""
+    with _damage(path, kind), _answer("header", path, kind, encoding) as answer:
+        return _head(answer, path)[1]
+
+
+def variables(path: Path, kind: str, encoding: str | None) -> list[Variable]:
+    """Return what the file declares of each column. No row is read, but programs make labels from rows.
+
+    Raises TableError as `opened` does.
+    """
+    with _damage(path, kind), _answer("labels", path, kind, encoding) as answer:
+        head, header = _head(answer, path)
+        return [_variable(name, field, kind) for name, field in zip(header, head.schema, strict=True)]
+
+
+def _variable(name: str, field: Any, kind: str) -> Variable:
+    import pyarrow
+
+    found, form = json.loads(field.metadata[b"labels"]), field.metadata[b"format"].decode()
+    words, calendar = field.type == pyarrow.large_string(), calendar_of(kind, form)
+    shown = "text" if words else SHOWN[calendar.shown] if calendar else "number"
+    places = re.fullmatch(r"F\d+\.(\d+)", form) if kind == "sav" else None
+
+    def text(code: object) -> str:
+        if isinstance(code, str):
+            return plain_text(code) if words else f".{code}"
+        return text_of(float(code), calendar, kind) if calendar else value_text(float(code))  # type: ignore[arg-type]
+
+    return Variable(
+        name, shown, int(places[1]) if places else None, str(found["label"]),
+        tuple((text(code), str(label)) for code, label in found["values"]),
+        tuple((text(low), text(high)) for low, high in found["missing"]), str(found["measure"]),
+    )  # fmt: skip
+
+
+def _head(answer: Callable[[int | None], bytes], path: Path) -> tuple[Any, tuple[str, ...]]:
+    """Return the columns without rows, and their names. Raise TableError without any."""
+    head = _table(answer(int.from_bytes(answer(LENGTH), "little")))
+    header = check_names([field.metadata[b"name"].decode() for field in head.schema], str(path))
+    if not header:
+        raise TableError(f"{path} has no columns. Export the table again.")
+    return head, header
 
 
 def cells_of(path: Path) -> pd.DataFrame:
@@ -119,14 +181,17 @@ def _texts(found: Any, place: int, calendar: Calendar | None, kind: str) -> Text
 
 
 @contextmanager
-def _answer(path: Path, kind: str, encoding: str | None) -> Iterator[Callable[[int | None], bytes]]:
-    """Start the process that reads the file. Yield what reads from its answer: a number of bytes, or all others.
+def _answer(what: str, path: Path, kind: str, encoding: str | None) -> Iterator[Callable[[int | None], bytes]]:
+    """Start the process that reads `what` of the file. Yield what reads from its answer: some bytes, or all others.
 
     That raises TableError if the process fails, crashes, takes too long or writes too much. Of its errors only a code
     gets here: their texts may quote a cell.
     """
-    words = [sys.executable, "-P", str(SCRIPT), kind, str(path.absolute()), codecs.lookup(encoding).name if encoding
-             else "", str(MOST_CELLS), str(MEMORY), str(SECONDS)]  # fmt: skip
+    if importlib.util.find_spec("pyreadstat") is None:
+        raise TableError(f"{path} is {STATISTICAL[f'.{kind}']}. {CURE} Or run: pip install 'medsynth[stats]'.")
+    charset = codecs.lookup(encoding).name if encoding else ""
+    limits = map(str, (MOST_CELLS, MEMORY, SECONDS))
+    words = [sys.executable, "-P", str(SCRIPT), what, kind, str(path.absolute()), charset, *limits]
     with subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
         env={**os.environ, **dict.fromkeys(ALONE, "1")},

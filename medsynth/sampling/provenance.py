@@ -43,6 +43,7 @@ SEVERAL = (
     "Replicates: run the analysis on each, then combine the estimates. They were fitted to the released measurements "
     "alone, so they cost no privacy."
 )
+LABELS = "The schema comes from the labels of {file}, which were declared public: no noise covers them."
 SUFFIX = ".provenance.json"
 NUMBER = "{replicate}"  # in a file's name: each replicate has its own file, with its number in this place
 BLOCK = 1 << 20  # bytes compared at once
@@ -111,7 +112,8 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
         replicates=draw.replicates,
         replicate=draw.replicate,
         mark=draw.mark,
-        note=STRUCTURE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL,
+        note=(STRUCTURE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
+        + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else ""),
     )
 
 
