@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import SchemaError
-from ..io.statistical import Variable, variables
+from ..io.statistical import FileVariable, variables
 from ..io.table import is_number
 from .entry import DescribedTable, Entry, Type
 
@@ -31,7 +31,7 @@ def statistical(path: Path, kind: str, encoding: str | None, *, labels_are_publi
     return DescribedTable(name=path.stem, entries=entries)
 
 
-def _entry(found: Variable) -> Entry:
+def _entry(found: FileVariable) -> Entry:
     codes, lost = _missing(found)
     labelled = {code: label for code, label in found.values if code not in codes}
     usual = Entry(
@@ -52,7 +52,7 @@ def _entry(found: Variable) -> Entry:
     return replace(usual, type="integer" if found.decimals == 0 else "number", decimals=found.decimals, guesses=guesses)
 
 
-def _missing(found: Variable) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _missing(found: FileVariable) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the codes of user-missing values, and the ranges of which only labelled codes could be taken.
 
     Labelled letters, such as .a, are codes of missing values in Stata and SAS.

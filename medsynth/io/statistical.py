@@ -40,7 +40,7 @@ CURE = "Save the table as CSV or Parquet."
 SHOWN: dict[Callable[[int], str], str] = {day: "date", moment: "datetime", clock: "time"}
 
 
-class Variable(NamedTuple):
+class FileVariable(NamedTuple):
     """What a statistical file declares of a column: texts as a cell of it would have them.
 
     Attributes:
@@ -94,7 +94,7 @@ def names(path: Path, kind: str, encoding: str | None) -> tuple[str, ...]:
         return _head(answer, path)[1]
 
 
-def variables(path: Path, kind: str, encoding: str | None) -> list[Variable]:
+def variables(path: Path, kind: str, encoding: str | None) -> list[FileVariable]:
     """Return what the file declares of each column. No row is read, but programs make labels from rows.
 
     Raises TableError as `opened` does.
@@ -104,7 +104,7 @@ def variables(path: Path, kind: str, encoding: str | None) -> list[Variable]:
         return [_variable(name, field, kind) for name, field in zip(header, head.schema, strict=True)]
 
 
-def _variable(name: str, field: Any, kind: str) -> Variable:
+def _variable(name: str, field: Any, kind: str) -> FileVariable:
     import pyarrow
 
     found, form = json.loads(field.metadata[b"labels"]), field.metadata[b"format"].decode()
@@ -117,7 +117,7 @@ def _variable(name: str, field: Any, kind: str) -> Variable:
             return plain_text(code) if words else f".{code}"
         return text_of(float(code), calendar, kind) if calendar else value_text(float(code))  # type: ignore[arg-type]
 
-    return Variable(
+    return FileVariable(
         name, shown, int(places[1]) if places else None, str(found["label"]),
         tuple((text(code), str(label)) for code, label in found["values"]),
         tuple((text(low), text(high)) for low, high in found["missing"]), str(found["measure"]),
