@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 @guarded
 @with_settings()
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV (also packed) or Parquet file, or a folder of several tables.")],
+    table: Annotated[
+        Path, typer.Argument(help="CSV (also packed), Parquet, SPSS, Stata or SAS file, or a folder of tables.")
+    ],
     settings: FitSettings,
     scheduler: Scheduler = None,
     holdout: Annotated[

@@ -32,7 +32,9 @@ Patients = Annotated[
 ]
 Written = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="File to write: .csv, .csv.gz or .parquet; or - for standard output."),
+    typer.Option(
+        "--output", "-o", help="File to write: .csv, .csv.gz, .parquet, .sav, .dta or .xpt; or - for standard output."
+    ),
 ]
 Conditions = Annotated[
     list[str] | None,

@@ -101,6 +101,12 @@ def import_(
         typer.Option("--output", "-o", help="Schema to write [default: TABLE's or DICTIONARY's .schema.yaml]."),
     ] = None,
     encoding: Encoding = None,
+    labels_are_public: Annotated[
+        bool,
+        typer.Option(
+            "--labels-are-public", help="The labels of an SPSS, Stata or SAS file were not made from its rows."
+        ),
+    ] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -116,6 +122,8 @@ def import_(
         medsynth schema import dictionary.csv project.REDCap.xml events.csv --table patients.csv
 
         medsynth schema import datapackage.json --of visits -o visits.schema.yaml
+
+        medsynth schema import patients.sav --labels-are-public
     """
     from medsynth.dictionaries.importing import import_schema
     from medsynth.fitting.private_table import table_header
@@ -125,7 +133,8 @@ def import_(
     target, read = output or usual, (header_of,) if header_of else ()
     check_outputs(target, inputs=(*read, *dictionary), force=force)
     header = table_header(header_of, encoding) if header_of else None
-    found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, encoding)
+    found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, encoding,
+                          labels_are_public=labels_are_public)  # fmt: skip
     atomic_write(target, lambda file: file.write(found.text.encode()), force=force)
     entries = {
         name: {"fate": one.fate, "guesses": one.guesses, "open": one.open} for name, one in found.outcomes.items()

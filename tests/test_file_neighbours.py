@@ -450,6 +450,9 @@ def source(form: str, cells: dict[str, list[Any]], folder: Path) -> Any:
     """The table in a form that a hospital may have it in."""
     if form == "frame":
         return pd.DataFrame(cells)
+    if form == "spss":
+        pytest.importorskip("pyreadstat").write_sav(pd.DataFrame(cells), folder / "t.sav")
+        return folder / "t.sav"
     if form == "workbook":
         return saved([list(cells), *map(list, zip(*cells.values(), strict=True))], folder / "t.xlsx")
     if form == "text":
@@ -471,7 +474,8 @@ def plain_method() -> Iterator[None]:
 
 @pytest.mark.usefixtures("seeded_entropy")
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")
-@pytest.mark.parametrize("form", ["parquet", "dictionaries", "frame", "workbook", "text"])
+@pytest.mark.nightly_for("spss")
+@pytest.mark.parametrize("form", ["parquet", "dictionaries", "frame", "workbook", "spss", "text"])
 def test_fits_of_neighbouring_files_release_the_same_bytes(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

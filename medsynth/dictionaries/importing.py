@@ -10,18 +10,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import SchemaError, did_you_mean, some
-from ..io.formats import is_workbook
+from ..io.formats import is_workbook, statistical_kind
 from ..schema.header import keys
 from ..schema.rules import parse
 from ..schema.schema import Schema
-from . import codebook, croissant, csvw, frictionless, omop, redcap, redcap_project
+from . import codebook, croissant, csvw, frictionless, omop, redcap, redcap_project, statistical
 from .declare import TODO, Outcome, declared
 from .entry import DescribedTable, Entry
 from .files import MAX_CHARACTERS, MAX_FIELDS, Faults, Lines, Sheet, read_json, read_sheet, read_text, start_of
 from .write import counted, schema_text, summary_lines
 
 LONGEST = 200  # characters of a name, a unit or a code
-FORMS = (redcap.FORM, frictionless.FORM, csvw.FORM, croissant.FORM, omop.FORM, omop.SCAN, codebook.FORM)
+FORMS = (
+    redcap.FORM,
+    frictionless.FORM,
+    csvw.FORM,
+    croissant.FORM,
+    omop.FORM,
+    omop.SCAN,
+    statistical.FORM,
+    codebook.FORM,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class ImportedSchema:
 
 def import_schema(
     paths: Sequence[Path], header: Sequence[str] | None = None, name: str = "", of: str | None = None,
-    encoding: str | None = None,
+    encoding: str | None = None, *, labels_are_public: bool = False,
 ) -> ImportedSchema:  # fmt: skip
     """Return the schema of a table from its dictionary. No row of a table is read.
 
@@ -54,10 +63,11 @@ def import_schema(
         name: Of the table.
         of: The table in the dictionary, if it describes several; by default the one of that `name` or header.
         encoding: Of dictionaries in text.
+        labels_are_public: Whether the labels of an SPSS, Stata or SAS file come from public knowledge, not from rows.
 
     Raises SchemaError for a dictionary that cannot be read, with the line of each fault.
     """
-    path, form, tables = _read(paths, header or (), encoding)
+    path, form, tables = _read(paths, header or (), encoding, labels_are_public)
     table = _chosen(tables, of, name, header or (), path)
     faults = Faults(str(path))
     entries = _entries(table, header, faults)
@@ -80,6 +90,7 @@ def import_schema(
     rules, lost = _rules(table, outcomes)
     name = name or table.name or path.stem
     head = table.head if table.head.get("unit") in outcomes else {}
+    head = {**head, "public_labels": path.name} if form == statistical.FORM else head
     if table.head and not head:
         lost.append(f"a record may have several rows, but the table has no {table.head['unit']}: no unit is declared")
     content = {"name": name, **head, "columns": {n: one.column for n, one in outcomes.items()}, "rules": rules}
@@ -92,13 +103,15 @@ def import_schema(
 
 
 def _read(
-    paths: Sequence[Path], header: Collection[str], encoding: str | None
+    paths: Sequence[Path], header: Collection[str], encoding: str | None, labels_are_public: bool
 ) -> tuple[Path, str, list[DescribedTable]]:
     """Return the dictionary's path, its form and its tables. The other files describe a REDCap project."""
-    project, found = redcap_project.Project(), list[tuple[Path, Sheet | str]]()
+    project, found = redcap_project.Project(), list[tuple[Path, Sheet | str | DescribedTable]]()
     for path in paths:
         start = start_of(path)
-        if start.startswith(b"<"):
+        if kind := statistical_kind(path):
+            found.append((path, statistical.statistical(path, kind, encoding, labels_are_public=labels_are_public)))
+        elif start.startswith(b"<"):
             project = project.joined(redcap_project.project_xml(path))
         elif not is_workbook(path) and start.startswith((b"{", b"[")):
             found.append((path, read_text(path, encoding)))
@@ -111,7 +124,9 @@ def _read(
         raise SchemaError(f"{what}. Pass one dictionary and, for REDCap, files that describe its project.")
     path, content = found[0]
     faults = Faults(str(path))
-    if isinstance(content, Sheet):
+    if isinstance(content, DescribedTable):
+        form, tables = statistical.FORM, [content]
+    elif isinstance(content, Sheet):
         form, tables = _sheet(content, project, header, faults)
     else:
         form, tables = _json(path, content, header, faults)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..budget import SUFFIX, Budget
 from ..errors import MedsynthError, TableError, UsageError
-from ..io.formats import SUFFIXES, beside
+from ..io.formats import READ_WHOLE, SUFFIXES, beside
 from ..io.reader import read_large
 from ..io.table import LargeTable, Table, check_rows
 from ..privacy.accounting.calibration import Plan
@@ -293,7 +293,7 @@ def files_in(folder: Path) -> list[Path]:
     """Return the files of a table's parts, sorted by name. Raise UsageError if `folder` does not contain any."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder. With `scheduler`, pass the folder with the files of one table.")
-    tables = tuple(suffix for suffix in SUFFIXES if suffix != ".xlsx")
+    tables = tuple(suffix for suffix in SUFFIXES if suffix not in READ_WHOLE)
     found = [path for path in sorted(folder.absolute().iterdir()) if path.name.lower().endswith(tables)]
     found = [path for path in found if path.name[0] not in "._"]
     if not found:

@@ -177,6 +177,8 @@ class PrivateTable:
         else:
             declared = f"the schema {schema.name!r}"
             facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
+            if schema.public_labels:
+                facts.append(f"that the labels of {schema.public_labels} are public, as its import declared")
         facts.append("that no column is the target" if self.target is None else f"the target, {self.target!r}")
         if self.max_rows is not None:
             facts.append(

@@ -6,6 +6,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import re
 import stat
 import zipfile
 import zlib
@@ -18,10 +19,20 @@ from ..errors import TableError, UsageError
 
 # Encodings with states, with escapes, or that decode the text as a whole: one cell changes others.
 WITH_STATES = ("hz", "iso2022", "utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
-SUFFIXES = (".xlsx", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # endings of tables
+STATISTICAL = {
+    ".sav": "an SPSS file", ".zsav": "an SPSS file", ".dta": "a Stata file", ".sas7bdat": "a SAS file",
+    ".xpt": "a SAS file",
+}  # fmt: skip
+READ_WHOLE = (".xlsx", *STATISTICAL)  # endings of tables that are not read in pieces
+SUFFIXES = (*READ_WHOLE, ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # endings of tables
 # Endings that are tried to find a table by its name.
-SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz", ".tsv", ".pq", ".xlsx", ".txt")
+SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz", ".tsv", ".pq", ".xlsx", ".txt", *STATISTICAL)
 PARQUET, OLD_WORKBOOK, ZIPS = b"PAR1", b"\xd0\xcf\x11\xe0", (b"PK\x03\x04", b"PK\x05\x06")
+# How their files begin. The older ones of Stata begin with a version, an order of bytes, and a 1.
+STATISTICAL_STARTS = {
+    rb"\$FL[23]": "sav", rb"<stata_dta>|[\x69-\x73][\x01\x02]\x01": "dta",
+    rb"\x00{12}\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00": "sas7bdat", rb"HEADER RECORD\*{7}LIB(RARY|V8)": "xpt",
+}  # fmt: skip
 PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
@@ -84,6 +95,19 @@ def is_workbook(path: Path) -> bool:
             return "[Content_Types].xml" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
+
+
+def statistical_kind(path: Path) -> str | None:
+    """Return "sav", "dta", "sas7bdat" or "xpt" if the file starts as SPSS, Stata and SAS write them, else None.
+
+    Raises TableError for another file with such a name.
+    """
+    with path.open("rb") as file:
+        start = file.read(64)
+    kind = next((kind for begin, kind in STATISTICAL_STARTS.items() if re.match(begin, start)), None)
+    if kind is None and (named := STATISTICAL.get(path.suffix.lower())):
+        raise TableError(f"{path} is not {named}, despite its name. Export the table again, or correct the name.")
+    return kind
 
 
 @contextmanager

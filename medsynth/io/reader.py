@@ -1,4 +1,4 @@
-"""Read a table's file: Parquet, a workbook of one sheet, or delimited text.
+"""Read a table's file: Parquet, a workbook of one sheet, a file of SPSS, Stata or SAS, or delimited text.
 
 A small file is read like a large one, as one piece. A cell's text does not depend on its piece.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import TableError
-from . import formats, parquet, text
+from . import formats, parquet, statistical, text
 from .cell_text import value_text
 from .table import LargeTable, OpenTable, Table, check_rows
 from .writer import WrittenText
@@ -31,9 +31,9 @@ WORKBOOK_CURE = "Save the sheet as 'CSV UTF-8'."
 
 
 def read(path: Path | str, encoding: str | None = None) -> Table:
-    """Read the table at `path`: Parquet, a workbook of one sheet, or text with one header line, packed or not.
+    """Read the table at `path`: Parquet, a workbook of one sheet, an SPSS, Stata or SAS file, or text, packed or not.
 
-    Text is UTF-8 or in the given `encoding`. The header line decides the delimiter; undecodable bytes are escaped in
+    Text is UTF-8 or in the given `encoding`. Its header line decides the delimiter. Undecodable bytes are escaped in
     their own cells. The file is read once. Raises TableError with the place and the cure, never with a cell, for
     another file, and UsageError for an encoding that does not exist.
     """
@@ -64,6 +64,8 @@ def names(path: Path, encoding: str | None = None) -> tuple[str, ...]:
     with _readable(path):
         if formats.is_workbook(path):
             raise TableError(f"{path} is a workbook. Save its header line as CSV, and pass that.")
+        if (kind := formats.statistical_kind(path)) is not None:
+            return statistical.names(path, kind, encoding)
         if not formats.is_parquet(path):
             return text.header_names(path, encoding)
         with parquet.opened(path) as file:
@@ -74,6 +76,9 @@ def is_large(path: Path) -> bool:
     """Return whether the file is read in pieces: by its size or, for Parquet, its rows and columns."""
     if not path.is_file() or formats.is_workbook(path):
         return False
+    with _readable(path):
+        if formats.statistical_kind(path) is not None:
+            return False
     if formats.is_parquet(path):
         return parquet.count_cells(path) > LARGE_CELLS
     with _readable(path), path.open("rb") as file, formats.unpacked(path) as raw:
@@ -127,6 +132,8 @@ def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
     with _readable(path):
         if formats.is_workbook(path):
             opened: AbstractContextManager[OpenTable] = nullcontext(_workbook(path))
+        elif (kind := formats.statistical_kind(path)) is not None:
+            opened = statistical.opened(path, kind, encoding)
         else:
             opened = parquet.opened(path) if formats.is_parquet(path) else text.opened(path, encoding)
         with opened as file:

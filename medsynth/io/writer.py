@@ -19,21 +19,29 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from ..errors import UsageError
+from . import statistical_writer
+from .statistical_writer import DeclaredColumn
 
 if TYPE_CHECKING:
     import pyarrow
 
-WRITTEN = ("", ".csv", ".txt", ".gz", ".bz2", ".xz", ".parquet", ".pq")  # endings of tables that can be written
+# Endings of tables that can be written.
+WRITTEN = ("", ".csv", ".txt", ".gz", ".bz2", ".xz", ".parquet", ".pq", *statistical_writer.ENDINGS)
 NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]*(?:[eE][-+]?[0-9]+)?")
 QUOTED = re.compile(r'[,"\r\n]')  # texts with one of these may need quotes
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def check(path: Path) -> None:
-    """Raise UsageError for a name whose ending is not that of a table that can be written, such as .xlsx."""
+    """Raise UsageError for a name whose ending is not that of a table that can be written, such as .xlsx.
+
+    Raises it as well for an ending that needs a package that is not installed.
+    """
     if (suffix := path.suffix.lower()) not in WRITTEN:
         what = "Excel files" if suffix in (".xls", ".xlsx", ".xlsm", ".xlsb", ".ods") else f"{suffix} files"
-        raise UsageError(f"{path}: {what} cannot be written. Use .csv, .csv.gz, .csv.xz or .parquet.")
+        raise UsageError(f"{path}: {what} cannot be written. Use .csv, .csv.gz, .parquet, .sav, .dta or .xpt.")
+    if suffix in statistical_writer.ENDINGS:
+        statistical_writer.check_package(path)
 
 
 def runs_as_formula(text: str) -> bool:
@@ -47,12 +55,13 @@ def runs_as_formula(text: str) -> bool:
 
 def write(
     file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str], days: Collection[str] = (),
-    facts: Mapping[str, str] | None = None,
+    facts: Mapping[str, str] | None = None, declared: Mapping[str, DeclaredColumn] | None = None,
 ) -> None:  # fmt: skip
     """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
 
     Parquet is written from `frames`, with dates in the columns `days` and `facts` in its metadata. CSV is written from
-    `texts`. Only the one that is used is sampled.
+    `texts`. Only the one that is used is sampled. Files of SPSS, Stata and SAS are written from `frames` at once, with
+    what the schema has `declared` of each column.
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
@@ -60,6 +69,8 @@ def write(
         for frame in frames:
             parts.add(frame)
         parts.close()
+    elif suffix in statistical_writer.ENDINGS:
+        statistical_writer.write(file, path, frames, days, declared or {})
     elif suffix in PACKED:
         with PACKED[suffix](file, "wb") as packed:
             packed.writelines(part.encode() for part in texts)

@@ -11,19 +11,25 @@ import io
 import json
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from .. import __version__
 from ..artifact import Model, claim
 from ..errors import MedsynthError, UsageError
+from ..io import statistical_writer
 from ..io.atomic import atomic_write
-from ..io.formats import is_parquet, unpacked
+from ..io.formats import is_parquet, statistical_kind, unpacked
+from ..io.statistical import cells_of
+from ..io.statistical_writer import DeclaredColumn
+from ..io.table import MISSING_TOKENS
 from ..io.writer import write
+from ..schema import Schema
 from ..schema.codec import words
 from .draw import Draw
 from .pipeline import csv_chunks, frames, replicates_apart
@@ -37,6 +43,7 @@ SEVERAL = (
     "Replicates: run the analysis on each, then combine the estimates. They were fitted to the released measurements "
     "alone, so they cost no privacy."
 )
+LABELS = "The schema comes from the labels of {file}, which were declared public: no noise covers them."
 SUFFIX = ".provenance.json"
 NUMBER = "{replicate}"  # in a file's name: each replicate has its own file, with its number in this place
 BLOCK = 1 << 20  # bytes compared at once
@@ -105,7 +112,8 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
         replicates=draw.replicates,
         replicate=draw.replicate,
         mark=draw.mark,
-        note=STRUCTURE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL,
+        note=(STRUCTURE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
+        + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else ""),
     )
 
 
@@ -116,6 +124,8 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
     Returns the provenance, the last of several, with a fresh seed if `draw` has none. Nothing is measured or charged,
     with replicates either. Raises OutputExists unless `force`, UsageError as `sample` does.
     """
+    if table.suffix.lower() in statistical_writer.ENDINGS:
+        statistical_writer.check_names(table, [name for name, column in model.schema.columns.items() if column.written])
     draw = draw.of(model)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
     found, whole = of(model, path, draw), iter([(draw, frames(model, draw), csv_chunks(model, draw))])
@@ -123,7 +133,7 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
         place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
         atomic_write(
             place,
-            partial(write, path=place, frames=rows, texts=texts, days=model.schema.days, facts=label(model)),
+            partial(write, path=place, frames=rows, texts=texts, facts=label(model), **_declared(model.schema)),
             force=force,
         )
         found = replace(found, replicate=own.replicate)
@@ -166,15 +176,16 @@ def load(table: Path) -> Provenance | None:
 def drawn_by(model: Model, table: Path) -> bool:
     """Return whether the rows in the file `table` are exactly what `model` draws with the request on file.
 
-    False without a provenance file, or if a single byte (of Parquet: a single cell) differs.
+    False without a provenance file, or if a single byte differs. Of Parquet and of files of SPSS, Stata and SAS, whose
+    bytes vary, the cells are compared.
     """
     found = load(table)
     if found is None:
         return False
     try:
         draw = found.draw
-        if is_parquet(table):
-            return _same_cells(table, frames(model, draw), model.schema.days)
+        if is_parquet(table) or statistical_kind(table):
+            return _same_cells(model, table, frames(model, draw))
         with unpacked(table) as file:
             for part in csv_chunks(model, draw):
                 known = io.BytesIO(part.encode())
@@ -186,12 +197,25 @@ def drawn_by(model: Model, table: Path) -> bool:
         return False
 
 
-def _same_cells(table: Path, parts: Iterator[pd.DataFrame], days: Collection[str]) -> bool:
-    """Return whether a Parquet file contains the same cells as these rows; its bytes vary with the library."""
+def _same_cells(model: Model, table: Path, parts: Iterator[pd.DataFrame]) -> bool:
+    """Return whether a file contains the same cells as these rows; its bytes vary with the library and the time."""
     import pyarrow.parquet
 
-    with tempfile.TemporaryFile() as file:
-        write(file, table.with_suffix(".parquet"), parts, (), days)
-        file.seek(0)
-        drawn = pyarrow.parquet.read_table(file)
-    return bool(pyarrow.parquet.read_table(table).equals(drawn))
+    parquet = is_parquet(table)
+    with tempfile.TemporaryDirectory(prefix="medsynth-") as folder:
+        drawn = Path(folder) / f"rows.{'parquet' if parquet else statistical_kind(table)}"
+        with drawn.open("wb") as file:
+            write(file, drawn, parts, (), **_declared(model.schema))
+        if parquet:
+            return bool(pyarrow.parquet.read_table(table).equals(pyarrow.parquet.read_table(drawn)))
+        return cells_of(table).equals(cells_of(drawn))
+
+
+def _declared(schema: Schema) -> dict[str, Any]:
+    """Return what a file with types can keep of a schema's declarations, as `write` accepts it."""
+    columns = {
+        name: DeclaredColumn(column.places, tuple(code for code in column.missing if code not in MISSING_TOKENS))
+        if isinstance(column.missing, tuple) else DeclaredColumn(column.places)
+        for name, column in schema.columns.items()
+    }  # fmt: skip
+    return {"days": schema.days, "declared": columns}

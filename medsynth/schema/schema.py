@@ -66,6 +66,7 @@ class Schema(Declaration):
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
+    public_labels: str | None = None  # the file whose labels were declared public, if levels come from them
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
 
@@ -274,6 +275,7 @@ class Schema(Declaration):
             "constant": [*self.constant],
             "order": self.order,
             "survival": roles,
+            "public_labels": self.public_labels,
             "columns": columns,
             "rules": [*self.rules],
         }

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..artifact import Model, claim
 from ..errors import TableError, UsageError
-from ..io.formats import is_parquet, name_of, named
+from ..io.formats import is_parquet, name_of, named, statistical_kind
 from ..privacy.queries.rows import Codes
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
@@ -168,6 +168,10 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
         raise TableError(f"There is no synthetic table {synthetic}. Draw it first, or name another as `synthetic`.")
     if synthetic.is_dir() != (model.tables is not None):
         raise UsageError(f"{synthetic}: a model of several tables needs a folder, and one of one table needs a file.")
+    if synthetic.is_file() and statistical_kind(synthetic):
+        raise UsageError(
+            f"{synthetic}: the descriptions are of CSV and Parquet files. Draw the rows into one of these."
+        )
     found = load(synthetic)
     if found is None or not (tables_drawn_by if synthetic.is_dir() else drawn_by)(model, synthetic):
         raise UsageError(

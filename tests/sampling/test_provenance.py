@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pyreadstat
 import pytest
 from commands import run
 
 import medsynth
 from medsynth.artifact import Model
-from medsynth.io.writer import write
-from medsynth.sampling import Draw, csv_chunks, frames, provenance
+from medsynth.sampling import Draw, provenance
 from medsynth.schema import Schema
 
 Fitted = tuple[Model, Path]
@@ -25,13 +25,11 @@ def fitted(fitted_clinic: Path) -> Fitted:
 def sampled(fitted: Fitted, table: Path, where: tuple[str, ...] = ()) -> Path:
     model, path = fitted
     draw = Draw(rows=60, seed=5, where=where)
-    with table.open("wb") as file:
-        write(file, table, frames(model, draw), csv_chunks(model, draw))
-    provenance.of(model, path, draw).save(table)
+    provenance.write_sample(model, path, table, draw, force=True)
     return table
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "sav", "dta", "xpt"])
 def test_a_models_own_rows_are_known(fitted: Fitted, tmp_path: Path, ending: str) -> None:
     assert provenance.drawn_by(fitted[0], sampled(fitted, tmp_path / f"rows.{ending}"))
 
@@ -54,10 +52,14 @@ def test_the_real_table_is_not(fitted: Fitted, tmp_path: Path, cohort: pd.DataFr
     assert not provenance.drawn_by(fitted[0], table)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "sav"])
 def test_one_changed_cell_is_found(fitted: Fitted, tmp_path: Path, ending: str) -> None:
     table = sampled(fitted, tmp_path / f"rows.{ending}")
-    if ending == "parquet":
+    if ending == "sav":
+        cells, _ = pyreadstat.read_sav(table, user_missing=True)
+        cells.iloc[7, 0] = int(str(cells.iloc[7, 0]).removesuffix(".0")) + 1
+        pyreadstat.write_sav(cells, table)
+    elif ending == "parquet":
         frame = pd.read_parquet(table)
         frame.iloc[7, 0] = int(str(frame.iloc[7, 0])) + 1
         frame.to_parquet(table, index=False)

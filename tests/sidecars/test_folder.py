@@ -146,6 +146,12 @@ def test_rows_that_the_model_did_not_draw_are_not_described(small: Path) -> None
     assert run("metadata").exit_code == 2 and not Path("small.package").exists()
 
 
+def test_a_statistical_file_is_not_described_as_csv(small: Path) -> None:
+    Path("small.synthetic.sav").write_bytes(b"$FL2@(#)")
+    result = run("metadata", "--synthetic", "small.synthetic.sav")
+    assert result.exit_code == 2 and "CSV and Parquet files" in " ".join(result.stderr.split())
+
+
 def test_a_folder_with_other_files_is_refused(small: Path) -> None:
     """A crate describes its whole folder, and who receives the folder receives every file in it."""
     for words in (["-o", "."], ["-o", ".", "--force"]):

@@ -172,7 +172,10 @@ DOCUMENTS = (
         name="Raab, McCall, Cavin: four checks of synthetic data, IJPDS 2972",
         read="the abstract",
         items=(
-            Item(item="Labelling", answer="Files are named NAME.synthetic. Parquet files say that rows are synthetic."),
+            Item(
+                item="Labelling",
+                answer="Files are named NAME.synthetic. Parquet and statistical files say that rows are synthetic.",
+            ),
             Item(item="Disclosure", sections=("claim", "attacks")),
             Item(item="Structure", sections=("plausibility", "tables")),
             Item(item="Documentation of structural differences", sections=("structure", "variables")),

@@ -1,0 +1,101 @@
+"""Read an SPSS, Stata or SAS file in a process of its own, and write its cells to standard output as Arrow streams.
+
+`medsynth.io.statistical` starts this file as a script. The C code of pyreadstat can crash or ask for any amount of
+memory: here that ends this process alone. The script imports nothing of medsynth. The notes and times of the file are
+not passed on, and its labels only if they are asked for.
+
+The first stream has the columns without rows, and before it the number of its bytes. The second stream has the rows;
+for a `header` or `labels` there is none.
+Columns are called by their place: "0" for the numbers or texts of the first, "0.tag" for the letters of its missing
+values in Stata and SAS. The metadata of "0" contain the column's name and format, and its `labels` as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DAMAGED, LARGE, ENCODING = 3, 4, 5  # exit codes
+LENGTH = 8  # bytes of the number before the first stream
+READERS = {"sav": "read_sav", "dta": "read_dta", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
+
+
+def read(kind: str, path: str, encoding: str, rows: int | None, *, labels: bool = False) -> pyarrow.Table:
+    """Return the columns of the file, with its rows unless `rows` is None. Raise OverflowError for more than `rows`."""
+    import pyarrow
+    import pyreadstat
+
+    usual: dict[str, Any] = {"output_format": "dict", "disable_datetime_conversion": True, "encoding": encoding or None}
+    usual |= {} if kind == "xpt" else {"user_missing": True}  # .xpt has none
+    usual |= {"metadataonly": True} if rows is None else {"row_limit": rows + 1}
+    found, facts = getattr(pyreadstat, READERS[kind])(path, **usual)
+    if rows is not None and max(map(len, found.values()), default=0) > rows:
+        raise OverflowError
+    arrays, fields = [], []
+    for place, name in enumerate(facts.column_names):
+        words, values = facts.readstat_variable_types[name] == "string", found.pop(name, [])
+        tags = [] if words else [value if isinstance(value, str) else None for value in values]
+        if any(tags):
+            values = [None if tag else value for tag, value in zip(tags, values, strict=True)]
+            arrays.append(pyarrow.array(tags, pyarrow.large_string()))
+            fields.append(pyarrow.field(f"{place}.tag", arrays[-1].type))
+        arrays.append(pyarrow.array(values, pyarrow.large_string() if words else pyarrow.float64()))
+        about = {"name": name, "format": facts.original_variable_types[name] or ""}
+        about |= {"labels": labels_of(facts, name)} if labels else {}
+        fields.append(pyarrow.field(str(place), arrays[-1].type, metadata=about))
+    return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
+
+
+def labels_of(facts: Any, name: str) -> str:
+    """Return what the file declares of a column besides its format, as JSON."""
+    return json.dumps({
+        "label": facts.column_names_to_labels.get(name) or "",
+        "values": list(facts.variable_value_labels.get(name, {}).items()),
+        "missing": [[one["lo"], one["hi"]] for one in facts.missing_ranges.get(name, ())],
+        "measure": facts.variable_measure.get(name) or "",
+    })  # fmt: skip
+
+
+def stream(table: pyarrow.Table) -> bytes:
+    """Return a table as an Arrow stream."""
+    import pyarrow
+
+    out = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+def main(what: str, kind: str, path: str, encoding: str, cells: str, memory: str, seconds: str) -> int:
+    """Write the streams. Return an exit code that says what is wrong, in none but these words."""
+    with contextlib.suppress(ValueError, OSError):  # a system without this limit
+        resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain rows
+    try:
+        head = read(kind, path, encoding, None, labels=what == "labels")
+        content = stream(head)
+        sys.stdout.buffer.write(len(content).to_bytes(LENGTH, "little") + content)
+        sys.stdout.buffer.flush()
+        if what == "rows":
+            sys.stdout.buffer.write(stream(read(kind, path, encoding, int(cells) // max(1, head.num_columns))))
+            sys.stdout.buffer.flush()
+    except (MemoryError, OverflowError):
+        return LARGE
+    except UnicodeError:
+        return ENCODING
+    except Exception as error:  # a damaged file can cause any error in the parser
+        text = str(error).lower()
+        return LARGE if "memory" in text else ENCODING if "encoding" in text or "character" in text else DAMAGED
+    return 0
+
+
+if __name__ == "__main__":
+    os._exit(main(*sys.argv[1:]))
