@@ -26,7 +26,7 @@ from .environment import choose_device
 from .expectation import LIMIT
 from .opening import Fittable, opened
 from .private import Private, Remark
-from .private_table import PublicRows
+from .private_table import PrivateTable, PublicRows
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -81,7 +81,7 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     """
     check_inference(method.config, private.max_rows)
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
-    check_has_target(private, method.name)
+    check_method(private, method.name, method.module)
     stay, units = private.bounded_rows(entropy)
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
@@ -96,12 +96,17 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
 
 
-def check_has_target(private: Private, method: str) -> None:
-    """Raise UsageError for a table without a target, if the method needs one; for several tables, if it ignores it."""
+def check_method(private: Private, method: str, module: Method) -> None:
+    """Raise UsageError for a table without a target, if the method needs one; for several tables, if it ignores it.
+
+    Raises SchemaError for a schema that the method cannot fit.
+    """
     if private.target is not None and METHODS[method].ignores_target:
         raise UsageError(f"The method {method} fits one table. Fit each table by itself, or choose another `method`.")
     if private.target is None and not METHODS[method].without_target:
         raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
+    if isinstance(private, PrivateTable):
+        module.check(private.declared and private.declared.core)
 
 
 def check_inference(config: Any, max_rows: int | None) -> None:
@@ -248,7 +253,7 @@ def plan_fit(
         count, queries = table, partial(module.queries, columns=columns, epsilon=settings.budget)
     else:
         assert private is not None
-        check_has_target(private, method)
+        check_method(private, method, module)
         columns, count = private.columns, private.rows if settings.rows is None else settings.rows
         queries = partial(private.queries, module, settings.budget)
     if count < 2:

@@ -68,6 +68,12 @@ class Method(ABC):
         """Return notes on the plan for the user, one or two sentences each."""
         return []
 
+    def check(self, schema: Schema | None) -> None:  # noqa: B027 - most methods fit any schema
+        """Raise SchemaError, before anything is spent, for the core of a declared schema that the method cannot fit.
+
+        `schema` is None if the fit would learn one.
+        """
+
     @abstractmethod
     def fit(
         self, config: Any, schema: Schema, vault: Any, plan: Plan, seed: int | None, device: str, progress: Progress

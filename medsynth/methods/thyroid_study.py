@@ -136,6 +136,15 @@ class ThyroidStudy(Method):
             Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
         ]
 
+    def check(self, schema: Schema | None) -> None:
+        """Raise SchemaError for a schema with missing values, such as each that a fit learns."""
+        if schema is None:
+            raise SchemaError(
+                "The preset thyroid-study needs columns without missing values, and a learned schema does not say "
+                "which these are. Draft a schema and declare it."
+            )
+        _Scaled(schema)
+
     def fit(
         self, config: ThyroidConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
         progress: Progress,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import medsynth
-from medsynth.errors import ArtifactError, UsageError
+from medsynth.errors import ArtifactError, SchemaError, UsageError
 from medsynth.methods import registry
 from medsynth.methods.registry import MethodEntry, Preset, bounds, restored_settings
 
@@ -85,3 +85,14 @@ def test_what_a_method_does_not_declare_is_refused() -> None:
         registry.configured("gs-wgan", registry.load("gs-wgan"), {"public": True})
     with pytest.raises(medsynth.MedsynthError, match="no method"):
         registry.find("magic")
+
+
+def test_what_a_preset_cannot_fit_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    """A learned schema allows missing values everywhere, and a declared one where it says so."""
+    table = tmp_path / "t.csv"
+    table.write_text("age,y\n" + "".join(f"{k % 90},{k % 2}\n" for k in range(4000)))
+    columns = {"age": {"kind": "count", "bounds": [0, 99], "missing": True}, "y": {"kind": "binary", "levels": [0, 1]}}
+    for schema in (None, {"name": "t", "target": "y", "columns": columns}):
+        with pytest.raises(SchemaError, match="without missing values"):
+            medsynth.fit(table, epsilon=3.7, method="dp-cgan", preset="thyroid-study", schema=schema)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
