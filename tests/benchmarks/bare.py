@@ -20,7 +20,7 @@ from tests.benchmarks.figures import changed, classified, plain, to_fitted
 EPSILON, DRAWN, MANY = 3.7, 10_000, 3000
 FIELDS = ["table", "schema", "run", "rows", "columns", "real", "mean", "one_way", "two_way", "dtypes", "invented",
           "decimals"]  # fmt: skip
-HEADS = ["table", "schema", "rows", "columns", "AuROC, real rows", "AuROC", "one-way", "two-way", "changed"]
+HEADS = ["table", "schema", "rows", "columns", "AuROC of real rows", "AuROC", "one-way", "two-way", "changed"]
 STATSMODELS = {"fair": "affairs", "randhie": "hlthp", "anes96": "vote", "modechoice": "choice", "star98": "NABOVE"}
 SKLEARN = {"diabetes": "target", "wine": "target", "iris": "target"}
 NAMES = ("thyroid", "diabetes130@20000", "pbc", "cancer", *STATSMODELS, *SKLEARN)

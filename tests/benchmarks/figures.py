@@ -85,11 +85,12 @@ def overlap(train: pd.DataFrame, drawn: pd.DataFrame, schema: Any, target: str) 
 
 
 def plain(frame: pd.DataFrame, numbers: frozenset[str]) -> pd.DataFrame:
-    """Return numbers as floats, and other cells as text: 1.0 is 1."""
+    """Return numbers as floats, and other cells as text: 1.0 is 1, and False is false."""
     made: dict[str, Any] = {}
     for name in map(str, frame):
         number = pd.to_numeric(frame[name], errors="coerce")
-        words = frame[name].astype(object).where(number.isna(), number.map("{:g}".format))
+        words = frame[name].astype(object).map(lambda cell: str(cell).lower() if isinstance(cell, bool) else cell)
+        words = words.where(number.isna() | (frame[name].dtype == bool), number.map("{:g}".format))
         made[name] = number.astype(float) if name in numbers else words.mask(frame[name].isna())
     return pd.DataFrame(made)
 
