@@ -54,7 +54,7 @@ def read(kind: str, path: str, encoding: str, rows: int | None, *, labels: bool 
 
 
 def labels_of(facts: Any, name: str) -> str:
-    """Return what the file declares of a column besides its format, as JSON."""
+    """Return what the file declares of a column, without its format, as JSON."""
     return json.dumps({
         "label": facts.column_names_to_labels.get(name) or "",
         "values": list(facts.variable_value_labels.get(name, {}).items()),

@@ -1,4 +1,4 @@
-"""Fits of real tables without a schema at epsilon 3.7, and beside them fits of those that have a public one.
+"""Fits of real tables without a schema at epsilon 3.7, and fits with one of those that have a public one.
 
 Tables come from FOLDER, scikit-learn, statsmodels and the simulators. TABLE@ROWS has its training rows cut. A quarter
 of the rows, at random but always the same ones, is held out where no publisher split them. Columns are renamed, so that
