@@ -25,6 +25,7 @@ from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 from .schema.codec import Where
+from .schema.learned import LEARNED_NAME
 from .schema.linked import LinkedTables
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def quality(model: Model) -> str | None:
 def claim(model: Model, *, brief: bool = False) -> str:
     """Return the claim in one sentence. `brief` leaves out the definition of neighbouring tables."""
     if model.structure_only:
-        return STRUCTURE_ONLY + (LEARNED_SCHEMA if model.schema.name == "learned" else NO_TABLE)
+        return STRUCTURE_ONLY + (LEARNED_SCHEMA if model.schema.name == LEARNED_NAME else NO_TABLE)
     if model.epsilon is None:
         return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (`no_dp`). Share neither this model nor its rows."
     if not model.claims:

@@ -29,7 +29,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, TIMES, lost_target
+from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target
 from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
 from . import expectation
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
@@ -67,7 +67,7 @@ def declared_or_measured_schema(
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
         raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
-        learned = raw.measure_schema("learned", private.target)
+        learned = raw.measure_schema(LEARNED_NAME, private.target)
         schema = learned.schema
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + " ".join(text.split()) for text in summary)  # a note is one line

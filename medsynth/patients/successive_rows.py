@@ -55,7 +55,8 @@ def changing(schema: Schema) -> list[str]:
 
 def ending(schema: Schema) -> list[str]:
     """Return the changing columns of which a rule depends on whether the row is the last, such as a patient's death."""
-    return [name for name in changing(schema) if name in _ends(schema)]
+    ends = _ends(schema)
+    return [name for name in changing(schema) if name in ends]
 
 
 def _ends(schema: Schema) -> set[str]:

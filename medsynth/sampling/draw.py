@@ -18,7 +18,7 @@ MARK = "synthetic"  # the last column of marked files
 MARKED, STRUCTURE = "yes", "structure only"  # its only value: of rows of a fitted model, and of a schema
 
 
-ONE_TABLE = {  # what models of several tables refuse, each with what to do instead
+ONE_TABLE_ONLY = {  # what models of several tables refuse, each with what to do instead
     "where_any": "`where` accepts columns of first rows, such as stays.ward=heart. For conditions on any row, draw "
     "more patients, and select in the synthetic tables those whose rows meet them.",
     "balance": "Draw each class by itself with `where`, such as sex=F and then sex=M, and as many patients of each.",

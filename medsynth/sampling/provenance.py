@@ -38,7 +38,7 @@ ONE_TABLE = (
     "This is one synthetic table. Standard errors that treat its rows as real are too small. For estimates with "
     "intervals draw `replicates` and combine their results."
 )
-STRUCTURE = "Rows of a schema show the form of a table, to write and test code with. No result may rest on them."
+FORM_ALONE = "Rows of a schema show the form of a table, to write and test code with. No result may rest on them."
 SEVERAL = (
     "Replicates: run the analysis on each, then combine the estimates. They were fitted to the released measurements "
     "alone, so they cost no privacy."
@@ -112,7 +112,7 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
         replicates=draw.replicates,
         replicate=draw.replicate,
         mark=draw.mark,
-        note=(STRUCTURE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
+        note=(FORM_ALONE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
         + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else ""),
     )
 

@@ -16,7 +16,7 @@ from ..methods import registry
 from ..methods.registry import restored_settings
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event
-from .draw import ONE_TABLE
+from .draw import ONE_TABLE_ONLY
 
 RELEASED = "released."  # prefix of the names of tensors that contain measurements
 
@@ -26,7 +26,7 @@ def why_not(model: Model) -> str | None:
     if model.structure_only:
         return "Nothing was measured, so nothing can be drawn again. Fit a table with `epsilon`."
     if model.tables is not None:
-        return f"This model is of several tables. {ONE_TABLE['replicates']}"
+        return f"This model is of several tables. {ONE_TABLE_ONLY['replicates']}"
     if not registry.find(model.method, model.preset).replicable:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.replicable)
         return f"`replicates` need a model of {takers}, whose noise is known. This one is of {model.method}."

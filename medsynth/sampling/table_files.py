@@ -16,7 +16,7 @@ from ..io.formats import is_parquet, named
 from ..io.writer import ParquetParts, csv_text
 from ..schema.codec import Where, csv_cells, decode
 from ..schema.linked import LinkedTables
-from .draw import ONE_TABLE, Draw, check_mark, with_mark
+from .draw import ONE_TABLE_ONLY, Draw, check_mark, with_mark
 from .provenance import SEED_BITS, label, load, of
 from .provenance import beside as provenance_of
 from .tables import own_columns, table_codes, tables_of, written
@@ -31,7 +31,7 @@ def outputs(tables: LinkedTables, folder: Path, ending: str = CSV) -> list[Path]
 
 def check_request(draw: Draw) -> None:
     """Raise UsageError for what models of several tables cannot do."""
-    for name, cure in ONE_TABLE.items():
+    for name, cure in ONE_TABLE_ONLY.items():
         if getattr(draw, name):
             raise UsageError(f"`{name}` works for one table only. {cure}")
 

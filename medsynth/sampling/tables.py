@@ -21,7 +21,7 @@ from ..schema import Schema
 from ..schema.codec import Range, Where, column_values, decode, parse
 from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
 from .balance import balanced, halvings
-from .draw import ONE_TABLE
+from .draw import ONE_TABLE_ONLY
 from .pipeline import conditions, method_sampler
 from .placing import Placed, TableRows, form_of
 from .rejection import Sampler, broken, rejection_sample, widened
@@ -87,7 +87,7 @@ class FirstRows:
         return found
 
 
-@partial(checked_keywords, cures={**ONE_TABLE, "n": "It draws whole patients: set `patients`."})
+@partial(checked_keywords, cures={**ONE_TABLE_ONLY, "n": "It draws whole patients: set `patients`."})
 def sample_tables(
     model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> dict[str, pd.DataFrame]:

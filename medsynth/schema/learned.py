@@ -18,6 +18,7 @@ from .magnitudes import CLEAR_STDS
 if TYPE_CHECKING:
     from .schema import Schema
 
+LEARNED_NAME = "learned"  # the name of each schema that a fit learned
 LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
 TIMES = "Times are read as the clock shows them: "  # starts the sentence about columns with a time
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
