@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,7 +14,9 @@ from medsynth.report.page.render import page
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.report.sections.registry import SECTIONS
 from medsynth.report.sections.summary import Verdicts
+from medsynth.sampling.rejection import complete
 from medsynth.schema import Schema
+from medsynth.schema.codec import decode
 
 COLUMNS: dict[str, Any] = {
     "patient": {"kind": "identifier", "drop": False},
@@ -109,3 +112,19 @@ def test_a_learned_schema_judges_nothing(halves: Any) -> None:
         (line,) = (line for line in made.verdicts if line.key == "rules_broken")
         assert line.outcome == outcome
         assert ("No schema was declared: not judged" in page(made)) is (schema is None)
+
+
+@pytest.mark.parametrize("missing", ["true", "false"])
+def test_a_quotient_by_zero_breaks_no_definition(missing: str) -> None:
+    """The model's own rows obey its schema, where the formula has no result, too. A wrong quotient is still found."""
+    schema = Schema.from_yaml(
+        "name: t\ncolumns:\n"
+        "  dose: {kind: count, bounds: [0, 3]}\n  weight: {kind: count, bounds: [0, 3]}\n"
+        f"  ratio: {{kind: continuous, bounds: [0, 9], decimals: 1, missing: {missing}}}\n"
+        "rules: [ratio = dose / weight]\n"
+    )
+    core = np.array([[dose, weight] for dose in range(4) for weight in range(4)], np.int32)
+    rows = decode(complete(core, schema), schema)
+    assert plausibility(schema, None, rows).broken == 0
+    rows.loc[5, "ratio"] = 9.0  # 1 / 1
+    assert [rule.synthetic for rule in plausibility(schema, None, rows).rules if rule.synthetic] == [1 / len(rows)]

@@ -82,7 +82,10 @@ def _without_order(schema: Schema, real: pd.DataFrame | None, synthetic: pd.Data
 
 
 def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
-    """Return the share of rows that break a constraint, or differ from a definition by over 2 % and a last decimal."""
+    """Return the share of rows that break a constraint, or differ from a definition by over 2 % and a last decimal.
+
+    A row in which a definition has no result, such as a division by zero, cannot break it.
+    """
     names = rule.columns | ({rule.defines} if rule.defines else set())
     values: ValuesByName = {name: schema.columns[name].cell_values(table[name]) for name in names}
     position = order.position({name: values[name] for name in rule.before}) if order else None
@@ -93,7 +96,7 @@ def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession 
     computed = np.asarray(evaluate(rule.formula, values, position), np.float64)
     if rule.cumulative and order:
         computed = order.running_sum(computed, (low, high))
-    computed = np.clip(computed, low, high)
+    computed = np.clip(np.where(np.isfinite(computed), computed, np.nan), low, high)
     with np.errstate(invalid="ignore"):
         return float((np.abs(stated - computed) > CLOSE * np.abs(computed) + 10.0**-column.places).mean())
 
