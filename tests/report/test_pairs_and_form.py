@@ -11,6 +11,7 @@ import pytest
 
 from medsynth.report.build import build
 from medsynth.report.data.tables import Tables
+from medsynth.report.data.verdict import Estimate
 from medsynth.report.page.render import page
 from medsynth.report.sections.closest import closest
 from medsynth.report.sections.fidelity import FIDELITY, pairs_gap, two_way
@@ -25,6 +26,12 @@ def coded(rows: int, rng: np.random.Generator, apart: float = 0.0) -> Any:
     one = rng.integers(0, 3, rows)
     other = np.where(rng.random(rows) < apart, rng.integers(0, 4, rows), (one + (rng.random(rows) < 0.3)) % 4)
     return np.stack([one, other, rng.integers(0, 2, rows)], 1)
+
+
+def gap(tables: list[Any], patients: list[Any]) -> Estimate:
+    """The gap of three tables: real, synthetic, second real rows."""
+    made, twin = (two_way(tables[0], table, CELLS) for table in tables[1:])
+    return pairs_gap(made, twin, patients)
 
 
 def brute(one: Any, other: Any, weights: Any) -> float:
@@ -57,10 +64,10 @@ def test_pairs_and_their_derivative_are_those_of_a_loop() -> None:
 def test_rows_of_a_patient_count_once() -> None:
     rng = np.random.default_rng(1)
     tables = [coded(90, rng), coded(80, rng, 0.3), coded(90, rng)]
-    rows = pairs_gap(*(two_way(tables[0], t, CELLS) for t in tables[1:]), [None] * 3)
+    rows = gap(tables, [None] * 3)
     many = [np.repeat(t, 5, axis=0) for t in tables]
     patients = [np.repeat(np.arange(len(t)), 5) for t in tables]
-    same = pairs_gap(*(two_way(many[0], t, CELLS) for t in many[1:]), patients)
+    same = gap(many, patients)
     assert (same.value, same.low, same.high) == pytest.approx((rows.value, rows.low, rows.high))
 
 
@@ -73,7 +80,7 @@ def test_the_interval_of_pairs_contains_the_gap() -> None:
         found = []
         for _ in range(200):
             tables = [t[rng.integers(0, len(t), 300)] for t in large]
-            found.append(pairs_gap(*(two_way(tables[0], t, CELLS) for t in tables[1:]), [None] * 3))
+            found.append(gap(tables, [None] * 3))
         middle = np.mean([one.value or 0.0 for one in found])
         assert np.mean([(one.low or 0) <= middle <= (one.high or 0) for one in found]) >= 0.95
         assert bool(middle > 0.02) is (apart > 0)
