@@ -124,7 +124,7 @@ def test_reviewer(steward: Any) -> None:
     assert "Random source: operating system." in ledger
     assert "sex_at_birth" in printed["medsynth inspect patients.medsynth"]
     page = (TUTORIALS / "reviewer.md").read_text()
-    claim, table, verified = re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    claim, table, verified = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert claim.split() == ledger[0].split() and verified.split() == ledger[-1].split()
     assert set(table.splitlines()) <= set(ledger)
     assert "our data board" in (folder / "open.report.html").read_text()
