@@ -17,6 +17,7 @@ Only the sections with verdicts are computed; their figures are those of the who
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -65,13 +66,13 @@ def clinic(scenario: str, rows: int, number: int) -> list[Verdict]:
     from medsynth.report.build import build
     from medsynth.report.sections.registry import SECTIONS
 
-    for name in [name for name, section in SECTIONS.items() if not section.verdicts and name != "verdicts"]:
-        del SECTIONS[name]
+    judged = {name: section for name, section in SECTIONS.items() if section.verdicts or name == "verdicts"}
     train, made, model = drawn(scenario, rows, number)
     held = simulate.cohort(round(rows * HELD / ROWS), 2_000 + number)
     assert model is None or isinstance(model, Model)
-    report = build(synthetic=made, real=held, train=train, model=model, drawn_by_model=model is not None,
-                   disjoint=True, target="diagnosis")  # fmt: skip
+    with patch.dict(SECTIONS, judged, clear=True):
+        report = build(synthetic=made, real=held, train=train, model=model, drawn_by_model=model is not None,
+                       disjoint=True, target="diagnosis")  # fmt: skip
     return report.verdicts
 
 
