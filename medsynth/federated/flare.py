@@ -144,7 +144,7 @@ def submitted(kit: Path, user: str) -> Submit:
                 number = session.submit_job(str(job))
         except Exception as error:  # FLARE raises various errors if no server answers
             raise MedsynthError(
-                f"FLARE took no job from the kit {kit} ({type(error).__name__}). Check that this is the administrator's "
+                f"FLARE took no job from the kit {kit} ({type(error).__name__}). Check that it is an administrator's "
                 "kit, that its server runs, and that this machine can reach the server's port."
             ) from None
         looked, status = time.monotonic(), ""

@@ -71,9 +71,12 @@ def test_a_fit_that_flare_does_not_reach_says_what_to_check(
 def test_a_kit_that_flare_does_not_take_is_named(tmp_path: Path) -> None:
     from medsynth.federated.flare import submitted
 
-    with pytest.raises(MedsynthError, match=f"{tmp_path} .*administrator's kit, that its server runs"):
-        with submitted(tmp_path, "lead")(tmp_path):
-            pass
+    submit = submitted(tmp_path, "lead")
+    with (
+        pytest.raises(MedsynthError, match=f"{tmp_path} .*administrator's kit, that its server runs"),
+        submit(tmp_path),
+    ):
+        pass
 
 
 def test_a_job_holds_two_relays_and_no_code(tmp_path: Path) -> None:
