@@ -1,6 +1,7 @@
 """Every command block of README and docs works as it is printed, and prints what its page shows."""
 
 import re
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def test_the_blocks_that_are_not_run_are_known() -> None:
 def test_a_page_that_does_not_work_fails(body: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(Differs, match=reason):
         Reader(tmp_path).follow(f"A page.\n\n{body}\n")
+
+
+def test_a_flare_server_of_a_page_has_a_free_port(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("localhost", 0))
+        taken = other.getsockname()[1]
+        Reader(tmp_path).follow(f'```yaml title="a.yml"\nfed_learn_port: {taken}\nn: 2\n```\n')
+    assert (tmp_path / "a.yml").read_text() != f"fed_learn_port: {taken}\nn: 2\n"
+    assert "n: 2" in (tmp_path / "a.yml").read_text()
 
 
 def test_the_data_of_a_page_are_where_the_reader_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
