@@ -175,7 +175,7 @@ def simulated(sites: Sequence[str], folder: Path) -> Submit:
         (local / "resources.json").write_text(json.dumps({"format_version": 2, "class_allow_list": list(CLASSES)}))
         words = [sys.executable, "-m", "nvflare.private.fed.app.simulator.simulator", str(job), "-w", str(workspace)]
         words += ["-c", ",".join(sites), "-t", str(len(sites))]
-        environment = {**os.environ, FOLDER: str(folder.resolve())}
+        environment = {**os.environ, FOLDER: str(folder.absolute())}
         with (folder / "simulator.log").open("w") as log:
             process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment)
         try:
