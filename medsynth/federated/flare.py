@@ -28,7 +28,8 @@ from .transport import Came, accepted, ask, connected, listening, packed, receiv
 
 FOLDER = "MEDSYNTH_SOCKETS"
 ANSWER_SECONDS = 900.0  # longest time for one answer of a site
-START_SECONDS = 120.0  # longest time for FLARE to start a job
+LOGIN_SECONDS = 60.0  # longest time for FLARE's server to answer an administrator
+START_SECONDS = 300.0  # longest time for FLARE to start a job
 END_SECONDS = 60.0  # longest time for FLARE to end a job
 
 
@@ -117,9 +118,11 @@ def relayed(name: str, folder: Path, submit: Submit, least: int) -> Iterator[Fla
         until = time.monotonic() + START_SECONDS
         connection = accepted(listener, lambda: ended() or time.monotonic() > until)
         if connection is None:
+            reason = "ended the job before it" if ended() else f"started no job within {START_SECONDS:.0f} s that"
             raise MedsynthError(
-                f"FLARE did not start the job. See its server's log. Check that FLARE runs with {FOLDER} set to "
-                f"{folder}, and that all sites allow medsynth's classes."
+                f"FLARE {reason} reached this fit. Check that FLARE's server runs on this machine with {FOLDER}="
+                f"{folder.absolute()}, that {least} sites have joined it, and that server and sites allow medsynth's "
+                "classes. The file log.txt in the server's kit says more."
             )
         with connection:
             yield Flare(connection)
@@ -137,10 +140,13 @@ def submitted(kit: Path, user: str) -> Submit:
 
         try:
             with redirect_stdout(sys.stderr):  # FLARE prints to standard output
-                session: Any = new_secure_session(user, str(kit))
+                session: Any = new_secure_session(user, str(kit), timeout=LOGIN_SECONDS, command_timeout=LOGIN_SECONDS)
                 number = session.submit_job(str(job))
         except Exception as error:  # FLARE raises various errors if no server answers
-            raise MedsynthError(f"FLARE took no job from the kit {kit} ({type(error).__name__}).") from None
+            raise MedsynthError(
+                f"FLARE took no job from the kit {kit} ({type(error).__name__}). Check that it is an administrator's "
+                "kit, that its server runs, and that this machine can reach the server's port."
+            ) from None
         looked, status = time.monotonic(), ""
 
         def ended() -> bool:
@@ -169,7 +175,7 @@ def simulated(sites: Sequence[str], folder: Path) -> Submit:
         (local / "resources.json").write_text(json.dumps({"format_version": 2, "class_allow_list": list(CLASSES)}))
         words = [sys.executable, "-m", "nvflare.private.fed.app.simulator.simulator", str(job), "-w", str(workspace)]
         words += ["-c", ",".join(sites), "-t", str(len(sites))]
-        environment = {**os.environ, FOLDER: str(folder.resolve())}
+        environment = {**os.environ, FOLDER: str(folder.absolute())}
         with (folder / "simulator.log").open("w") as log:
             process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment)
         try:

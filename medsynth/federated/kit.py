@@ -15,6 +15,7 @@ CLASSES = (  # medsynth's relays, and two FLARE classes that call them
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
+SHARED = "/tmp/nvflare/"  # FLARE's folder of jobs and snapshots; servers that share it run each other's jobs
 RESOURCES, PERMISSIONS = "resources.json", "authorization.json"
 CLOSED = {"byoc": "none", "shell_commands": "none"}  # for everybody, including administrators of the project
 OPEN = dict.fromkeys(("submit_job", "clone_job", "manage_job", "download_job", "view", "operate"), "any")
@@ -23,10 +24,13 @@ OPEN = dict.fromkeys(("submit_job", "clone_job", "manage_job", "download_job", "
 def restrict(kit: Path, *, force: bool = False) -> list[Path]:
     """Write the local policy of a server's or a site's startup kit, and return its files. Logs are not streamed.
 
+    A server keeps its jobs in its own kit, at the absolute path that the kit has now.
+
     Raises UsageError if the folder is not such a kit, OutputExists unless `force`.
     """
     local = kit / "local"
     resources, permissions = (_default(local, name) for name in (RESOURCES, PERMISSIONS))
+    resources = _kept_in(kit.resolve(), resources)
     resources |= {"class_allow_list": list(CLASSES), "allow_log_streaming": False}  # logs stay on their machine
     roles = permissions["permissions"]
     permissions["permissions"] = {
@@ -38,6 +42,15 @@ def restrict(kit: Path, *, force: bool = False) -> list[Path]:
         atomic_write(local / name, lambda file, text=text: file.write(text), force=force)  # type: ignore[misc]
         written.append(local / name)
     return written
+
+
+def _kept_in(kit: Path, value: Any) -> Any:
+    """Return a part of a configuration with the folders below SHARED moved into the kit."""
+    if isinstance(value, dict):
+        return {key: _kept_in(kit, part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_kept_in(kit, part) for part in value]
+    return str(kit / value.removeprefix(SHARED)) if isinstance(value, str) and value.startswith(SHARED) else value
 
 
 def _default(local: Path, name: str) -> dict[str, Any]:

@@ -80,7 +80,9 @@ class Sites:
         """Tell all sites that the study has ended. Name the sites that cannot be reached."""
         found = self._ask("finish", list(self.study.sites), 0)
         if missing := [name for name in self.study.sites if name not in found]:
-            self._notice(f"Not told that the study has ended: {', '.join(missing)}. Stop each of these sites by hand.")
+            self._notice(
+                f"No answer at the end of the study from {', '.join(missing)}. Stop each of these sites by hand."
+            )
 
     def _ask(
         self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", *, tries: int = TRIES, **more: Any

@@ -174,9 +174,9 @@ class Site:
             self._draw(label, asked)
             stored = self._rounds.answers[number]
         elif stored.digest != key:
-            raise Refused(f"Measurement {number} was answered before, for another request.")
+            raise Refused(f"Measurement {number + 1} was answered before, for another request.")
         self._count()
-        self._note(f"answered {number}: {label}")
+        self._note(f"answered {number + 1}: {label}")
         if self.study.trust == "none":
             return self._reply(body_of(stored.arrays))
         words: list[Any] = from_words(stored.arrays)

@@ -208,7 +208,7 @@ class Study(BaseModel):
             f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
             "A person with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
-            f"{TOWARDS[self.trust]}. Sampling that server or sites can see amplifies nothing.",
+            f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",
         ]
         if self.trust != "server":
             found.append(

@@ -38,7 +38,7 @@ KEYS = {
 Answer = Callable[[bytes], bytes]
 Came = Callable[[str], None]
 SUFFIX = ".medsynth-socket"
-LONGEST_SOCKET = 100  # bytes of a socket's path; systems limit it
+LONGEST_SOCKET = 103  # bytes of a socket's absolute path: the limit of macOS; Linux allows 107
 LENGTH = 8  # bytes that hold the length of a message
 LOOK = 0.2  # seconds between checks of a listener whether it is done
 
@@ -158,8 +158,8 @@ class Sockets:
 
 
 def socket_of(folder: Path, name: str) -> Path:
-    """Return the path of the socket of a site, or of a fit, in a folder."""
-    return folder / f"{name}{SUFFIX}"
+    """Return the absolute path of the socket of a site, or of a fit, in a folder. FLARE reaches it by this path."""
+    return folder.absolute() / f"{name}{SUFFIX}"
 
 
 def send(connection: socket.socket, message: bytes) -> None:
@@ -218,7 +218,9 @@ def listening(path: Path) -> Iterator[socket.socket]:
     Raises MedsynthError if that is impossible.
     """
     if len(os.fsencode(path)) > LONGEST_SOCKET:
-        raise MedsynthError(f"The path of the socket {path} is too long. Name a folder with a shorter path.")
+        raise MedsynthError(
+            f"The path of the socket {path} is longer than {LONGEST_SOCKET} bytes. Name a folder with a shorter path."
+        )
     listener = socket.socket(socket.AF_UNIX)
     try:
         mode = mode_in(path.parent)

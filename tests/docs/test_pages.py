@@ -1,6 +1,7 @@
 """Every command block of README and docs works as it is printed, and prints what its page shows."""
 
 import re
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -25,10 +26,10 @@ def name_of(page: Path) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_reader_who_follows_a_page_sees_what_it_shows(page: Path, tmp_path: Path) -> None:
-    (folder := tmp_path / "clean").mkdir()
+def test_a_reader_who_follows_a_page_sees_what_it_shows(page: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The folder's name is short, because a page opens sockets there, whose paths have at most 103 bytes."""
     try:
-        Reader(folder).follow(page.read_text())
+        Reader(tmp_path_factory.mktemp("page")).follow(page.read_text())
     except Lacks as reason:
         pytest.skip(str(reason))
 
@@ -82,6 +83,15 @@ def test_the_blocks_that_are_not_run_are_known() -> None:
 def test_a_page_that_does_not_work_fails(body: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(Differs, match=reason):
         Reader(tmp_path).follow(f"A page.\n\n{body}\n")
+
+
+def test_a_flare_server_of_a_page_has_a_free_port(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("localhost", 0))
+        taken = other.getsockname()[1]
+        Reader(tmp_path).follow(f'```yaml title="a.yml"\nfed_learn_port: {taken}\nn: 2\n```\n')
+    assert (tmp_path / "a.yml").read_text() != f"fed_learn_port: {taken}\nn: 2\n"
+    assert "n: 2" in (tmp_path / "a.yml").read_text()
 
 
 def test_the_data_of_a_page_are_where_the_reader_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,14 @@ def test_a_socket_needs_a_place(tmp_path: Path) -> None:
             pass
 
 
+def test_a_relative_folder_has_the_limit_of_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLARE reaches the fit by the absolute path. One that only the fit can open would fail without a reason."""
+    (deep := tmp_path / ("long" * 20)).mkdir()
+    monkeypatch.chdir(deep)
+    with pytest.raises(MedsynthError, match="longer than"), listening(socket_of(Path(), "x")):
+        pass
+
+
 @pytest.mark.parametrize(("folder", "mode"), [(0o2770, 0o660), (0o770, 0o600), (0o2777, 0o600), (0o700, 0o600)])
 def test_a_socket_is_its_owners_alone_unless_its_folder_is_of_a_group(folder: int, mode: int, tmp_path: Path) -> None:
     """The account of FLARE, which cannot read the table, reaches it by that group."""

@@ -1,5 +1,6 @@
 """NVIDIA FLARE carries the messages: by its simulator, and by a deployment with certificates. Both are nightly."""
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from three_sites import SCHEMA, SITES, Federation
 from typer.testing import CliRunner
 
 import medsynth
+from medsynth.errors import MedsynthError
 from medsynth.federated.transport import serve, socket_of
 
 pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip install -e '.[federated]'")
@@ -49,6 +51,32 @@ def test_a_fit_by_the_simulator(
 
 def done(made: Federation, name: str) -> Callable[[], bool]:
     return lambda: made.sites[name].finished
+
+
+@pytest.mark.parametrize(("ended", "reason"), [(True, "ended the job before"), (False, "started no job within 0 s")])
+def test_a_fit_that_flare_does_not_reach_says_what_to_check(
+    ended: bool, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medsynth.federated.flare import relayed
+
+    monkeypatch.setattr("medsynth.federated.flare.START_SECONDS", 0.0)
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(MedsynthError, match=f"{reason}.* MEDSYNTH_SOCKETS={tmp_path}, that 3 sites"),
+        relayed("trial", Path(), lambda job: contextlib.nullcontext(lambda: ended), 3),
+    ):
+        pass
+
+
+def test_a_kit_that_flare_does_not_take_is_named(tmp_path: Path) -> None:
+    from medsynth.federated.flare import submitted
+
+    submit = submitted(tmp_path, "lead")
+    with (
+        pytest.raises(MedsynthError, match=f"{tmp_path} .*administrator's kit, that its server runs"),
+        submit(tmp_path),
+    ):
+        pass
 
 
 def test_a_job_holds_two_relays_and_no_code(tmp_path: Path) -> None:

@@ -27,6 +27,15 @@ def test_a_kit_runs_no_foreign_code(tmp_path: Path) -> None:
     assert roles["project_admin"]["submit_job"] == "any" and roles["member"]["view"] == "any"
 
 
+def test_a_server_keeps_its_jobs_in_its_kit(tmp_path: Path) -> None:
+    """FLARE's default is a folder that all servers of a machine share: one takes the jobs of another, and ends them."""
+    (kit(tmp_path) / "local" / "resources.json.default").write_text(
+        json.dumps({"components": [{"args": {"uri_root": "/tmp/nvflare/jobs-storage", "n": 1}}, "/tmp/other"]})
+    )
+    written = json.loads(restrict(tmp_path)[0].read_text())
+    assert written["components"] == [{"args": {"uri_root": str(tmp_path / "jobs-storage"), "n": 1}}, "/tmp/other"]
+
+
 def test_what_is_no_kit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not the startup kit"):
         restrict(tmp_path)

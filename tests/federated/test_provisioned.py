@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from blocks import free_port
 from three_sites import SITES, Federation, table
 
 import medsynth
@@ -32,12 +32,6 @@ builders:
   - {{path: nvflare.lighter.impl.signature.SignatureBuilder}}
 """
 BIN = Path(sys.executable).parent
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture

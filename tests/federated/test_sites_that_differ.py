@@ -61,10 +61,15 @@ class Unreliable:
         return found
 
 
-def fit(made: Federation, fault: Callable[[int, str], str | None], *, resume: bool = False) -> Any:
+def fit(
+    made: Federation, fault: Callable[[int, str], str | None], *, resume: bool = False, notices: list[str] | None = None
+) -> Any:
     from medsynth.federated.server import federated_fit
 
-    model, end = federated_fit(made.study, Unreliable(made, fault), made.folder / "checkpoint", resume=resume)
+    notice = (notices if notices is not None else []).append
+    model, end = federated_fit(
+        made.study, Unreliable(made, fault), made.folder / "checkpoint", resume=resume, notice=notice
+    )
     end()
     return model
 
@@ -160,8 +165,10 @@ def test_too_few_answers_end_the_fit_and_it_can_be_resumed(federation: Make) -> 
 def test_a_secure_sum_of_those_that_are_there(federation: Make) -> None:
     """Who is there is asked before each sum. One that leaves within a sum leaves it closed until it is back."""
     made = federation(trust="secure-sum", minimum=2).start()
-    model = fit(made, lambda call, name: "lost" if name == "west" and call > 3 else None)
+    notices = list[str]()
+    model = fit(made, lambda call, name: "lost" if name == "west" and call > 3 else None, notices=notices)
     assert model.ledger.complete and not made.sites["west"].ledger.complete
+    assert notices[-1] == "No answer at the end of the study from west. Stop each of these sites by hand."
 
 
 def test_one_that_leaves_within_a_secure_sum_leaves_it_closed(federation: Make) -> None:

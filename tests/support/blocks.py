@@ -17,6 +17,8 @@ A comment before a block changes what happens with it. The reader of the site do
 Printed and shown lines are compared without differences in spaces. Whole numbers must be equal; numbers with decimals
 and percents may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
 
+A FLARE server of a page listens at a free port and not at the page's, which another run on this machine may use.
+
     python tests/support/blocks.py PAGE FOLDER     # runs a page, and prints what fails
 """
 
@@ -26,6 +28,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +52,7 @@ VARIES = re.compile(r"\d+(?:\.\d+)? (?:s|min|seconds|minutes)\b|\d{4}-\d\d-\d\d(
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.]\d+)?(?:e[-+]?\d+)?(?![\w])")
 PERCENT = re.compile(r"(?<![\w.])(\d+)(?= ?%)")
 NEAR = 0.25  # relative difference of two numbers with decimals that still match
+PORT = re.compile(r"(?<=fed_learn_port: )\d+")
 SHARED_FACTS = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
 MARK = "end-of-command"
 MODULE = f"""
@@ -125,7 +129,7 @@ class Reader:
         if block.language == "yaml":
             yaml.safe_load(block.body)
         if block.title:
-            (self.folder / block.title).write_text(block.body)
+            (self.folder / block.title).write_text(PORT.sub(lambda _: str(free_port()), block.body))
         elif block.language == "data":
             self._data(block)
         elif block.language == "python":
@@ -189,6 +193,13 @@ class Reader:
         if code:
             raise Differs(f"line {block.line}: exit code {code}\n{block.body}\nprinted:\n{printed}")
         return printed
+
+
+def free_port() -> int:
+    """Return a port of this machine at which nobody listens."""
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        return int(one.getsockname()[1])
 
 
 def first_difference(shown: list[str], printed: list[str]) -> str | None:
