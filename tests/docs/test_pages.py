@@ -1,6 +1,7 @@
 """Every command block of README and docs works as it is printed, and prints what its page shows."""
 
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -82,6 +83,20 @@ def test_the_blocks_that_are_not_run_are_known() -> None:
 def test_a_page_that_does_not_work_fails(body: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(Differs, match=reason):
         Reader(tmp_path).follow(f"A page.\n\n{body}\n")
+
+
+def test_blocks_of_r_are_one_script_that_runs_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "clean").mkdir()
+    block = "```r\nstopifnot(base::file.exists('b'))\nx <- 1\n```\n```sh\ntouch b\n```\n```r\nstopifnot(x == {})\n```\n"
+    if shutil.which("Rscript"):
+        Reader(folder).follow(block.format(1))
+        with pytest.raises(Differs, match="exit code 1"):
+            Reader(folder).follow(block.format(2))
+        with pytest.raises(Lacks, match=r"packages of R: nosuchpackage\."):
+            Reader(folder).follow("```r\nlibrary(nosuchpackage)\n```\n")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(Lacks, match="needs R"):
+        Reader(folder).follow(block.format(1))
 
 
 def test_the_data_of_a_page_are_where_the_reader_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
