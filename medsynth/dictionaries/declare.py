@@ -75,13 +75,16 @@ Made = tuple[Content, tuple[str, ...], tuple[str, ...]]  # the column, guesses, 
 
 
 def _levels(entry: Entry) -> Made:
-    levels: list[int | str] = [_level(text) for text in entry.levels]
-    if len(set(entry.levels)) < len(levels):
+    if len(set(entry.levels)) < len(entry.levels):
         raise ValueError("a level is given twice")
+    listed = [
+        text for text in entry.levels if text not in entry.missing
+    ]  # dictionaries list codes of missing values, too
+    levels: list[int | str] = [_level(text) for text in listed]
     if len(levels) > MAX_LEVELS:
         raise ValueError(f"a column can have at most {MAX_LEVELS} levels")
     if any(isinstance(level, str) for level in levels):
-        levels = list(entry.levels)
+        levels = list(listed)
     kind = "ordinal" if entry.ordered else "binary" if len(levels) == 2 else "categorical"
     unknown = () if levels else ("levels: none are given. What does the form offer?",)
     return {"kind": kind, "levels": levels or [TODO]}, (), unknown
