@@ -113,9 +113,11 @@ def _numbers(entry: Entry) -> Made:
 def _number(text: str, whole: bool) -> int | float:
     try:
         number = Decimal(text)
+        if not number.is_finite():
+            raise InvalidOperation
     except InvalidOperation:
         raise ValueError(f"the limit {text[:40]!r} is not a number") from None
-    if not number.is_finite() or abs(number) > LARGEST:
+    if abs(number) > LARGEST:
         raise ValueError(f"the limit {text[:40]!r} is too large")
     if whole and number % 1:
         raise ValueError(f"the limit {text[:40]!r} is not a whole number")
