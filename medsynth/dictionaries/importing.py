@@ -46,6 +46,11 @@ class ImportedSchema:
     unfinished: bool
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the dictionary is a file that has the table's rows as well."""
+        return self.form == statistical.FORM
+
+    @property
     def message(self) -> str:
         """Return what became of the entries, in words."""
         return "\n".join([f"{self.form}: {counted(self.outcomes)}.", *summary_lines(self.outcomes, self.remarks)])
