@@ -77,9 +77,7 @@ Made = tuple[Content, tuple[str, ...], tuple[str, ...]]  # the column, guesses, 
 def _levels(entry: Entry) -> Made:
     if len(set(entry.levels)) < len(entry.levels):
         raise ValueError("a level is given twice")
-    listed = [
-        text for text in entry.levels if text not in entry.missing
-    ]  # dictionaries list codes of missing values, too
+    listed = [text for text in entry.levels if text not in entry.missing]  # some list codes of missing values, too
     levels: list[int | str] = [_level(text) for text in listed]
     if len(levels) > MAX_LEVELS:
         raise ValueError(f"a column can have at most {MAX_LEVELS} levels")
