@@ -97,13 +97,13 @@ def test_a_code_that_means_missing_and_a_label_that_has_another_code(tmp_path: P
 )
 def test_more_titles_of_statistics(title: str, cell: str, tmp_path: Path) -> None:
     found = of_lines(tmp_path, f"name ¦ type ¦ range ¦ min ¦ {title}", f"age ¦ integer ¦ 18-105 ¦ 19 ¦ {cell}")
-    assert "it gives statistics" in found.remarks[0] and not any(number in found.text for number in ("18", "19", "105"))
+    assert "it gives statistics" in found.message and not any(number in found.text for number in ("18", "19", "105"))
 
 
 def test_an_observed_range_is_a_statistic(tmp_path: Path) -> None:
     lines = ("name ¦ type ¦ range", "age ¦ integer ¦ 18-105", "days ¦ number ¦ Observed range: 0.1-2543")
     found = of_lines(tmp_path, *lines)
-    assert "it gives statistics" in found.remarks[0] and "105" not in found.text and "2543" not in found.text
+    assert "it gives statistics" in found.message and "105" not in found.text and "2543" not in found.text
 
 
 def test_a_format_without_types_is_the_type(tmp_path: Path) -> None:
