@@ -80,7 +80,8 @@ Dictionaries = Annotated[
     list[Path],
     typer.Argument(
         metavar="DICTIONARY",
-        help="Data dictionary. For REDCap also the project's XML file, event mapping and repeating forms.",
+        help="Data dictionary. For REDCap also the project's XML file, event mapping and repeating forms, for SAS the "
+        "catalogue of formats.",
     ),
 ]
 HeaderOf = Annotated[
@@ -124,6 +125,8 @@ def import_(
         medsynth schema import datapackage.json --of visits -o visits.schema.yaml
 
         medsynth schema import patients.sav --labels-are-public
+
+        medsynth schema import patients.sas7bdat formats.sas7bcat --labels-are-public
     """
     from medsynth.dictionaries.importing import import_schema
     from medsynth.fitting.private_table import table_header
@@ -139,7 +142,8 @@ def import_(
     entries = {
         name: {"fate": one.fate, "guesses": one.guesses, "open": one.open} for name, one in found.outcomes.items()
     }
-    then = f"medsynth schema check {header_of or 'TABLE'}" + (f" --schema {target}" if output else "")
+    table = header_of or (first if found.has_rows else "TABLE")
+    then = f"medsynth schema check {table}" + (f" --schema {target}" if output else "")
     told = f"Wrote {target}. {'Fill in every TODO' if found.unfinished else 'Confirm each guess'}, then: {then}"
     content = {"schema": str(target), "form": found.form, "entries": entries, "remarks": found.remarks}
     result(content, f"{found.message}\n{told}", as_json=as_json)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from ..io.table import MISSING_TOKENS
 from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
 from .entry import DescribedTable, Entry, Type
@@ -19,16 +20,20 @@ from .files import Faults, Sheet
 FORM = "codebook"
 # What each column of a codebook may be called, without blanks, signs and capitals. The first name is the template's.
 NAMES = {
-    "name": "column variable variablename name field fieldname columnname var varname item spalte feld merkmal colonne",
-    "label": "label description variablelabel desc definition meaning question title beschreibung bezeichnung libelle",
+    "name": "column variable variablename name field fieldname columnname colname var varname item spalte feld merkmal "
+    "colonne",
+    "label": "label description variablelabel desc definition meaning question title explanation beschreibung "
+    "bezeichnung libelle",
     "type": "type datatype kind vartype valuetype variabletype typ measure level",
     "unit": "unit units uom measurementunit einheit unite",
-    "low": "minimum min lower lowerbound lowerlimit",
-    "high": "maximum max upper upperbound upperlimit",
-    "codes": "codes values levels choices categories coding valuelabels responseoptions options codelist kodierung",
-    "missing": "missingcodes missing missingvalues missingvalue navalues na fehlendewerte",
-    "empty": "mayBeEmpty nullable optional",
-    "required": "required mandatory notnull pflicht",
+    "low": "minimum min lower lowerbound lowerlimit constraintsminimum",
+    "high": "maximum max upper upperbound upperlimit constraintsmaximum",
+    "range": "range validrange allowedrange rangeofvalues wertebereich",
+    "codes": "codes values levels choices categories coding valuelabels responseoptions options codelist enumeration "
+    "permissiblevalues allowedvalues constraintsenum kodierung",
+    "missing": "missingcodes missing missingvalues missingvalue missingvaluecodes navalues na fehlendewerte",
+    "empty": "maybeempty nullable optional",
+    "required": "required mandatory notnull constraintsrequired pflicht",
     "decimals": "decimals decimalplaces digits precision nachkommastellen",
     "format": "format dateformat",
     "key": "key identifier isidentifier phi primarykey",
@@ -39,10 +44,12 @@ ENDS = {"min": "low", "minimum": "low", "max": "high", "maximum": "high"}
 ALLOWED = {"".join(pair): key for end, key in ENDS.items() for word in ("allowed", "valid", "permitted")
            for pair in ((end, word), (word, end))}  # fmt: skip
 READ |= ALLOWED
+ELEMENTS = {"id", "datatype", "enumeration"}  # titles of the NIH's dictionaries of data elements, where id is the name
 STATISTICS = re.compile(
     r"n|nobs|count|counts|freq|frequency|frequencies|mean|average|mw|sd|std|stddev|se|median|mode|variance|skewness"
     r"|kurtosis|iqr|q[123]|p\d{1,2}|quartile\d?|histogram|distinct|unique|nunique|nvalid|validn|nmissing|nmiss"
     r"|missingn|complete|completerate|pct.*|percent.*|observed.*|obs(?:min|max).*|(?:min|max)(?:imum)?observed|anzahl"
+    r"|(?:non)?(?:null|missing|unique|distinct|valid|empty)(?:s|values?)?count.*|uniquevalues?|distinctvalues?|sample(?:s|values?)?"
 )
 WORDS: dict[Type, str] = {
     "integer": "integer int whole count wholenumber long ganzzahl entier",
@@ -59,7 +66,11 @@ WORDS: dict[Type, str] = {
 TYPES: dict[str, Type] = {word: kind for kind, words in WORDS.items() for word in words.split()}
 ORDERED = ("ordinal", "ordered")
 YES = ("yes", "y", "true", "1", "x", "ja", "oui")
-COUNTED = re.compile(r"[(\[]\s*(?:n\s*=\s*\d+|\d+(?:\.\d+)?\s*%)")
+COUNTED = re.compile(r"[(\[]\s*(?:n\s*=\s*\d+|\d+(?:\.\d+)?\s*%)|\bobserved\b", re.IGNORECASE)
+RANGE = re.compile(r"[\[(]?\s*(-?\d+(?:[.,]\d+)?)\s*(?:-|\u2013|to|bis|\.\.|;)\s*(-?\d+(?:[.,]\d+)?)\s*[\])]?")
+BRACKETS = re.compile(r"^\[(.*)\]$")  # around labels
+ANOTHER = re.compile(r"[,;]\s*-?\w{1,8}\s*=")  # within a label: the next code
+MOST_WORDS = 3  # of a code without a label; more are a description
 COMPUTED = "it gives statistics of the rows, so its minima, maxima and levels may be patients' and are not taken"
 INERT = re.compile(r"^'(?=[=+@-])")  # what a spreadsheet puts before a text that looks like a formula
 
@@ -87,22 +98,36 @@ def template(columns: Iterable[str] = ()) -> str:
 
 def is_codebook(header: Iterable[str]) -> bool:
     """Return whether a header names columns, and gives what a table of patients does not: types, labels or codes."""
-    words = [normalised(title) for title in header]
-    known = {READ[word] for word in words if word in READ}
+    titles = list(header)
+    known = _titles(titles).keys()
     return "name" in known and bool(known & {"type", "label", "codes", "low"}) and (
-        len(known) > 2 or 2 * len(known) >= len(words)
+        len(known) > 2 or 2 * len(known) >= len(titles)
     )  # fmt: skip
 
 
-def codebook(sheet: Sheet, faults: Faults) -> DescribedTable:
-    """Return the table that a codebook describes."""
-    words = {title: normalised(title) for title in sheet.header}
-    computed = _is_computed(words, sheet)
-    refused = {word for word in READ if READ[word] in ("low", "high") or word == "missing"} - ALLOWED.keys()
-    keys = dict[str, str]()  # the header's title of each part; the first that fits
+def _titles(header: Collection[str]) -> dict[str, list[str]]:
+    """Return the titles of a header, by what is read from their columns."""
+    words = {title: normalised(title) for title in header}
+    names = {**READ, "id": "name"} if ELEMENTS.issubset(words.values()) else READ
+    found = dict[str, list[str]]()
     for title, word in words.items():
-        if word in READ and not (computed and word in refused):
-            keys.setdefault(READ[word], title)
+        if word in names:
+            found.setdefault(names[word], []).append(title)
+    return found
+
+
+def codebook(sheet: Sheet, header: Collection[str], faults: Faults) -> DescribedTable:
+    """Return the table that a codebook describes. The table's `header` shows which of two titles has the names."""
+    columns, computed = {title: [cells[title] for _, cells in sheet.lines] for title in sheet.header}, False
+    titles = _titles(sheet.header)
+    if _is_computed(titles, columns):
+        computed = True
+        titles = {key: [one for one in found if not _follows_rows(key, one)] for key, found in titles.items()}
+    fits: dict[str, Callable[[str], bool]] = {"name": set(header).__contains__, "type": _is_type}
+    keys = {
+        key: max(found, key=lambda title: sum(map(fits.get(key, bool), columns[title])))  # noqa: B023 called at once
+        for key, found in titles.items() if found
+    }  # fmt: skip
     entries = []
     for line, cells in sheet.lines:
         row = {key: INERT.sub("", cells[keys[key]]) if key in keys else "" for key in NAMES}
@@ -113,24 +138,51 @@ def codebook(sheet: Sheet, faults: Faults) -> DescribedTable:
     return DescribedTable(name="", entries=tuple(entries), remarks=(COMPUTED,) if computed else ())
 
 
-def _is_computed(words: dict[str, str], sheet: Sheet) -> bool:
+def _is_computed(titles: Mapping[str, list[str]], columns: Mapping[str, list[str]]) -> bool:
     """Return whether a codebook was computed from rows: by its header, counts among its codes, or counts of missing."""
-    if any(STATISTICS.fullmatch(word) or "%" in title or "#" in title for title, word in words.items()):
+    if any(STATISTICS.fullmatch(normalised(title)) or "%" in title or "#" in title for title in columns):
         return True
-    codes = [cells[title] for _, cells in sheet.lines for title, word in words.items() if READ.get(word) == "codes"]
-    missing = [cells[title] for _, cells in sheet.lines for title, word in words.items() if word == "missing"]
+    cells = [
+        cell
+        for key in ("codes", "range", "low", "high", "missing")
+        for one in titles.get(key, ())
+        for cell in columns[one]
+    ]
+    missing = [cell for one in titles.get("missing", ()) if normalised(one) == "missing" for cell in columns[one]]
     counts = [cell for cell in missing if cell.isdecimal() and cell not in MISSING_NUMBERS]
-    return bool(counts) or any(map(COUNTED.search, (*codes, *missing)))
+    return bool(counts) or any(map(COUNTED.search, cells))
+
+
+def _follows_rows(key: str, title: str) -> bool:
+    """Return whether a computed codebook's column may have values of patients. One of what is allowed has none."""
+    word = normalised(title)
+    return (key in ("low", "high", "range") or word == "missing") and word not in ALLOWED
+
+
+def _is_type(text: str) -> bool:
+    return _type_word(text) in TYPES
+
+
+def _type_word(text: str) -> str:
+    return normalised(text.partition("(")[0])
 
 
 def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> Entry:
-    name, word = row["name"], normalised(row["type"].partition("(")[0])
+    name, told = row["name"], row["type"] or ("" if "%" in row["format"] else row["format"])
+    described = _is_description(row["codes"])
+    word = _type_word(told or (row["codes"] if described else ""))
     kind: Type = TYPES.get(word, "")
-    unknown = f"the type {row['type'][:40]!r} is not known; the known ones are {', '.join(WORDS)}"
+    unknown = f"the type {told[:40]!r} is not known; the known ones are {', '.join(WORDS)}"
     kind = "key" if row["key"].lower() in YES else kind
-    codes, labels = ((), ()) if computed else _codes(line, row["codes"], faults)
+    codes, labels = ((), ()) if computed or described else _codes(line, row["codes"], faults)
     missing, _ = _codes(line, row["missing"], faults)
+    if ends := RANGE.fullmatch(row["range"]):
+        row = row | {"low": row["low"] or ends[1], "high": row["high"] or ends[2]}
     guesses = list[str]()
+    if lost := [code for code in codes if code in MISSING_TOKENS]:
+        missing, guesses = (*missing, *lost), [f"{', '.join(lost)} means a missing value"]
+    if any(map(ANOTHER.search, labels)):
+        guesses.append("a label has another code: separate all codes by the same sign")
     if kind in ("integer", "number") and row["low"] and row["high"]:
         guesses += ["its codes are those of missing values"] if codes else []
         codes, labels, missing = (), (), (*missing, *codes)
@@ -147,8 +199,14 @@ def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> En
         high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=codes,
         labels=labels, ordered=word in ORDERED, missing=missing, may_be_empty=not required,
         format=row["format"] if "%" in row["format"] else "",
-        guesses=tuple(guesses), open=() if kind or not row["type"] else (unknown,),
+        guesses=tuple(guesses), open=() if kind or not told else (unknown,),
     )  # fmt: skip
+
+
+def _is_description(codes: str) -> bool:
+    """Return whether a cell for codes has none: one word alone, such as "continuous", or a sentence."""
+    parts = [part.split() for part in codes.split(",") if part.strip()]
+    return not re.search(r"[=:|;\n]", codes) and (len(parts) == 1 or any(len(words) > MOST_WORDS for words in parts))
 
 
 def _plain(limit: str) -> str:
@@ -157,7 +215,7 @@ def _plain(limit: str) -> str:
 
 
 def _codes(line: int, text: str, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the codes and labels in `0=no; 1=yes`, `0, no | 1, yes`, one per line, or in a list of codes."""
+    """Return the codes and labels in `0=no; 1=yes`, `0, no | 1, yes`, `"0"=[no]`, one per line, or a list of codes."""
     sign = next((one for one in ("|", "\n", ";") if one in text), "")
     parts = [part.strip() for part in text.split(sign or ",")]
     between = re.compile(r"\s*[=:,]\s*" if sign else r"\s*[=:]\s*")
@@ -165,4 +223,4 @@ def _codes(line: int, text: str, faults: Faults) -> tuple[tuple[str, ...], tuple
     codes = [code.strip("\"' ") for code, *_ in found]
     if any(not code for code in codes) or len(set(codes)) < len(codes):
         faults.add(line, "a code is empty or given twice. Write codes as in: 0=no; 1=yes.")
-    return tuple(codes), tuple(label[0].strip() if label else "" for _, *label in found)
+    return tuple(codes), tuple(BRACKETS.sub(r"\1", label[0].strip()) if label else "" for _, *label in found)

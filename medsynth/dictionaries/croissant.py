@@ -40,18 +40,25 @@ def _words(value: object) -> list[str]:
 
 
 def croissant(content: Json, lines: Lines, faults: Faults) -> list[DescribedTable]:
-    """Return the tables of a description: its record sets, other than those that list levels."""
+    """Return the tables of a description: its record sets, other than those that list levels or splits.
+
+    Of fields that are parts of one column, the first one describes it.
+    """
     records = _list(content, "recordSet")
     listed = {identifier: levels for one in records for identifier, levels in _enumeration(one).items()}
     found = []
     for record in records:
-        if "Enumeration" in _words(record.get("dataType")):
+        if {"Enumeration", "Split"}.intersection(_words(record.get("dataType"))):
             continue
-        entries = list[Entry]()
+        entries, read = list[Entry](), set[str]()
         for k, field in enumerate(_list(record, "field")[: MAX_FIELDS + 1], 1):
             name = text_of(field.get("name")) or text_of(field.get("@id")).rpartition("/")[2]
             column = _list(_first(_list(field, "source")), "extract")
-            name = text_of(_first(column).get("column")) or name  # the name in the file
+            in_file = text_of(_first(column).get("column"))
+            if in_file in read:
+                continue
+            read |= {in_file} - {""}
+            name = in_file or name
             if not name:
                 faults.add(0, f"field {k} has no name.")
                 continue

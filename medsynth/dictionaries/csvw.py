@@ -81,7 +81,7 @@ def _titles(column: Json) -> list[str]:
     titles = column.get("titles", [])
     titles = next(iter(titles.values()), []) if isinstance(titles, dict) else titles
     listed = titles if isinstance(titles, list) else [titles]
-    return [text for one in (*listed, column.get("name")) if (text := text_of(one))]
+    return [text for one in (*listed, column.get("name")) if (text := text_of(one).strip())]
 
 
 def _label(column: Json) -> str:

@@ -75,13 +75,14 @@ Made = tuple[Content, tuple[str, ...], tuple[str, ...]]  # the column, guesses, 
 
 
 def _levels(entry: Entry) -> Made:
-    levels: list[int | str] = [_level(text) for text in entry.levels]
-    if len(set(entry.levels)) < len(levels):
+    if len(set(entry.levels)) < len(entry.levels):
         raise ValueError("a level is given twice")
+    listed = [text for text in entry.levels if text not in entry.missing]  # some list codes of missing values, too
+    levels: list[int | str] = [_level(text) for text in listed]
     if len(levels) > MAX_LEVELS:
         raise ValueError(f"a column can have at most {MAX_LEVELS} levels")
     if any(isinstance(level, str) for level in levels):
-        levels = list(entry.levels)
+        levels = list(listed)
     kind = "ordinal" if entry.ordered else "binary" if len(levels) == 2 else "categorical"
     unknown = () if levels else ("levels: none are given. What does the form offer?",)
     return {"kind": kind, "levels": levels or [TODO]}, (), unknown
@@ -110,9 +111,11 @@ def _numbers(entry: Entry) -> Made:
 def _number(text: str, whole: bool) -> int | float:
     try:
         number = Decimal(text)
+        if not number.is_finite():
+            raise InvalidOperation
     except InvalidOperation:
         raise ValueError(f"the limit {text[:40]!r} is not a number") from None
-    if not number.is_finite() or abs(number) > LARGEST:
+    if abs(number) > LARGEST:
         raise ValueError(f"the limit {text[:40]!r} is too large")
     if whole and number % 1:
         raise ValueError(f"the limit {text[:40]!r} is not a whole number")

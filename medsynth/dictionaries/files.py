@@ -27,7 +27,9 @@ from ..schema.declared import MAX_BYTES, MOST_FAULTS
 MAX_FIELDS = 5000  # Entries of a dictionary. A fit measures all pairs of columns.
 MAX_CHARACTERS = 20_000  # Of one cell or text. A list of 1,000 choices has about as many.
 MAX_COLUMNS = 200  # Columns of a dictionary in a CSV file or a workbook.
+MAX_LINES = 100_000  # Of a dictionary in a CSV file. A cell may have several, and some are blank.
 MAX_UNPACKED = 1 << 26  # Bytes of a workbook's parts.
+MAX_PARTS = 1000  # Of a workbook.
 BOMB = tuple(f"<!{word}".encode(code) for word in ("DOCTYPE", "ENTITY") for code in ("ascii", "utf-16-le", "utf-16-be"))
 _SPLIT = "Split it, or leave out the entries of other tables."
 
@@ -140,6 +142,8 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         for cells in reader:
             yield line, cells
             line = reader.line_num + 1
+            if line > MAX_LINES:
+                raise SchemaError(f"{path}, line {line}: more than {MAX_LINES} lines. {_SPLIT}")
     except csv.Error:
         cure = 'Close each quote, and write a quote inside a cell twice: "5\'11""".'
         raise SchemaError(f"{path}, line {line}: a quote is not closed, or a cell is too long. {cure}") from None
@@ -181,6 +185,8 @@ def _check_parts(path: Path) -> None:
     """Raise SchemaError for a workbook that unpacks to too much, or whose parts declare entities."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if len(archive.infolist()) > MAX_PARTS:
+                raise SchemaError(f"{path} is a workbook of more than {MAX_PARTS} parts. Save its first sheet as CSV.")
             if sum(part.file_size for part in archive.infolist()) > MAX_UNPACKED:
                 raise SchemaError(f"{path} unpacks to more than {MAX_UNPACKED >> 20} MB. Save its first sheet as CSV.")
             for part in archive.infolist():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import SchemaError, did_you_mean, some
-from ..io.formats import is_workbook, statistical_kind
+from ..io.formats import is_catalogue, is_workbook, statistical_kind
 from ..schema.header import keys
 from ..schema.rules import parse
 from ..schema.schema import Schema
@@ -44,6 +44,11 @@ class ImportedSchema:
     outcomes: dict[str, Outcome]
     remarks: tuple[str, ...]
     unfinished: bool
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the dictionary is a file that has the table's rows as well."""
+        return self.form == statistical.FORM
 
     @property
     def message(self) -> str:
@@ -89,8 +94,7 @@ def import_schema(
         raise SchemaError(f"{path} describes none of the table's columns. Check that it is the table's dictionary.")
     rules, lost = _rules(table, outcomes)
     name = name or table.name or path.stem
-    head = table.head if table.head.get("unit") in outcomes else {}
-    head = {**head, "public_labels": path.name} if form == statistical.FORM else head
+    head = table.head if "unit" not in table.head or table.head["unit"] in outcomes else {}
     if table.head and not head:
         lost.append(f"a record may have several rows, but the table has no {table.head['unit']}: no unit is declared")
     content = {"name": name, **head, "columns": {n: one.column for n, one in outcomes.items()}, "rules": rules}
@@ -105,12 +109,19 @@ def import_schema(
 def _read(
     paths: Sequence[Path], header: Collection[str], encoding: str | None, labels_are_public: bool
 ) -> tuple[Path, str, list[DescribedTable]]:
-    """Return the dictionary's path, its form and its tables. The other files describe a REDCap project."""
+    """Return the dictionary's path, its form and its tables.
+
+    The other files describe a REDCap project, or are the catalogue of a SAS file.
+    """
     project, found = redcap_project.Project(), list[tuple[Path, Sheet | str | DescribedTable]]()
-    for path in paths:
-        start = start_of(path)
+    starts = {path: start_of(path) for path in paths}
+    catalogue = next((path for path in paths if is_catalogue(path)), None)
+    for path, start in starts.items():
+        if path == catalogue:
+            continue
         if kind := statistical_kind(path):
-            found.append((path, statistical.statistical(path, kind, encoding, labels_are_public=labels_are_public)))
+            table = statistical.statistical(path, kind, encoding, catalogue, labels_are_public=labels_are_public)
+            found.append((path, table))
         elif start.startswith(b"<"):
             project = project.joined(redcap_project.project_xml(path))
         elif not is_workbook(path) and start.startswith((b"{", b"[")):
@@ -121,7 +132,10 @@ def _read(
             found.append((path, sheet))
     if len(found) != 1:
         what = "the data dictionary is missing" if not found else f"{found[1][0]} is a second dictionary"
-        raise SchemaError(f"{what}. Pass one dictionary and, for REDCap, files that describe its project.")
+        raise SchemaError(
+            f"{what}. Pass one dictionary and, for REDCap, files that describe its project. REDCap exports the data "
+            "dictionary as a CSV file. A catalogue of SAS formats goes with its SAS file."
+        )
     path, content = found[0]
     faults = Faults(str(path))
     if isinstance(content, DescribedTable):
@@ -131,6 +145,8 @@ def _read(
     else:
         form, tables = _json(path, content, header, faults)
     faults.check()
+    if catalogue and form != statistical.FORM:
+        raise SchemaError(f"{path} is a {form}. Only a SAS file can be passed with a catalogue of SAS formats.")
     if project != redcap_project.Project() and form != redcap.FORM:
         raise SchemaError(f"{path} is a {form}. Only a REDCap dictionary can be passed with files about a project.")
     return path, form, tables
@@ -147,7 +163,7 @@ def _sheet(
     if omop.is_scan(sheet.header):
         return omop.SCAN, omop.scan_report(sheet, faults)
     if codebook.is_codebook(sheet.header):
-        return codebook.FORM, [codebook.codebook(sheet, faults)]
+        return codebook.FORM, [codebook.codebook(sheet, header, faults)]
     raise SchemaError(
         f"{faults.where} is not a dictionary of a known form: {', '.join(FORMS)}. A codebook needs a header with "
         "column, type, and minimum, maximum or codes. Start from the template of `schema template`."

@@ -36,7 +36,7 @@ NAMES = {
     "required": ("Required Field?", "required_field"),
 }
 READ = {normalised(title): key for key, titles in NAMES.items() for title in titles}
-NEEDED = ("name", "form", "type")
+NEEDED = ("name", "type", "choices", "validation")
 FIELDS = re.compile(r"\[(\w+)\]")  # that a calculation reads
 FIELD = re.compile(r"[a-z][a-z0-9_]*")
 # A raw export writes every date with the year first, however the form shows it.
@@ -59,7 +59,7 @@ UNMOVING = re.compile(r"-?\d[\d.,: T/-]*")  # a limit that is written out, unlik
 def is_redcap(header: Iterable[str]) -> bool:
     """Return whether a header is that of a data dictionary."""
     known = {READ.get(normalised(title)) for title in header}
-    return known.issuperset(NEEDED) and "validation" in known
+    return known.issuperset(NEEDED)
 
 
 def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faults) -> DescribedTable:
@@ -86,7 +86,7 @@ def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faul
             made = [_in_project(one, project, hidden) for one in _entries(line, row, not entries, faults)]
             entries += made
             logic |= {one.name: row["logic"] for one in made if hidden}
-    forms = dict.fromkeys(row["form"] for _, row in rows)
+    forms = dict.fromkeys(row["form"] for _, row in rows if row["form"])
     entries[1:1] = _events(project)
     entries += _added_by_redcap(forms)
     entries, rules, remarks = _with_rules(entries, logic)

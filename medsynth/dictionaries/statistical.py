@@ -20,15 +20,23 @@ FORMATS: dict[str, tuple[Type, str]] = {
 }  # fmt: skip
 
 
-def statistical(path: Path, kind: str, encoding: str | None, *, labels_are_public: bool) -> DescribedTable:
-    """Return the table that the file describes. Raise SchemaError unless its labels are declared public."""
+def statistical(
+    path: Path, kind: str, encoding: str | None, catalogue: Path | None, *, labels_are_public: bool
+) -> DescribedTable:
+    """Return the table that the file describes. Raise SchemaError unless its labels are declared public.
+
+    The `catalogue` of a SAS file has the labels of its formats.
+    """
+    if catalogue and kind not in ("sas7bdat", "xpt"):
+        raise SchemaError(f"{catalogue} is a catalogue of SAS formats, but {path} is not a SAS file. Leave it out.")
     if not labels_are_public:
         raise SchemaError(
             f"{path} may have labels that a program made from its rows, such as every category that it found. If they "
             "come from a codebook, set `labels_are_public`. Otherwise import the codebook itself."
         )
-    entries = tuple(_entry(variable) for variable in variables(path, kind, encoding))
-    return DescribedTable(name=path.stem, entries=entries)
+    entries = tuple(_entry(variable) for variable in variables(path, kind, encoding, catalogue))
+    named = f"{path.name}, {catalogue.name}" if catalogue else path.name
+    return DescribedTable(name=path.stem, entries=entries, head={"public_labels": named})
 
 
 def _entry(found: FileVariable) -> Entry:

@@ -33,6 +33,7 @@ STATISTICAL_STARTS = {
     rb"\$FL[23]": "sav", rb"<stata_dta>|[\x69-\x73][\x01\x02]\x01": "dta",
     rb"\x00{12}\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00": "sas7bdat", rb"HEADER RECORD\*{7}LIB(RARY|V8)": "xpt",
 }  # fmt: skip
+CATALOGUE = b"\0" * 12 + b"\xc2\xea\x81\x63\xb3\x14\x11\xcf\xbd\x92\x08\0"  # how a catalogue of SAS formats begins
 PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
@@ -97,13 +98,25 @@ def is_workbook(path: Path) -> bool:
         return False
 
 
+def is_catalogue(path: Path) -> bool:
+    """Return whether a file starts as a catalogue of SAS formats does."""
+    with path.open("rb") as file:
+        return file.read(len(CATALOGUE)) == CATALOGUE
+
+
 def statistical_kind(path: Path) -> str | None:
     """Return "sav", "dta", "sas7bdat" or "xpt" if the file starts as SPSS, Stata and SAS write them, else None.
 
-    Raises TableError for another file with such a name.
+    Raises TableError for another file with such a name, for catalogues of SAS formats, and for .por.
     """
     with path.open("rb") as file:
         start = file.read(64)
+    if start.startswith(CATALOGUE):
+        raise TableError(
+            f"{path} is a catalogue of SAS formats, which has no rows. Pass it to `schema import`, after its SAS file."
+        )
+    if path.suffix.lower() == ".por":
+        raise TableError(f"{path} is a portable SPSS file. Save it as .sav.")
     kind = next((kind for begin, kind in STATISTICAL_STARTS.items() if re.match(begin, start)), None)
     if kind is None and (named := STATISTICAL.get(path.suffix.lower())):
         raise TableError(f"{path} is not {named}, despite its name. Export the table again, or correct the name.")

@@ -94,12 +94,12 @@ def names(path: Path, kind: str, encoding: str | None) -> tuple[str, ...]:
         return _head(answer, path)[1]
 
 
-def variables(path: Path, kind: str, encoding: str | None) -> list[FileVariable]:
+def variables(path: Path, kind: str, encoding: str | None, catalogue: Path | None = None) -> list[FileVariable]:
     """Return what the file declares of each column. No row is read, but programs make labels from rows.
 
-    Raises TableError as `opened` does.
+    The `catalogue` of a SAS file has the labels of its formats. Raises TableError as `opened` does.
     """
-    with _damage(path, kind), _answer("labels", path, kind, encoding) as answer:
+    with _damage(path, kind), _answer("labels", path, kind, encoding, catalogue) as answer:
         head, header = _head(answer, path)
         return [_variable(name, field, kind) for name, field in zip(header, head.schema, strict=True)]
 
@@ -181,7 +181,9 @@ def _texts(found: Any, place: int, calendar: Calendar | None, kind: str) -> Text
 
 
 @contextmanager
-def _answer(what: str, path: Path, kind: str, encoding: str | None) -> Iterator[Callable[[int | None], bytes]]:
+def _answer(
+    what: str, path: Path, kind: str, encoding: str | None, catalogue: Path | None = None
+) -> Iterator[Callable[[int | None], bytes]]:
     """Start the process that reads `what` of the file. Yield what reads from its answer: some bytes, or all others.
 
     That raises TableError if the process fails, crashes, takes too long or writes too much. Of its errors only a code
@@ -191,7 +193,8 @@ def _answer(what: str, path: Path, kind: str, encoding: str | None) -> Iterator[
         raise TableError(f"{path} is {STATISTICAL[f'.{kind}']}. {CURE} Or run: pip install 'medsynth[stats]'.")
     charset = codecs.lookup(encoding).name if encoding else ""
     limits = map(str, (MOST_CELLS, MEMORY, SECONDS))
-    words = [sys.executable, "-P", str(SCRIPT), what, kind, str(path.absolute()), charset, *limits]
+    formats = str(catalogue.absolute()) if catalogue else ""
+    words = [sys.executable, "-P", str(SCRIPT), what, kind, str(path.absolute()), charset, formats, *limits]
     with subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
         env={**os.environ, **dict.fromkeys(ALONE, "1")},

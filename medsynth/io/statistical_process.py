@@ -27,8 +27,13 @@ LENGTH = 8  # bytes of the number before the first stream
 READERS = {"sav": "read_sav", "dta": "read_dta", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
 
 
-def read(kind: str, path: str, encoding: str, rows: int | None, *, labels: bool = False) -> pyarrow.Table:
-    """Return the columns of the file, with its rows unless `rows` is None. Raise OverflowError for more than `rows`."""
+def read(
+    kind: str, path: str, encoding: str, rows: int | None, *, labels: bool = False, catalogue: str = ""
+) -> pyarrow.Table:
+    """Return the columns of the file, with its rows unless `rows` is None. Raise OverflowError for more than `rows`.
+
+    The `catalogue` of a SAS file has the labels of its formats.
+    """
     import pyarrow
     import pyreadstat
 
@@ -38,6 +43,7 @@ def read(kind: str, path: str, encoding: str, rows: int | None, *, labels: bool 
     found, facts = getattr(pyreadstat, READERS[kind])(path, **usual)
     if rows is not None and max(map(len, found.values()), default=0) > rows:
         raise OverflowError
+    formats = pyreadstat.read_sas7bcat(catalogue, encoding=encoding or None)[1].value_labels if catalogue else {}
     arrays, fields = [], []
     for place, name in enumerate(facts.column_names):
         words, values = facts.readstat_variable_types[name] == "string", found.pop(name, [])
@@ -48,16 +54,17 @@ def read(kind: str, path: str, encoding: str, rows: int | None, *, labels: bool 
             fields.append(pyarrow.field(f"{place}.tag", arrays[-1].type))
         arrays.append(pyarrow.array(values, pyarrow.large_string() if words else pyarrow.float64()))
         about = {"name": name, "format": facts.original_variable_types[name] or ""}
-        about |= {"labels": labels_of(facts, name)} if labels else {}
+        about |= {"labels": labels_of(facts, name, formats)} if labels else {}
         fields.append(pyarrow.field(str(place), arrays[-1].type, metadata=about))
     return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
 
 
-def labels_of(facts: Any, name: str) -> str:
-    """Return what the file declares of a column, without its format, as JSON."""
+def labels_of(facts: Any, name: str, formats: dict[str, Any]) -> str:
+    """Return what the file, and the labels of `formats`, declare of a column, without its format, as JSON."""
+    values = facts.variable_value_labels.get(name) or formats.get(facts.original_variable_types[name]) or {}
     return json.dumps({
         "label": facts.column_names_to_labels.get(name) or "",
-        "values": list(facts.variable_value_labels.get(name, {}).items()),
+        "values": list(values.items()),
         "missing": [[one["lo"], one["hi"]] for one in facts.missing_ranges.get(name, ())],
         "measure": facts.variable_measure.get(name) or "",
     })  # fmt: skip
@@ -73,14 +80,14 @@ def stream(table: pyarrow.Table) -> bytes:
     return bytes(out.getvalue())
 
 
-def main(what: str, kind: str, path: str, encoding: str, cells: str, memory: str, seconds: str) -> int:
+def main(what: str, kind: str, path: str, encoding: str, catalogue: str, cells: str, memory: str, seconds: str) -> int:
     """Write the streams. Return an exit code that says what is wrong, in none but these words."""
     with contextlib.suppress(ValueError, OSError):  # a system without this limit
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain rows
     try:
-        head = read(kind, path, encoding, None, labels=what == "labels")
+        head = read(kind, path, encoding, None, labels=what == "labels", catalogue=catalogue)
         content = stream(head)
         sys.stdout.buffer.write(len(content).to_bytes(LENGTH, "little") + content)
         sys.stdout.buffer.flush()

@@ -60,10 +60,15 @@ def structure_model(declared: Schema | LinkedTables | Path | str, rows: int = RO
 
     No table is opened, and no budget is used. `rows`: drawn by default; of several tables, the patients. Codes of a
     hierarchy without levels, which a fit would choose, have those of its finest layer with few enough. Raises as
-    `declared_in` does.
+    `declared_in` does, and UsageError for a schema of identifiers alone.
     """
     declared = declared_in(declared)[0] if isinstance(declared, Path | str) else declared
     schema = joint(declared) if isinstance(declared, LinkedTables) else declared
+    if not schema.core.columns:
+        raise UsageError(
+            f"The schema {schema.name!r} has only identifiers, and rows of keys alone are not drawn. Declare another "
+            "column."
+        )
     chosen = {name: _layer(column) for name, column in without_levels(schema.columns).items()}
     schema = schema.model_copy(update={"columns": schema.columns | chosen})
     found = _first_rows(schema if schema.order is None else with_rows_column(schema))

@@ -123,6 +123,21 @@ _Loader.add_implicit_resolver(
 )
 
 
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that puts a text in quotes if _Loader, or `unfinished_lines`, would not read it as itself."""
+
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        """Return a node in which signs such as line separators, which PyYAML folds, are escaped."""
+        return self.represent_scalar("tag:yaml.org,2002:str", text, None if text.isprintable() else '"')
+
+
+for _sign, _resolvers in _Loader.yaml_implicit_resolvers.items():
+    for _tag, _words in _resolvers:
+        _Dumper.add_implicit_resolver(_tag, _words, [_sign])
+_Dumper.add_representer(str, _Dumper.represent_str)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(rf"(?s:.*){UNFINISHED.pattern}"), None)
+
+
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen = set()
     for key in [loader.construct_object(key) for key, _ in node.value]:
@@ -170,10 +185,16 @@ def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
+def yaml_text(content: object, *, flow: bool = False) -> str:
+    """Return plain data as YAML that `parse_yaml` reads back; with `flow`, in brackets on one line."""
+    text: str = yaml.dump(content, Dumper=_Dumper, default_flow_style=flow, sort_keys=False, allow_unicode=True,
+                          width=MAX_BYTES)  # fmt: skip
+    return text.strip() if flow else text
+
+
 def yaml_key(name: str) -> str:
     """Return a name as a YAML key on one line."""
-    text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
-    return text.rsplit(":", 1)[0]
+    return yaml_text([name], flow=True)[1:-1]
 
 
 def unfinished_lines(text: str) -> list[int]:

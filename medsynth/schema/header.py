@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-import yaml
-
 from ..errors import SchemaError
 from ..io.table import Kind
 from .columns.registry import KINDS
-from .declared import yaml_key
+from .declared import yaml_key, yaml_text
 
 HEAD = """\
 # Drafted from column names and from the kinds of their cells: confirm each kind, since the cells are private.
@@ -165,4 +163,4 @@ def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
 
 def _line(content: Mapping[str, object]) -> str:
     """Return one entry of a mapping as a line."""
-    return yaml.safe_dump(dict(content), allow_unicode=True, width=10_000).strip()
+    return yaml_text(dict(content)).strip()

@@ -7,7 +7,6 @@ from functools import cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, ClassVar, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
@@ -17,7 +16,7 @@ from .columns.categorical import level_text
 from .columns.column import Level
 from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
-from .declared import Declaration, yaml_key
+from .declared import Declaration, yaml_key, yaml_text
 from .rules import Constraint, Definition, Rule, parse
 
 if TYPE_CHECKING:
@@ -286,14 +285,9 @@ class Schema(Declaration):
         content = self.to_dict()
         columns, rules = content.pop("columns"), content.pop("rules", None)
         assert isinstance(columns, dict)
-        flow = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
-        lines = [
-            f"  {yaml_key(name)}: {yaml.safe_dump(column, **flow).strip()}"  # type: ignore[call-overload]
-            for name, column in columns.items()
-        ]
-        head = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-        tail = yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True, width=10_000) if rules else ""
-        return head + "columns:\n" + "\n".join(lines) + "\n" + tail
+        lines = [f"  {yaml_key(name)}: {yaml_text(column, flow=True)}" for name, column in columns.items()]
+        tail = yaml_text({"rules": rules}) if rules else ""
+        return yaml_text(content) + "columns:\n" + "\n".join(lines) + "\n" + tail
 
 
 def bundled() -> dict[str, Schema]:

@@ -51,6 +51,13 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "twice": (csv_of(field("a", **WHOLE), field("a", **WHOLE)), "line 4: 'a' is described twice, first in line 3"),
     "type": (csv_of(field("a", "number")), "line 3: 'number' is not a REDCap field type"),
     "field name": (csv_of(field("Größe", **WHOLE)), "line 3: 'Größe' is not a name of a REDCap field"),
+    "infinite": ("column,type,min,max\na,number,-inf,nan\n", "line 2: 'a': the limit '-inf' is not a number"),
+    "blank lines": ("column,type\n" + "\n" * 10**6 + "a,date", "line 100001: more than 100000 lines"),
+    "blank cells": ("," * 10**6, "has no entries"),
+    "signs that turn the text": ("column,type,min,max\nage\u202e,integer,0,9\n", "line 2: 'age\\u202e': a name, unit"),
+    "zero width": ("column,type,min,max\nage\u200b,integer,0,9\n", "line 2: 'age\\u200b': a name, unit"),
+    "utf-32": (csv_of().encode("utf-32"), "line 1: binary content"),
+    "deep xml": ("<ODM>" + "<a>" * 10**4, "line 1: not valid XML"),
     "many fields": (csv_of(*(field(f"a{k}", **WHOLE) for k in range(35_000))), f"line {MAX_FIELDS + 2}: more than"),
     "label of a megabyte": (csv_of(field("x" * 10**6, **WHOLE)), "line 3: a quote is not closed"),
     "label of 30,000": (csv_of(field("x" * 30_000, **WHOLE)), "line 3: a cell has more than 20000 characters"),
@@ -128,5 +135,10 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
         for k in range(3):
             archive.writestr(f"xl/{k}.xml", b" " * 30_000_000)
     assert "unpacks to more than 64 MB" in refused(tmp_path / "bomb.xlsx")
+    with zipfile.ZipFile(tmp_path / "parts.xlsx", "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        for k in range(1000):
+            archive.writestr(f"xl/{k}.xml", "")
+    assert "more than 1000 parts" in refused(tmp_path / "parts.xlsx")
     (tmp_path / "damaged.xlsx").write_bytes((tmp_path / "bomb.xlsx").read_bytes().replace(b"<Types/>", b"<Types?>"))
     assert refused(tmp_path / "damaged.xlsx")

@@ -1,6 +1,8 @@
 """`schema import` of SPSS, Stata and SAS files: labels are taken only if they are declared public, rows never."""
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,12 @@ from commands import good, run
 from simulated_rows import simulated_rows
 
 import medsynth
+from medsynth.dictionaries import statistical
 from medsynth.dictionaries.importing import import_schema
-from medsynth.errors import SchemaError
-from medsynth.io import reader
+from medsynth.errors import MedsynthError, SchemaError, TableError
+from medsynth.io import reader, statistical_process
+from medsynth.io.formats import CATALOGUE
+from medsynth.io.statistical import FileVariable
 from medsynth.sampling import provenance
 from medsynth.schema import Schema
 
@@ -53,6 +58,45 @@ def test_letters_with_a_label_are_codes_of_missing_values(tmp_path: Path) -> Non
     )  # fmt: skip
     found = import_schema([tmp_path / "t.dta"], labels_are_public=True)
     assert found.outcomes["pain"].column == {"kind": "binary", "levels": [1, 2], "missing": [".a", ""]}
+
+
+def test_a_catalogue_has_the_labels_of_a_sas_files_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No library writes a catalogue, so its reader is replaced. Of other formats nothing is taken."""
+    rows = pd.DataFrame({"sex": [1.0, 2.0], "age": [40.0, 50.0], "visit": ["a", "b"]})
+    pyreadstat.write_xport(rows, tmp_path / "t.xpt", variable_format={"sex": "SEXF", "age": "F8.0", "visit": "$WARD"})
+    labels = {
+        "SEXF": {1.0: "female", 2.0: "male", "A": "refused"},
+        "$WARD": {"a": "ward A", "b": "ward B"},
+        "X": {1.0: "x"},
+    }
+    monkeypatch.setattr(pyreadstat, "read_sas7bcat", lambda *_, **__: (None, SimpleNamespace(value_labels=labels)))
+    head = statistical_process.read("xpt", str(tmp_path / "t.xpt"), "", None, labels=True, catalogue="formats.sas7bcat")
+    values = [json.loads(field.metadata[b"labels"])["values"] for field in head.schema]
+    assert values == [[[1.0, "female"], [2.0, "male"], ["A", "refused"]], [], [["a", "ward A"], ["b", "ward B"]]]
+
+
+def test_a_catalogue_goes_with_its_sas_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue = tmp_path / "formats.sas7bcat"
+    catalogue.write_bytes(CATALOGUE)
+    (tmp_path / "book.csv").write_text("column,type,min,max\na,int,0,9\n")
+    pyreadstat.write_xport(pd.DataFrame({"sex": [1.0]}), tmp_path / "t.xpt")
+    with pytest.raises(TableError, match="has no rows. Pass it to `schema import`"):
+        reader.read(catalogue)
+    for paths, message in (
+        ([catalogue], "goes with its SAS file"),
+        ([tmp_path / "book.csv", catalogue], "Only a SAS file"),
+        ([spss(tmp_path), catalogue], "is not a SAS file"),
+        ([tmp_path / "t.xpt", catalogue], "t.xpt is a SAS file that"),
+    ):
+        with pytest.raises(MedsynthError, match=message):
+            import_schema(paths, labels_are_public=True)
+    with pytest.raises(SchemaError, match="set `labels_are_public`"):
+        import_schema([tmp_path / "t.xpt", catalogue])
+    monkeypatch.setattr(
+        statistical, "variables", lambda *_: [FileVariable("sex", "number", None, "", (("1", "f"),), (), "")]
+    )
+    found = import_schema([tmp_path / "t.xpt", catalogue], labels_are_public=True)
+    assert 'public_labels: "t.xpt, formats.sas7bcat"' in found.text
 
 
 def test_rows_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

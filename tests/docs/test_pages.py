@@ -1,6 +1,7 @@
 """Every command block of README and docs works as it is printed, and prints what its page shows."""
 
 import re
+import shutil
 import socket
 from collections import Counter
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_a_flare_server_of_a_page_has_a_free_port(tmp_path: Path) -> None:
         Reader(tmp_path).follow(f'```yaml title="a.yml"\nfed_learn_port: {taken}\nn: 2\n```\n')
     assert (tmp_path / "a.yml").read_text() != f"fed_learn_port: {taken}\nn: 2\n"
     assert "n: 2" in (tmp_path / "a.yml").read_text()
+
+
+def test_blocks_of_r_are_one_script_that_runs_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "clean").mkdir()
+    block = "```r\nstopifnot(base::file.exists('b'))\nx <- 1\n```\n```sh\ntouch b\n```\n```r\nstopifnot(x == {})\n```\n"
+    if shutil.which("Rscript"):
+        Reader(folder).follow(block.format(1))
+        with pytest.raises(Differs, match="exit code 1"):
+            Reader(folder).follow(block.format(2))
+        with pytest.raises(Lacks, match=r"packages of R: nosuchpackage\."):
+            Reader(folder).follow("```r\nlibrary(nosuchpackage)\n```\n")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(Lacks, match="needs R"):
+        Reader(folder).follow(block.format(1))
 
 
 def test_the_data_of_a_page_are_where_the_reader_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ The language of a block states what it is:
 sh       commands. They must succeed. What they print is not shown.
 console  commands, each after `$ `, with what they print. A line `...` stands for any lines.
 python   code, run in one module for the whole page; with a title, a file that the reader writes.
+r        code, run as one script after the other blocks of the page. Without R, or a package that it uses, the page is
+         skipped.
 yaml     content of a file; with a title, the file is written.
 text     anything else.
 
@@ -27,6 +29,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,7 +42,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-LANGUAGES = ("sh", "console", "python", "yaml", "text", "data")
+LANGUAGES = ("sh", "console", "python", "r", "yaml", "text", "data")
 PART = re.compile(
     r'^<!-- (?P<what>not run|run|data): (?P<text>.+?) -->$|^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n'
     r"(?P<body>.*?)^```$",
@@ -48,6 +51,7 @@ PART = re.compile(
 MEASUREMENT = (
     "python -m tests.benchmarks "  # these take hours; `tests/docs/test_results.py` checks their options, and runs each
 )
+R_PACKAGE = re.compile(r"(\w+)::|library\((\w+)\)")
 VARIES = re.compile(r"\d+(?:\.\d+)? (?:s|min|seconds|minutes)\b|\d{4}-\d\d-\d\d(?:T[\d:+]+)?")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.]\d+)?(?:e[-+]?\d+)?(?![\w])")
 PERCENT = re.compile(r"(?<![\w.])(\d+)(?= ?%)")
@@ -97,7 +101,7 @@ class Differs(Exception):
 
 
 class Lacks(Exception):
-    """A page needs a public file that is not on this machine."""
+    """A page needs a public file, or R, and this machine does not have it."""
 
 
 class Reader:
@@ -111,11 +115,13 @@ class Reader:
         self._environment = {**os.environ, **SHARED_FACTS, "PATH": tools, "HOME": str(folder)}
 
     def follow(self, text: str) -> None:
-        """Run the blocks of a page. Raise Differs at the first one that fails, Lacks without the data of a page."""
+        """Run the blocks of a page. Raise Differs at the first one that fails, Lacks without what the page needs."""
         try:
-            for block in blocks(text):
-                if block.why_not is None:
-                    self._run(block)
+            run = [block for block in blocks(text) if block.why_not is None]
+            for block in run:
+                self._run(block)
+            if of_r := [block for block in run if block.language == "r"]:
+                self._script_of_r(of_r)
         finally:
             for group in self._groups:
                 try:
@@ -164,6 +170,19 @@ class Reader:
         if lines[-1:] != [f"{MARK}\n"]:
             code, printed = self._module.wait(), "".join(lines)
             raise Differs(f"line {block.line}: exit code {code}\n{block.body}\nprinted:\n{printed}")
+
+    def _script_of_r(self, parts: list[Block]) -> None:
+        """Run all blocks in R as one script."""
+        script = "\n".join(f'#line {part.line + 1} "page"\n{part.body}' for part in parts)
+        packages = sorted({one or other for one, other in R_PACKAGE.findall(script)})
+        if shutil.which("Rscript") is None:
+            raise Lacks("It needs R: install r-base-core.")
+        words = ["Rscript", "-e", "cat(setdiff(commandArgs(TRUE), rownames(installed.packages())))", *packages]
+        if missing := subprocess.run(words, capture_output=True, text=True, check=True).stdout:
+            raise Lacks(f"It needs packages of R: {missing}.")
+        path = self.folder.parent / f"{self.folder.name}.R"
+        path.write_text(script)
+        self._script(parts[0], f"Rscript --vanilla '{path}'")
 
     def _console(self, block: Block) -> None:
         """Run commands, and compare what each prints with the lines below it."""
