@@ -128,12 +128,13 @@ def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> En
     kind: Type = TYPES.get(word, "")
     unknown = f"the type {row['type'][:40]!r} is not known; the known ones are {', '.join(WORDS)}"
     kind = "key" if row["key"].lower() in YES else kind
-    codes, labels = ((), ()) if computed else _codes(line, row["codes"], faults)
-    missing, _ = _codes(line, row["missing"], faults)
+    codes = {} if computed else _codes(line, row["codes"], faults)
+    missing = _codes(line, row["missing"], faults)
+    labels = {**missing, **codes}
     guesses = list[str]()
     if kind in ("integer", "number") and row["low"] and row["high"]:
         guesses += ["its codes are those of missing values"] if codes else []
-        codes, labels, missing = (), (), (*missing, *codes)
+        codes, missing = {}, {**missing, **codes}
     elif codes and kind not in ("boolean", "key"):
         kind = "levels"
     if row["decimals"] and not re.fullmatch(r"\d{1,2}", row["decimals"]):
@@ -144,8 +145,8 @@ def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> En
         guesses.append("cells may be empty")
     return Entry(
         name=name, line=line, type=kind, label=row["label"], unit=row["unit"], low=_plain(row["low"]),
-        high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=codes,
-        labels=labels, ordered=word in ORDERED, missing=missing, may_be_empty=not required,
+        high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=tuple(codes),
+        labels=labels, ordered=word in ORDERED, missing=tuple(missing), may_be_empty=not required,
         format=row["format"] if "%" in row["format"] else "",
         guesses=tuple(guesses), open=() if kind or not row["type"] else (unknown,),
     )  # fmt: skip
@@ -156,8 +157,8 @@ def _plain(limit: str) -> str:
     return limit.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", limit) else limit
 
 
-def _codes(line: int, text: str, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the codes and labels in `0=no; 1=yes`, `0, no | 1, yes`, one per line, or in a list of codes."""
+def _codes(line: int, text: str, faults: Faults) -> dict[str, str]:
+    """Return the labels by code in `0=no; 1=yes`, `0, no | 1, yes`, one per line, or in a list of codes."""
     sign = next((one for one in ("|", "\n", ";") if one in text), "")
     parts = [part.strip() for part in text.split(sign or ",")]
     between = re.compile(r"\s*[=:,]\s*" if sign else r"\s*[=:]\s*")
@@ -165,4 +166,4 @@ def _codes(line: int, text: str, faults: Faults) -> tuple[tuple[str, ...], tuple
     codes = [code.strip("\"' ") for code, *_ in found]
     if any(not code for code in codes) or len(set(codes)) < len(codes):
         faults.add(line, "a code is empty or given twice. Write codes as in: 0=no; 1=yes.")
-    return tuple(codes), tuple(label[0].strip() if label else "" for _, *label in found)
+    return {code: label[0].strip() if label else "" for code, (_, *label) in zip(codes, found, strict=True)}

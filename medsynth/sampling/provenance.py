@@ -31,6 +31,7 @@ from ..io.table import MISSING_TOKENS
 from ..io.writer import write
 from ..schema import Schema
 from ..schema.codec import words
+from ..schema.columns.column import Column
 from .draw import Draw
 from .pipeline import csv_chunks, frames, replicates_apart
 
@@ -213,9 +214,13 @@ def _same_cells(model: Model, table: Path, parts: Iterator[pd.DataFrame]) -> boo
 
 def _declared(schema: Schema) -> dict[str, Any]:
     """Return what a file with types can keep of a schema's declarations, as `write` accepts it."""
-    columns = {
-        name: DeclaredColumn(column.places, tuple(code for code in column.missing if code not in MISSING_TOKENS))
-        if isinstance(column.missing, tuple) else DeclaredColumn(column.places)
-        for name, column in schema.columns.items()
-    }  # fmt: skip
-    return {"days": schema.days, "declared": columns}
+    return {"days": schema.days, "declared": {name: _of_column(column) for name, column in schema.columns.items()}}
+
+
+def _of_column(column: Column) -> DeclaredColumn:
+    codes = column.missing if isinstance(column.missing, tuple) else ()
+    measure = ("ordinal" if column.ordered else "nominal") if column.categorical else "scale" * column.modelled
+    return DeclaredColumn(
+        column.places, tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
+        column.value_labels, measure,
+    )  # fmt: skip

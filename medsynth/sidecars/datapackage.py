@@ -58,6 +58,7 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
 def _field(column: SharedColumn, parquet: bool) -> Json:
     """Return a field of a table schema. Constraints have only what every cell of the column meets."""
     found: Json = {"name": column.name, "type": column.values, "description": column.sentence}
+    found |= {"title": column.label} if column.label else {}
     if column.missing:
         words = [word for word in column.missing if word]
         if parquet and column.values in ("integer", "number"):  # stored as numbers, which a reader writes as 9.0 or nan
@@ -73,4 +74,10 @@ def _field(column: SharedColumn, parquet: bool) -> Json:
         limits |= {"minimum": read(column.low), "maximum": read(column.high)}
     elif column.levels and column.values != "boolean" and len(column.levels) <= MOST_LEVELS:
         limits["enum"] = [read(level) if read else level for level in column.levels if level]
+        if read is not float and (labels := column.value_labels):
+            named = (
+                {"value": level} | ({"label": labels[str(level)]} if str(level) in labels else {})
+                for level in limits["enum"]
+            )
+            found["categories"] = [*named]
     return found | ({"constraints": limits} if limits else {})

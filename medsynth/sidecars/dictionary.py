@@ -33,6 +33,12 @@ def inert(text: str) -> str:
     return f"'{text}" if text.startswith(FORMULAS) and not NUMBER.fullmatch(text) else text
 
 
+def with_label(column: SharedColumn, code: str, shown: str) -> str:
+    """Return a code and its label as codebooks write them: 1=mild."""
+    label = column.value_labels.get(code, "").replace(";", ",")
+    return f"{shown}={label}" if label else shown
+
+
 def _line(table: SharedTable, column: SharedColumn) -> dict[str, str]:
     """Return the cells of a column's line, by the names of the dictionary's columns."""
     found = column.summary
@@ -42,16 +48,17 @@ def _line(table: SharedTable, column: SharedColumn) -> dict[str, str]:
         "table": table.name,
         "file": table.file,
         "column": column.name,
+        "label": column.label,
         "kind": column.kind,
         "type": column.values,
         "role": column.role,
         "unit": column.unit,
         "minimum_allowed": column.low,
         "maximum_allowed": column.high,
-        "levels": BETWEEN.join(column.levels),
+        "levels": BETWEEN.join(with_label(column, level, level) for level in column.levels),
         "levels_in_order": "yes" if column.ordered else "",
         "declared_or_learned": column.origin,
-        "missing_codes": BETWEEN.join(word or "(empty)" for word in column.missing),
+        "missing_codes": BETWEEN.join(with_label(column, word, word or "(empty)") for word in column.missing),
         "decimals": "" if column.decimals is None else str(column.decimals),
         "format": column.format,
         "key": "yes" if column.is_key else "",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import count, islice
 from pathlib import Path
@@ -29,7 +29,7 @@ from ..sampling.provenance import Provenance, beside, drawn_by, load
 from ..sampling.table_files import drawn_by as tables_drawn_by
 from ..sampling.tables import own_columns, table_codes, written
 from ..schema import Schema
-from ..schema.columns.column import Column
+from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
 from ..schema.columns.number import Quantity
@@ -51,6 +51,8 @@ class SharedColumn:
     name: str
     kind: str
     values: ValueKind
+    label: str = ""
+    value_labels: Mapping[str, str] = field(default_factory=dict)
     role: str = ""
     unit: str = ""
     low: str = ""
@@ -74,11 +76,12 @@ class SharedColumn:
     @property
     def sentence(self) -> str:
         """Return the column in words."""
-        missing = [word or "an empty cell" for word in self.missing]
+        missing = [f"{word or 'an empty cell'}{self._meaning(word)}" for word in self.missing]
         words = [
-            f"{self.kind}{f' in {self.unit}' if self.unit else ''}",
+            self.label, f"{self.kind}{f' in {self.unit}' if self.unit else ''}",
             f"bounds {self.low} to {self.high} ({self.origin})" if self.low else "",
-            f"levels{' in this order' if self.ordered else ''} {', '.join(self.levels)} ({self.origin})"
+            f"levels{' in this order' if self.ordered else ''} "
+            f"{', '.join(f'{level}{self._meaning(level)}' for level in self.levels)} ({self.origin})"
             if self.levels else "",
             f"written as {self.format}" if self.format else "",
             f"{self.decimals} decimals" if self.decimals else "",
@@ -87,6 +90,9 @@ class SharedColumn:
             self.summary.sentence if self.summary else "",
         ]  # fmt: skip
         return "SYNTHETIC. " + "; ".join(word for word in words if word) + "."
+
+    def _meaning(self, code: str) -> str:
+        return f" ({self.value_labels[code]})" if code in self.value_labels else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +289,8 @@ def _column(
         name=name,
         kind=column.kind,
         values=_values(column),
+        label=column.label or "",
+        value_labels=_as_written(column),
         role=role,
         unit=getattr(column, "unit", None) or "",
         low=column.text(0) if bounded else "",
@@ -298,6 +306,12 @@ def _column(
         about=tuple(about),
         summary=summary(column, codes),
     )
+
+
+def _as_written(column: Column) -> dict[str, str]:
+    """Return the labels of values by the text of their cells."""
+    cells = {level_text(level): column.text(code) for code, level in enumerate(column.levels)}
+    return {cells.get(code, code): label for code, label in column.value_labels.items()}
 
 
 def _values(column: Column) -> ValueKind:

@@ -99,6 +99,23 @@ def test_the_dictionary_describes_each_column(small: Path) -> None:
             assert found[column][name] == cell, (column, name)
 
 
+def test_labels_are_in_every_description(small: Path) -> None:
+    folder = made()
+    cells = dictionary(folder)["sex"]
+    assert (
+        cells["label"] == "'=Sex at birth"
+        and cells["levels"] == "0=f, x; 1=m"
+        and dictionary(folder)["age"]["label"] == ""
+    )
+    assert cells["missing_codes"] == "9=not known"
+    fields = json.loads((folder / "datapackage.json").read_text())["resources"][0]["schema"]["fields"]
+    field = next(one for one in fields if one["name"] == "sex")
+    assert field["title"] == "=Sex at birth"
+    assert field["categories"] == [{"value": 0, "label": "f; x"}, {"value": 1, "label": "m"}]
+    for name in ("croissant.json", "ro-crate-metadata.json", "healthdcat-ap.jsonld"):
+        assert "SYNTHETIC. =Sex at birth; binary; levels 0 (f; x), 1 (m)" in (folder / name).read_text()
+
+
 def test_no_cell_of_the_dictionary_is_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, units and levels may come from somebody's dictionary. Numbers stay numbers."""
     monkeypatch.chdir(tmp_path)
