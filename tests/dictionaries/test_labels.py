@@ -26,7 +26,7 @@ target: sex
 public_labels: codebook.sav
 columns:
   age: {kind: count, bounds: [18, 90], label: Größe (cm), missing: [-9, ""], value_labels: {-9: refused}}
-  pain: {kind: ordinal, levels: [0, 1, 2], missing: [-8], label: "=P & <b>", value_labels: {0: none, 2: severe, -8: "-"}}
+  pain: {kind: ordinal, levels: [0, 1, 2], missing: [-8], label: "=P<b>", value_labels: {0: none, 2: severe, -8: "-"}}
   town: {kind: categorical, levels: ["a longer text than eight", b], value_labels: {b: "Bad Übel"}}
   sick: {kind: binary, levels: [false, true], value_labels: {true: ill}}
   sex: {kind: binary, levels: [1, 2], label: Sex at birth, value_labels: {1: female, 2: male}}
