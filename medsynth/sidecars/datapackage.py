@@ -33,7 +33,10 @@ def datapackage(facts: Facts) -> Json:
 
 def _resource(table: SharedTable, names: dict[str, str]) -> Json:
     """Return the resource of a table. `names`: the names of all resources, by table."""
-    schema: Json = {"fields": [_field(column, table.parquet) for column in table.columns], "missingValues": [""]}
+    schema: Json = {
+        "fields": [_field(column, table.form == "parquet") for column in table.columns],
+        "missingValues": [""],
+    }
     if table.key:
         schema["primaryKey"] = [table.key]
     links = [(column.name, column.refers_to) for column in table.columns if column.refers_to]
@@ -42,12 +45,12 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
             {"fields": [name], "reference": {"resource": names[other], "fields": [key]}} for name, (other, key) in links
         ]
     # The library of this standard cannot compare the size and checksum of a Parquet file, and fails.
-    check = {} if table.parquet else {"bytes": table.size, "hash": f"sha256:{table.sha256}"}
+    check = {} if table.form == "parquet" else {"bytes": table.size, "hash": f"sha256:{table.sha256}"}
     return {
         "name": names[table.name],
         "path": table.file,
         "type": "table",
-        "format": "parquet" if table.parquet else "csv",
+        "format": table.form,
         "mediatype": table.media_type,
         **check,
         "synthetic": True,

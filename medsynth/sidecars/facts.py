@@ -37,6 +37,7 @@ from .summaries import ColumnSummary, summary
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
 WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
+MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 ORIGINS = {False: "declared", True: "learned from noisy counts"}
 
 
@@ -97,7 +98,10 @@ class SharedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTable:
-    """A file of synthetic rows, and what it contains. `key` is the column whose keys are unique, if there is one."""
+    """A file of synthetic rows, and what it contains. `key` is the column whose keys are unique, if there is one.
+
+    form: "csv", "parquet", "sav", "dta" or "xpt".
+    """
 
     name: str
     path: Path
@@ -105,7 +109,7 @@ class SharedTable:
     columns: tuple[SharedColumn, ...]
     sha256: str
     size: int
-    parquet: bool
+    form: str
     key: str | None = None
 
     @property
@@ -116,7 +120,7 @@ class SharedTable:
     @property
     def media_type(self) -> str:
         """The media type of the unpacked file."""
-        return "application/vnd.apache.parquet" if self.parquet else "text/csv"
+        return MEDIA_TYPES.get(self.form, "application/octet-stream")  # statistical files have no registered type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +178,6 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
         raise TableError(f"There is no synthetic table {synthetic}. Draw it first, or name another as `synthetic`.")
     if synthetic.is_dir() != (model.tables is not None):
         raise UsageError(f"{synthetic}: a model of several tables needs a folder, and one of one table needs a file.")
-    if synthetic.is_file() and statistical_kind(synthetic):
-        raise UsageError(
-            f"{synthetic}: the descriptions are of CSV and Parquet files. Draw the rows into one of these."
-        )
     found = load(synthetic)
     if found is None or not (tables_drawn_by if synthetic.is_dir() else drawn_by)(model, synthetic):
         raise UsageError(
@@ -234,9 +234,14 @@ def _several(model: Model, folder: Path, found: Provenance, review: Review) -> t
     return tuple(shared)
 
 
+def _form(path: Path) -> str:
+    """Return the form of a table's file, as in SharedTable."""
+    return "parquet" if is_parquet(path) else statistical_kind(path) or "csv"
+
+
 def _stored(schema: Schema, path: Path) -> Schema:
-    """Return the schema of a table as its file stores it: dates of a Parquet file are dates, not texts."""
-    if not is_parquet(path):
+    """Return the schema of a table as its file stores it: dates of a file with types are dates, not texts."""
+    if _form(path) == "csv":
         return schema
     found = dict(schema.columns)
     for name, column in schema.columns.items():
@@ -252,11 +257,11 @@ def _table(
     mark = SharedColumn(name=MARK, kind="mark", values="string", levels=(MARKED,), origin="constant")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if is_parquet(path):  # such a column has one type, so words among numbers make words of all
+    if _form(path) != "csv":  # such a column has one type, so words among numbers make words of all
         columns = tuple(replace(one, values="string") if one.has_words else one for one in columns)
     return SharedTable(
         name=name, path=path, rows=rows, columns=(*columns, *(mark,) * marked), size=path.stat().st_size,
-        sha256=digest, parquet=is_parquet(path), key=key,
+        sha256=digest, form=_form(path), key=key,
     )  # fmt: skip
 
 

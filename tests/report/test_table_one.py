@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import medsynth
 from medsynth.report.build import build
 from medsynth.report.page.render import page
 from medsynth.report.sections.table_one import MOST_LEVELS, TableOne, table_one
@@ -111,7 +112,9 @@ def test_labels_are_next_to_names_and_escaped() -> None:
         "sex": {**column, "label": "Sex at birth", "value_labels": {1: "<b>f</b>", 2: "<b>f</b>"}},
         "sick": column,
     }
-    model = structure_model(Schema.from_dict({"name": "t", "target": "sick", "columns": columns}))
+    schema = Schema.from_dict({"name": "t", "target": "sick", "columns": columns})
+    rows = structure_model(schema).sample(80, seed=1)
+    model = medsynth.fit(rows, epsilon=3.0, schema=schema, method="independent", rows=80, anyway=True)
     shown = page(build(synthetic=model.sample(80, seed=1), real=None, model=model))
     assert "age (&lt;i&gt;Age&lt;/i&gt;)" in shown and "(&lt;b&gt;f&lt;/b&gt;)" in shown and "<i>Age" not in shown
     assert "<td>sex</td><td>Sex at birth</td>" in shown
