@@ -33,7 +33,10 @@ Patients = Annotated[
 Written = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", help="File to write: .csv, .csv.gz, .parquet, .sav, .dta or .xpt; or - for standard output."
+        "--output",
+        "-o",
+        help="File to write: .csv, .csv.gz, .parquet, .sav, .dta or .xpt; or - for standard output "
+        "[default: NAME.synthetic with the ending of the fitted table].",
     ),
 ]
 Conditions = Annotated[
@@ -73,7 +76,7 @@ def sample(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
+    """Draw synthetic rows from a model and write NAME.synthetic, in the fitted table's form. Uses no privacy budget.
 
     If patients have several rows, -n counts rows and --patients counts patients. If those rows have an order, --where
     applies to each patient's first row and --where-any to any row. For several tables, -n counts patients, and the
@@ -86,7 +89,10 @@ def sample(
 
     With --schema, rows of NAME.structure.csv follow from a schema alone, and no table is read (docs/layers.md).
 
-    The command also writes NAME.synthetic.csv.provenance.json. The report uses it to draw the rows again, and shows
+    From .sav, .dta, .xpt and Parquet files the default is such a file, from others .csv. Text has the delimiter,
+    encoding and byte-order mark of the fitted file.
+
+    The command also writes a file that ends in .provenance.json. The report uses it to draw the rows again, and shows
     the model's claim only if they are the same.
 
     Examples:
@@ -115,7 +121,7 @@ def sample(
         raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
     if output == "-":
         return _to_standard_output(fitted, draw)
-    return _to_file(fitted, path, Path(output or f"{stem}.csv"), draw, force=force, as_json=as_json)
+    return _to_file(fitted, path, Path(output or f"{stem}{fitted.form.ending}"), draw, force=force, as_json=as_json)
 
 
 def _name_of(path: Path) -> str:
@@ -141,11 +147,12 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
+    from medsynth.io.writer import encoded
     from medsynth.sampling import csv_chunks
 
     with writing_to_standard_output():
-        for chunk in csv_chunks(fitted, draw):
-            sys.stdout.buffer.write(chunk.encode())  # UTF-8, whatever the terminal's encoding is
+        for part in encoded(csv_chunks(fitted, draw), fitted.form.encoding):  # whatever the terminal's encoding is
+            sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
 
 

@@ -28,7 +28,7 @@ from ..io.formats import is_parquet, statistical_kind, unpacked
 from ..io.statistical import cells_of
 from ..io.statistical_writer import DeclaredColumn
 from ..io.table import MISSING_TOKENS
-from ..io.writer import write
+from ..io.writer import encoded, write
 from ..schema import Schema
 from ..schema.codec import words
 from ..schema.columns.column import Column
@@ -129,12 +129,20 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
         statistical_writer.check_names(table, [name for name, column in model.schema.columns.items() if column.written])
     draw = draw.of(model)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
-    found, whole = of(model, path, draw), iter([(draw, frames(model, draw), csv_chunks(model, draw))])
-    for own, rows, texts in replicates_apart(model, draw) if NUMBER in table.name else whole:
+    found, form = of(model, path, draw), model.form.of(table)
+    whole = iter([(draw, frames(model, draw), csv_chunks(model, draw, form))])
+    for own, rows, texts in replicates_apart(model, draw, form) if NUMBER in table.name else whole:
         place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
         atomic_write(
             place,
-            partial(write, path=place, frames=rows, texts=texts, facts=label(model), **_declared(model.schema)),
+            partial(
+                write,
+                path=place,
+                frames=rows,
+                texts=encoded(texts, form.encoding),
+                facts=label(model),
+                **_declared(model.schema),
+            ),
             force=force,
         )
         found = replace(found, replicate=own.replicate)
@@ -187,9 +195,10 @@ def drawn_by(model: Model, table: Path) -> bool:
         draw = found.draw
         if is_parquet(table) or statistical_kind(table):
             return _same_cells(model, table, frames(model, draw))
+        form = model.form.of(table)
         with unpacked(table) as file:
-            for part in csv_chunks(model, draw):
-                known = io.BytesIO(part.encode())
+            for part in encoded(csv_chunks(model, draw, form), form.encoding):
+                known = io.BytesIO(part)
                 while block := known.read(BLOCK):
                     if file.read(len(block)) != block:
                         return False
