@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable
 
+from ..io.writer import runs_as_formula
 from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
 from .entry import DescribedTable, Entry, Type
@@ -77,9 +78,7 @@ EXAMPLES = (
 
 def template(columns: Iterable[str] = ()) -> str:
     """Return an empty codebook as CSV text: a line for each of the columns, or without any a few examples."""
-    lines = [
-        (f"'{name}" if name[:1] in ("=", "+", "-", "@") else name, *[""] * (len(TEMPLATE) - 1)) for name in columns
-    ]
+    lines = [(f"'{name}" if runs_as_formula(name) else name, *[""] * (len(TEMPLATE) - 1)) for name in columns]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([TEMPLATE, *(lines or EXAMPLES)])
     return text.getvalue()

@@ -349,7 +349,9 @@ def open_table(
     else:
         data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
     if data.form:
-        notice(f"{data.where} is read as a table {data.form}.")
+        commas = data.file_form.delimiter in ";\t" and not settings.decimal_comma
+        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
+        notice(f"{data.where} is read as a table {data.form}.{hint}")
     if settings.decimal_comma:
         if data.file_form.delimiter not in ";\t":
             raise UsageError(

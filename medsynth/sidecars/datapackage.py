@@ -7,6 +7,7 @@ from typing import Any
 from .facts import Facts, SharedColumn, SharedTable, identifiers
 
 Json = dict[str, Any]
+NUMBERS = ("integer", "number")  # kinds of values
 MOST_LEVELS = 1000  # levels that a constraint lists
 
 
@@ -33,10 +34,7 @@ def datapackage(facts: Facts) -> Json:
 
 def _resource(table: SharedTable, names: dict[str, str]) -> Json:
     """Return the resource of a table. `names`: the names of all resources, by table."""
-    schema: Json = {
-        "fields": [_field(column, table.form == "parquet") for column in table.columns],
-        "missingValues": [""],
-    }
+    schema: Json = {"fields": [_field(column, table) for column in table.columns], "missingValues": [""]}
     if table.key:
         schema["primaryKey"] = [table.key]
     links = [(column.name, column.refers_to) for column in table.columns if column.refers_to]
@@ -46,6 +44,8 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
         ]
     # The library of this standard cannot compare the size and checksum of a Parquet file, and fails.
     check = {} if table.form == "parquet" else {"bytes": table.size, "hash": f"sha256:{table.sha256}"}
+    check |= {"encoding": table.text.encoding} if table.text.encoding != "utf-8" else {}
+    check |= {"dialect": {"delimiter": table.text.delimiter}} if table.text.delimiter != "," else {}
     return {
         "name": names[table.name],
         "path": table.file,
@@ -58,13 +58,14 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
     }
 
 
-def _field(column: SharedColumn, parquet: bool) -> Json:
+def _field(column: SharedColumn, table: SharedTable) -> Json:
     """Return a field of a table schema. Constraints have only what every cell of the column meets."""
     found: Json = {"name": column.name, "type": column.values, "description": column.sentence}
     found |= {"title": column.label} if column.label else {}
+    found |= {"decimalChar": ","} if column.values == "number" and table.text.decimal == "," else {}
     if column.missing:
         words = [word for word in column.missing if word]
-        if parquet and column.values in ("integer", "number"):  # stored as numbers, which a reader writes as 9.0 or nan
+        if table.form == "parquet" and column.values in NUMBERS:  # which a reader writes as 9.0 or nan
             words += ["nan", *(f"{float(word)}" for word in words)]
         found["missingValues"] = ["", *words]
     if column.format and column.values in ("date", "datetime"):

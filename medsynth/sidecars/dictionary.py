@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
-from ..io.writer import csv_text
+from ..io.writer import csv_text, runs_as_formula
 from .facts import Facts, SharedColumn, SharedTable
 
 BETWEEN = "; "  # items in one cell
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # starts of a text that spreadsheets read as a formula
-NUMBER = re.compile(r"-?\d[\d.e-]*(?:; .*)?", re.DOTALL)  # a number, alone or first in a list, stays
 
 
 def dictionary(facts: Facts) -> str:
@@ -27,10 +23,10 @@ def dictionary(facts: Facts) -> str:
 def inert(text: str) -> str:
     """Return a cell that no spreadsheet evaluates: names, units and levels come from somebody's dictionary.
 
-    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused")]
-    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused']
+    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused", "-9=refused")]
+    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused', "'-9=refused"]
     """
-    return f"'{text}" if text.startswith(FORMULAS) and not NUMBER.fullmatch(text) else text
+    return f"'{text}" if runs_as_formula(text.partition(BETWEEN)[0]) else text
 
 
 def with_label(column: SharedColumn, code: str, shown: str) -> str:

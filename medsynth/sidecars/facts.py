@@ -19,12 +19,12 @@ import numpy as np
 
 from ..artifact import Model, claim
 from ..errors import TableError, UsageError
-from ..io.formats import is_parquet, name_of, named, statistical_kind
+from ..io.formats import FileForm, is_parquet, name_of, named, statistical_kind
 from ..privacy.queries.rows import Codes
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
 from ..sampling.draw import MARK, MARKED
-from ..sampling.pipeline import REPLICATE, drawn_codes
+from ..sampling.pipeline import REPLICATE, drawn_codes, numbers_in_text
 from ..sampling.provenance import Provenance, beside, drawn_by, load
 from ..sampling.table_files import drawn_by as tables_drawn_by
 from ..sampling.tables import own_columns, table_codes, written
@@ -100,7 +100,7 @@ class SharedColumn:
 class SharedTable:
     """A file of synthetic rows, and what it contains. `key` is the column whose keys are unique, if there is one.
 
-    form: "csv", "parquet", "sav", "dta" or "xpt".
+    form: "csv", "parquet", "sav", "dta" or "xpt". `text`: how a text file is written.
     """
 
     name: str
@@ -111,6 +111,7 @@ class SharedTable:
     size: int
     form: str
     key: str | None = None
+    text: FileForm = FileForm()
 
     @property
     def file(self) -> str:
@@ -120,6 +121,8 @@ class SharedTable:
     @property
     def media_type(self) -> str:
         """The media type of the unpacked file."""
+        if self.form == "csv" and self.text.delimiter == "\t":
+            return "text/tab-separated-values"
         return MEDIA_TYPES.get(self.form, "application/octet-stream")  # statistical files have no registered type
 
 
@@ -214,7 +217,18 @@ def _one(model: Model, path: Path, found: Provenance, review: Review) -> tuple[S
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
     name = name_of(path).removesuffix(".synthetic")  # a learned schema has no name of its own
-    return (_table(path, name, len(codes), (*first * numbered, *columns), found.mark, None),)
+    shared, text = _table(path, name, len(codes), (*first * numbered, *columns), found.mark, None), model.form.of(path)
+    if shared.form == "csv" and text.decimal == ",":
+        numbers = numbers_in_text(model.schema)
+        columns = tuple(_with_commas(one) if one.name in numbers else one for one in shared.columns)
+        shared = replace(shared, columns=columns)
+    return (replace(shared, text=text) if shared.form == "csv" else shared,)
+
+
+def _with_commas(column: SharedColumn) -> SharedColumn:
+    """Return a column of numbers whose cells have decimal commas. Bounds stay numbers."""
+    labels = {code.replace(".", ","): label for code, label in column.value_labels.items()}
+    return replace(column, levels=tuple(text.replace(".", ",") for text in column.levels), value_labels=labels)
 
 
 def _several(model: Model, folder: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:

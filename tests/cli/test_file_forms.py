@@ -1,6 +1,6 @@
 """Sampled rows are written as the fitted file is: its type, delimiter, byte-order mark, encoding and decimal mark."""
 
-import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from medsynth.io.formats import FileForm, ending_of
 from medsynth.io.reader import read
 from medsynth.io.writer import csv_text, encoded
 from medsynth.sampling import provenance
+from medsynth.sampling.structure import structure_model
 from medsynth.schema import Schema
 
 ROWS = 300
@@ -67,6 +68,12 @@ def test_a_german_table_comes_back_as_one(declared: bool, tmp_path: Path, monkey
     assert provenance.drawn_by(model, path)
     assert "Nothing proves" not in good("report").output and Path("klinik.report.html").exists()
     assert "Süd" in Path("klinik.report.html").read_text("utf-8")
+    good("metadata")
+    frictionless = pytest.importorskip("frictionless")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        valid = frictionless.validate("klinik.package/datapackage.json")
+    assert valid.valid, valid.flatten(["rowNumber", "fieldName", "type", "message"])[:5]
 
 
 @pytest.mark.nightly
@@ -153,25 +160,19 @@ def test_one_mark_and_no_lost_character() -> None:
         list(encoded(["ü", "ж"], "cp1252"))
 
 
-@pytest.mark.parametrize(
-    "form", [{"ending": "/../x.csv"}, {"delimiter": "\n"}, {"encoding": "hz"}, {"decimal": "5"}, {"x": 1}]
-)
-def test_a_form_that_no_table_has_is_refused(form: dict[str, str], tmp_path: Path) -> None:
-    """A hostile model file cannot name where rows are written."""
+def test_a_form_that_no_table_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hostile model file cannot name where rows are written. A file of an earlier version has no form."""
     schema = Schema.from_yaml("name: t\ncolumns:\n  sex: {kind: binary, levels: [0, 1]}")
-    model = medsynth.fit(
-        pd.DataFrame({"sex": [0, 1] * 30}), no_dp=True, method="independent", schema=schema, target="none"
-    )
-    describe = Model.describe
-
-    def changed(self: Model) -> dict[str, Any]:
-        return describe(self) | {"form": form}
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Model, "describe", changed)
-        model.save(tmp_path / "t.medsynth")
-    with pytest.raises(ArtifactError):
-        medsynth.load(tmp_path / "t.medsynth")
-    content = describe(model)
+    rows, path = structure_model(schema).sample(60, seed=1), tmp_path / "t.medsynth"
+    model = medsynth.fit(rows, no_dp=True, method="independent", schema=schema, target="none")
+    content = model.describe()
     assert content["form"] == {"ending": ".csv", "delimiter": ",", "encoding": "utf-8", "decimal": "."}
-    assert json.dumps(content)
+    hostile = ({"ending": "/../x.csv"}, {"delimiter": "\n"}, {"encoding": "hz"}, {"decimal": "5"}, {"x": 1}, 5)
+    for form in (None, *hostile):
+        monkeypatch.setattr(Model, "describe", lambda _, form=form: content | {"form": form})
+        model.save(path, force=True)
+        if form is None:
+            assert medsynth.load(path).form == FileForm()
+        else:
+            with pytest.raises(ArtifactError):
+                medsynth.load(path)
