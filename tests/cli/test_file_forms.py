@@ -1,6 +1,7 @@
 """Sampled rows are written as the fitted file is: its type, delimiter, byte-order mark, encoding and decimal mark."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from medsynth.errors import ArtifactError, UsageError
 from medsynth.io.formats import FileForm, ending_of
 from medsynth.io.reader import read
 from medsynth.io.writer import csv_text, encoded
-from medsynth.sampling import provenance
+from medsynth.sampling import Draw, provenance
 from medsynth.sampling.structure import structure_model
 from medsynth.schema import Schema
 
@@ -74,6 +75,24 @@ def test_a_german_table_comes_back_as_one(declared: bool, tmp_path: Path, monkey
         warnings.simplefilter("ignore")
         valid = frictionless.validate("klinik.package/datapackage.json")
     assert valid.valid, valid.flatten(["rowNumber", "fieldName", "type", "message"])[:5]
+
+
+def test_rows_have_the_form_of_the_model(tmp_path: Path) -> None:
+    """Delimiter, decimal commas of numbers alone, and encoding; .tsv files have tabs; the origin is proved."""
+    form = FileForm(delimiter=";", encoding="cp1252", decimal=",")
+    model = replace(structure_model(Schema.from_yaml(SCHEMA)), form=form)
+    (tmp_path / "klinik.yaml").write_text(SCHEMA, "utf-8")
+    for name in ("a.csv", "a.tsv", "a.csv.gz"):
+        path = tmp_path / name
+        provenance.write_sample(model, tmp_path / "klinik.yaml", path, Draw(rows=40, seed=1))
+        made = pd.read_csv(path, **{**GERMAN, "sep": "\t" if name == "a.tsv" else ";"})
+        assert made["größe"].between(100, 220).all() and set(made["dosis"].dropna()) == {0.5, 1.0, 2.5}
+        assert made["aufnahme"].str.fullmatch(r"\d\d\.\d\d\.2020").all() and set(made["station"]) == {
+            "Süd; Ost",
+            "Nord",
+        }
+        assert provenance.drawn_by(model, path)
+        assert not provenance.drawn_by(replace(model, form=FileForm()), path)
 
 
 @pytest.mark.nightly
