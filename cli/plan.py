@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @guarded
-@with_settings("na_values", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",))
+@with_settings(
+    "na_values", "decimal_comma", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",)
+)
 def plan(
     table: Annotated[
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from medsynth.errors import UsageError
+from medsynth.io.formats import STATISTICAL
 
 from .console import find_model, guarded, notify, one_of, result, writing_to_standard_output
 from .options import Force, Json, ModelArgument, ModelOption, whole_number
@@ -166,7 +167,7 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
         _check_outputs(table, path, force)
     drawn = write_sample(fitted, path, target, draw, force=force).draw
     notify(claim(fitted, brief=True), quiet=as_json)
-    if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
+    if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq", *STATISTICAL):
         notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they start with =, +, - or @). "
                "Import the file as text.", quiet=as_json)  # fmt: skip
     facts = {"output": str(target), "outputs": [*map(str, tables)], "rows": drawn.rows, "patients": drawn.patients,

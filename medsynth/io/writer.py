@@ -105,7 +105,8 @@ def csv_text(cells: pd.DataFrame, *, header: bool, delimiter: str = ",") -> str:
 
 def _quoted(texts: list[str], alone: bool, delimiter: str) -> list[str]:
     """Return texts as `csv` writes them: most need no quotes. An empty text `alone` in its line gets quotes."""
-    if not alone and not any(sign in joined for joined in ["".join(texts)] for sign in QUOTED + delimiter):
+    joined = "".join(texts)
+    if not alone and not any(sign in joined for sign in QUOTED + delimiter):
         return texts
     known: dict[str, str] = {}
     for text in dict.fromkeys(texts):

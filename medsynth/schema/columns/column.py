@@ -34,7 +34,6 @@ Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or levels as text with None
-MAX_LABELS = 10_000  # of the values of a column, which can have as many levels
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
@@ -106,7 +105,7 @@ class Column(BaseModel, ABC):
     dtype: Dtype | None = None  # of sampled values, if not the kind's own
     # For people and for files that keep them. No model, measurement or draw depends on labels.
     label: Label | None = None
-    value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = Field({}, max_length=MAX_LABELS)
+    value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
 
     if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property
 
