@@ -121,9 +121,7 @@ def report(
     with starting(show := sys.stderr.isatty() and not quiet):
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-        fitted = _model(inputs)
-        if synthetic is None and fitted:
-            inputs = inputs._replace(synthetic=find_synthetic(inputs.folder, inputs.name, fitted))
+        inputs, fitted = _with_model(inputs, synthetic)
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
@@ -180,11 +178,14 @@ def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: boo
             print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
-def _model(inputs: Inputs) -> Model | None:
-    """Return the model, if the report is about one."""
+def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model | None]:
+    """Return the model, if the report is about one, and the inputs with its table unless another is `synthetic`."""
     from medsynth.artifact import load
 
-    return load(inputs.model) if inputs.model else None
+    if inputs.model is None:
+        return inputs, None
+    model = load(inputs.model)
+    return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
 
 
 class Given(NamedTuple):

@@ -90,11 +90,8 @@ def sample(
 
     With --schema, rows of NAME.structure.csv follow from a schema alone, and no table is read (docs/layers.md).
 
-    From .sav, .dta, .xpt and Parquet files the default is such a file, from others .csv. Text has the delimiter,
-    encoding and byte-order mark of the fitted file.
-
-    The command also writes a file that ends in .provenance.json. The report uses it to draw the rows again, and shows
-    the model's claim only if they are the same.
+    After a fit of a .sav, .dta, .xpt or Parquet file the default is such a file, else .csv. Text has the delimiter,
+    encoding and byte-order mark of the fitted file. By the file .provenance.json the report proves the rows' origin.
 
     Examples:
 
@@ -148,11 +145,10 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
-    from medsynth.io.writer import encoded
-    from medsynth.sampling import csv_chunks
+    from medsynth.sampling import csv_bytes
 
     with writing_to_standard_output():
-        for part in encoded(csv_chunks(fitted, draw), fitted.form.encoding):  # whatever the terminal's encoding is
+        for part in csv_bytes(fitted, draw, fitted.form):  # whatever the terminal's encoding is
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
 

@@ -17,7 +17,7 @@ from ..cores import in_order
 from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
-from ..io.writer import csv_text
+from ..io.writer import csv_text, encoded
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
@@ -220,6 +220,11 @@ def csv_chunks(model: Model, draw: Draw, form: FileForm | None = None) -> Iterat
     """Yield that text in chunks, so that any number of rows needs constant memory. `form`: the model's own if None."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
         yield _text(codes, model, draw, number, form or model.form, header=k == 0)
+
+
+def csv_bytes(model: Model, draw: Draw, form: FileForm) -> Iterator[bytes]:
+    """Yield the same in the encoding of a form. Raise UsageError for a character that it does not have."""
+    return encoded(csv_chunks(model, draw, form), form.encoding)
 
 
 def _text(codes: Codes, model: Model, draw: Draw, number: int | None, form: FileForm, *, header: bool) -> str:

@@ -33,7 +33,7 @@ from ..schema import Schema
 from ..schema.codec import words
 from ..schema.columns.column import Column
 from .draw import Draw
-from .pipeline import csv_chunks, frames, replicates_apart
+from .pipeline import csv_bytes, csv_chunks, frames, replicates_apart
 
 ONE_TABLE = (
     "This is one synthetic table. Standard errors that treat its rows as real are too small. For estimates with "
@@ -195,9 +195,8 @@ def drawn_by(model: Model, table: Path) -> bool:
         draw = found.draw
         if is_parquet(table) or statistical_kind(table):
             return _same_cells(model, table, frames(model, draw))
-        form = model.form.of(table)
         with unpacked(table) as file:
-            for part in encoded(csv_chunks(model, draw, form), form.encoding):
+            for part in csv_bytes(model, draw, model.form.of(table)):
                 known = io.BytesIO(part)
                 while block := known.read(BLOCK):
                     if file.read(len(block)) != block:
