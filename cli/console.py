@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TextIO
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
 import typer
 
 from medsynth.errors import ArtifactError, MedsynthError, UsageError
+from medsynth.io.formats import named
 
 from .flags import hints, translated
+
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
 
 P = ParamSpec("P")
 INTERRUPTED = 130
@@ -144,6 +148,12 @@ def one_of(argument: Path | None, option: Path | None) -> Path | None:
     if argument and option:
         raise UsageError("Name the model once: as an argument or by --model.")
     return argument or option
+
+
+def find_synthetic(folder: Path, name: str, model: Model) -> Path | None:
+    """Return the synthetic table of the model of that name: of the file type of its fitted table, else of another."""
+    usual = folder / f"{name}.synthetic{model.form.ending}"
+    return usual if usual.exists() else named(folder, f"{name}.synthetic")
 
 
 def newest_model(*, quiet: bool = False) -> Path | None:

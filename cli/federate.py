@@ -108,7 +108,7 @@ def _described(study: Study) -> tuple[dict[str, Any], str]:
 @guarded
 def site(
     study: StudyFile,
-    table: Annotated[Path, typer.Argument(help="This site's table, CSV or Parquet. It stays here.")],
+    table: Annotated[Path, typer.Argument(help="This site's table, in any form that a fit reads. It stays here.")],
     name: Annotated[str, typer.Option(help="Name of this site in the study.")],
     accept: Annotated[str | None, typer.Option(metavar="DIGEST", help="Digest of the study that you agree to.")] = None,
     key: Annotated[Path | None, typer.Option(help="The site's secret key, for a secure sum.")] = None,

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from medsynth.io.formats import named
-
-from .console import find_model, guarded, notify, one_of, result
+from .console import find_model, find_synthetic, guarded, notify, one_of, result
 from .options import Force, Json, ModelArgument, ModelOption
 
 Synthetic = Annotated[
-    Path | None, typer.Option(help="Synthetic table, or a folder of several [default: NAME.synthetic.csv].")
+    Path | None, typer.Option(help="Synthetic table, or a folder of several [default: NAME.synthetic].")
 ]
 ReviewedFacts = Annotated[
     Path | None, typer.Option(help="YAML file with purpose, recipient, licence, contact and catalogue.")
@@ -49,9 +47,9 @@ def metadata(
     from medsynth.sidecars.folder import hand_over
 
     fitted = load(path := find_model(one_of(model_file, model)))
-    usual = path.with_name(f"{path.stem}.synthetic")
-    one_file = named(usual.parent, usual.name) or usual.with_name(f"{usual.name}.csv")
-    table, folder = synthetic or (usual if fitted.tables else one_file), output or Path(f"{path.stem}.package")
+    usual, one_file = path.with_name(f"{path.stem}.synthetic"), find_synthetic(path.parent, path.stem, fitted)
+    usual = usual if fitted.tables else one_file or usual.with_name(f"{usual.name}{fitted.form.ending}")
+    table, folder = synthetic or usual, output or Path(f"{path.stem}.package")
     handed = hand_over(fitted, path, table, review, folder, force=force)
     notify(claim(fitted, brief=True), quiet=as_json)
     if handed.unfilled:

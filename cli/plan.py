@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 
 @guarded
-@with_settings("na_values", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",))
+@with_settings(
+    "na_values", "decimal_comma", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",)
+)
 def plan(
-    table: Annotated[str, typer.Argument(help="CSV or Parquet file, or a number of rows (for 20 columns).")],
+    table: Annotated[
+        str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")
+    ],
     settings: FitSettings,
     public: Annotated[
         bool,

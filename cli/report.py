@@ -13,7 +13,17 @@ import typer
 from medsynth.errors import MedsynthError, TableError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import check_page, guarded, newest_model, notify, one_of, report_progress, result, starting
+from .console import (
+    check_page,
+    find_synthetic,
+    guarded,
+    newest_model,
+    notify,
+    one_of,
+    report_progress,
+    result,
+    starting,
+)
 from .options import ADVANCED, Encoding, Force, Json, ModelArgument, ModelOption, Quiet
 
 if TYPE_CHECKING:
@@ -77,7 +87,7 @@ def report(
     real: Real = None,
     train: Train = None,
     model: ModelOption = None,
-    synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic.csv].")] = None,
+    synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic].")] = None,
     target: Target = None,
     subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by. Repeat for more.")] = None,
     review: ReviewFile = None,
@@ -111,7 +121,7 @@ def report(
     with starting(show := sys.stderr.isatty() and not quiet):
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-        fitted = _model(inputs)
+        inputs, fitted = _with_model(inputs, synthetic)
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
@@ -168,11 +178,14 @@ def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: boo
             print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
-def _model(inputs: Inputs) -> Model | None:
-    """Return the model, if the report is about one."""
+def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model | None]:
+    """Return the model, if the report is about one, and the inputs with its table unless another is `synthetic`."""
     from medsynth.artifact import load
 
-    return load(inputs.model) if inputs.model else None
+    if inputs.model is None:
+        return inputs, None
+    model = load(inputs.model)
+    return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
 
 
 class Given(NamedTuple):
@@ -342,16 +355,16 @@ def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
         own = fitted is not None and drawn_by(fitted, inputs.synthetic)
         if fitted is not None and fitted.claims and not own:
             notify(f"No claim can be made for {inputs.synthetic}: nothing proves that {inputs.model} drew it.")
-        return Rows(read(inputs.synthetic), own, [])
+        return Rows(read(inputs.synthetic, fitted.form.encoding if fitted and own else None), own, [])
     assert fitted is not None
-    usual = f"{inputs.name}.synthetic.csv"
+    usual = f"{inputs.name}.synthetic{fitted.form.ending}"
     note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
     notify(note, quiet=quiet)
     return Rows(sample(fitted), True, [note])
 
 
 def _read(path: Path | None, encoding: str | None) -> Table | None:
-    """Read a table of real rows in its declared encoding. (Synthetic rows are always UTF-8.)"""
+    """Read a table of real rows in its declared encoding."""
     from medsynth.report.data.tables import read
 
     return None if path is None else read(path, encoding)

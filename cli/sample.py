@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from medsynth.errors import UsageError
+from medsynth.io.formats import STATISTICAL
 
 from .console import find_model, guarded, notify, one_of, result, writing_to_standard_output
 from .options import Force, Json, ModelArgument, ModelOption, whole_number
@@ -33,7 +34,10 @@ Patients = Annotated[
 Written = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", help="File to write: .csv, .csv.gz, .parquet, .sav, .dta or .xpt; or - for standard output."
+        "--output",
+        "-o",
+        help="File to write: .csv, .csv.gz, .parquet, .sav, .dta or .xpt; or - for standard output "
+        "[default: NAME.synthetic with the ending of the fitted table].",
     ),
 ]
 Conditions = Annotated[
@@ -73,7 +77,7 @@ def sample(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
+    """Draw synthetic rows from a model and write NAME.synthetic, in the fitted table's form. Uses no privacy budget.
 
     If patients have several rows, -n counts rows and --patients counts patients. If those rows have an order, --where
     applies to each patient's first row and --where-any to any row. For several tables, -n counts patients, and the
@@ -86,8 +90,8 @@ def sample(
 
     With --schema, rows of NAME.structure.csv follow from a schema alone, and no table is read (docs/layers.md).
 
-    The command also writes NAME.synthetic.csv.provenance.json. The report uses it to draw the rows again, and shows
-    the model's claim only if they are the same.
+    After a fit of a .sav, .dta, .xpt or Parquet file the default is such a file, else .csv. Text has the delimiter,
+    encoding and byte-order mark of the fitted file. By the file .provenance.json the report proves the rows' origin.
 
     Examples:
 
@@ -115,7 +119,7 @@ def sample(
         raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
     if output == "-":
         return _to_standard_output(fitted, draw)
-    return _to_file(fitted, path, Path(output or f"{stem}.csv"), draw, force=force, as_json=as_json)
+    return _to_file(fitted, path, Path(output or f"{stem}{fitted.form.ending}"), draw, force=force, as_json=as_json)
 
 
 def _name_of(path: Path) -> str:
@@ -141,11 +145,11 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
-    from medsynth.sampling import csv_chunks
+    from medsynth.sampling import csv_bytes
 
     with writing_to_standard_output():
-        for chunk in csv_chunks(fitted, draw):
-            sys.stdout.buffer.write(chunk.encode())  # UTF-8, whatever the terminal's encoding is
+        for part in csv_bytes(fitted, draw, fitted.form):  # whatever the terminal's encoding is
+            sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
 
 
@@ -159,7 +163,7 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
         _check_outputs(table, path, force)
     drawn = write_sample(fitted, path, target, draw, force=force).draw
     notify(claim(fitted, brief=True), quiet=as_json)
-    if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
+    if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq", *STATISTICAL):
         notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they start with =, +, - or @). "
                "Import the file as text.", quiet=as_json)  # fmt: skip
     facts = {"output": str(target), "outputs": [*map(str, tables)], "rows": drawn.rows, "patients": drawn.patients,

@@ -18,8 +18,7 @@ from .options import Encoding, Force
 
 app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Csv = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
-Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, or the folder of several tables.")]
+Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="Table, or the folder of several tables.")]
 
 
 @app.command()

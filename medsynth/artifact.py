@@ -10,7 +10,7 @@ import stat
 import struct
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from .errors import ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
+from .io.formats import FileForm
 from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
@@ -54,8 +55,9 @@ FIELDS: dict[str, type | UnionType] = {
     "device": str,
     "versions": dict,
     "tables": dict | None,
+    "form": dict | None,
 }
-ADDED = {"rows_read": None}  # fields that files of earlier versions lack
+ADDED = {"rows_read": None, "form": None}  # fields that files of earlier versions lack
 Arrays = dict[str, NDArray[np.float32]]
 
 
@@ -69,7 +71,8 @@ class Model:
     any case; of several tables, that of patients. `tensors`: the generator, and the noisy measurements that decode its
     rows. The model stores neither a time nor a frame's dtypes: both depend on rows. `tables`: the tables of a model of
     several. Its `schema` then describes patients with their first row in each table. `structure_only`: no table was
-    read; the rows follow from a schema alone. Such a model is never in a file.
+    read; the rows follow from a schema alone. Such a model is never in a file. `form`: how the file of the fitted table
+    was written, by public facts, as sampled rows are.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Model:
     tables: LinkedTables | None = None
     rows_read: int | None = None
     structure_only: bool = False
+    form: FileForm = FileForm()
 
     @property
     def claims(self) -> bool:
@@ -142,10 +146,12 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """Return all that the file contains, except its tensors, as plain data."""
-        plain = [key for key in FIELDS if key not in ("format", "schema", "ledger", "tables")]  # in a fixed order
+        others = ("format", "schema", "ledger", "tables", "form")
+        plain = [key for key in FIELDS if key not in others]  # in a fixed order
         fields = {key: getattr(self, key) for key in plain}
         tables = None if self.tables is None else self.tables.to_dict()
-        own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables}
+        own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables,
+               "form": asdict(self.form)}  # fmt: skip
         return {"format": FORMAT, **fields, **own}
 
     def save(self, path: Path | str, *, force: bool = False) -> Path:
@@ -227,7 +233,8 @@ def _parse(content: bytes) -> Model:
     tables = fields.pop("tables")
     _check_epsilon(fields["epsilon"], ledger)
     linked = None if tables is None else LinkedTables.from_dict(tables)
-    return Model(**fields, schema=schema, ledger=ledger, tensors=tensors, tables=linked)
+    form = FileForm(**(fields.pop("form") or {}))
+    return Model(**fields, schema=schema, ledger=ledger, tensors=tensors, tables=linked, form=form)
 
 
 def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..io.table import MISSING_TOKENS
+from ..io.writer import runs_as_formula
 from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
 from .entry import DescribedTable, Entry, Type
@@ -88,9 +89,7 @@ EXAMPLES = (
 
 def template(columns: Iterable[str] = ()) -> str:
     """Return an empty codebook as CSV text: a line for each of the columns, or without any a few examples."""
-    lines = [
-        (f"'{name}" if name[:1] in ("=", "+", "-", "@") else name, *[""] * (len(TEMPLATE) - 1)) for name in columns
-    ]
+    lines = [(f"'{name}" if runs_as_formula(name) else name, *[""] * (len(TEMPLATE) - 1)) for name in columns]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([TEMPLATE, *(lines or EXAMPLES)])
     return text.getvalue()
@@ -174,18 +173,20 @@ def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> En
     kind: Type = TYPES.get(word, "")
     unknown = f"the type {told[:40]!r} is not known; the known ones are {', '.join(WORDS)}"
     kind = "key" if row["key"].lower() in YES else kind
-    codes, labels = ((), ()) if computed or described else _codes(line, row["codes"], faults)
-    missing, _ = _codes(line, row["missing"], faults)
+    codes = {} if computed or described else _codes(line, row["codes"], faults)
+    missing = _codes(line, row["missing"], faults)
     if ends := RANGE.fullmatch(row["range"]):
         row = row | {"low": row["low"] or ends[1], "high": row["high"] or ends[2]}
+    labels = {**missing, **codes}
     guesses = list[str]()
-    if lost := [code for code in codes if code in MISSING_TOKENS]:
-        missing, guesses = (*missing, *lost), [f"{', '.join(lost)} means a missing value"]
-    if any(map(ANOTHER.search, labels)):
+    if lost := {code: label for code, label in codes.items() if code in MISSING_TOKENS}:
+        missing |= lost
+        guesses.append(f"{', '.join(lost)} means a missing value")
+    if any(map(ANOTHER.search, labels.values())):
         guesses.append("a label has another code: separate all codes by the same sign")
     if kind in ("integer", "number") and row["low"] and row["high"]:
         guesses += ["its codes are those of missing values"] if codes else []
-        codes, labels, missing = (), (), (*missing, *codes)
+        codes, missing = {}, {**missing, **codes}
     elif codes and kind not in ("boolean", "key"):
         kind = "levels"
     if row["decimals"] and not re.fullmatch(r"\d{1,2}", row["decimals"]):
@@ -196,8 +197,8 @@ def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> En
         guesses.append("cells may be empty")
     return Entry(
         name=name, line=line, type=kind, label=row["label"], unit=row["unit"], low=_plain(row["low"]),
-        high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=codes,
-        labels=labels, ordered=word in ORDERED, missing=missing, may_be_empty=not required,
+        high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=tuple(codes),
+        labels=labels, ordered=word in ORDERED, missing=tuple(missing), may_be_empty=not required,
         format=row["format"] if "%" in row["format"] else "",
         guesses=tuple(guesses), open=() if kind or not told else (unknown,),
     )  # fmt: skip
@@ -214,8 +215,8 @@ def _plain(limit: str) -> str:
     return limit.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", limit) else limit
 
 
-def _codes(line: int, text: str, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the codes and labels in `0=no; 1=yes`, `0, no | 1, yes`, `"0"=[no]`, one per line, or a list of codes."""
+def _codes(line: int, text: str, faults: Faults) -> dict[str, str]:
+    """Return the labels by code in `0=no; 1=yes`, `0, no | 1, yes`, `"0"=[no]`, one per line, or a list of codes."""
     sign = next((one for one in ("|", "\n", ";") if one in text), "")
     parts = [part.strip() for part in text.split(sign or ",")]
     between = re.compile(r"\s*[=:,]\s*" if sign else r"\s*[=:]\s*")
@@ -223,4 +224,5 @@ def _codes(line: int, text: str, faults: Faults) -> tuple[tuple[str, ...], tuple
     codes = [code.strip("\"' ") for code, *_ in found]
     if any(not code for code in codes) or len(set(codes)) < len(codes):
         faults.add(line, "a code is empty or given twice. Write codes as in: 0=no; 1=yes.")
-    return tuple(codes), tuple(BRACKETS.sub(r"\1", label[0].strip()) if label else "" for _, *label in found)
+    labels = [BRACKETS.sub(r"\1", label[0].strip()) if label else "" for _, *label in found]
+    return dict(zip(codes, labels, strict=True))

@@ -69,7 +69,9 @@ def _entries(schema: Json, above: Json, lines: Lines, header: Collection[str], f
             faults.add(0, f"column {k} has neither titles nor a name.")
         elif column.get("virtual") is not True:
             line = lines.take(names[0])
-            entry = _entry(next((name for name in names if name in header), names[0]), line, above | column, faults)
+            name = next((name for name in names if name in header), names[0])
+            title = next((one for one in names if one not in (name, column.get("name"))), "")
+            entry = _entry(name, line, {"dc:title": title} | above | column, faults)
             if entry and keys in (column.get("name"), [column.get("name")]):
                 entry = Entry(name=entry.name, line=line, type="key", label=entry.label, may_be_empty=False)
             entries += [entry] if entry else []

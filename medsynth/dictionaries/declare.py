@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from ..errors import validators_words
 from ..io.table import is_number, whole_text
 from ..schema.columns.categorical import MAX_LEVELS
+from ..schema.columns.column import LONGEST_LABEL
 from ..schema.columns.date import CLOCK_DAY
 from ..schema.columns.registry import parse_column
-from .entry import Entry
+from .entry import Entry, plain
 
 LARGEST = 10**15  # of a bound
 
@@ -49,6 +50,7 @@ def declared(entry: Entry) -> Outcome:
     if column.get("kind") not in ("identifier", TODO):
         missing = _missing(entry)
         column |= {} if missing is False else {"missing": missing}
+    column |= _labels(entry, column)
     opened = (*entry.open, *unknown) if unknown else ()
     if not opened:
         guesses = (*guesses, *entry.guesses, *entry.open)
@@ -64,6 +66,17 @@ def declared(entry: Entry) -> Outcome:
 def _missing(entry: Entry) -> bool | list[int | str]:
     codes = [_level(code) for code in dict.fromkeys(entry.missing) if code]
     return [*codes, *([""] if entry.may_be_empty else [])] if codes else entry.may_be_empty
+
+
+def _labels(entry: Entry, column: Content) -> Content:
+    """Return the labels of a column and of those of its codes that have one, in the form that a schema accepts."""
+    levels, missing = column.get("levels", []), column.get("missing", [])
+    known = [*(levels if isinstance(levels, list) else []), *(missing if isinstance(missing, list) else [])]
+    label = plain(entry.label, LONGEST_LABEL)
+    found: Content = {"label": label} if label not in ("", entry.name) else {}
+    meaning = {code: plain(entry.labels.get(str(code), ""), LONGEST_LABEL) for code in known if code is not TODO}
+    named = {code: label for code, label in meaning.items() if label and label != str(code)}
+    return found | ({"value_labels": named} if named else {})
 
 
 def _level(text: str) -> int | str:

@@ -12,8 +12,7 @@ Type = Literal[
     "text", "identifying", "key",  # free text; what identifies a person; the key of rows
     "",  # not stated
 ]  # fmt: skip
-SHOWN = 80  # characters of a label in a comment
-_TAGS = re.compile(r"<[^<>]{0,200}>")
+_TAGS = re.compile(r"</?[A-Za-z][^<>]{0,200}>")  # not CD4 <200 or >500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +22,9 @@ class Entry:
     Attributes:
         line: Its line in the dictionary, zero if there is none.
         low: The lowest allowed value, never an observed one.
-        levels: The codes of the levels, and `labels` what each means.
+        levels: The codes of the levels.
         missing: The codes of missing values, without the empty cell.
+        labels: What codes of either mean.
         may_be_empty: Whether a cell may be empty.
         format: Of dates, in the codes of strptime.
         rule: The definition that computes it, in the language of rules.
@@ -42,7 +42,7 @@ class Entry:
     high: str = ""
     decimals: int | None = None
     levels: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     ordered: bool = False
     missing: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -64,11 +64,11 @@ class DescribedTable:
     remarks: tuple[str, ...] = ()
 
 
-def plain(text: str, most: int = SHOWN) -> str:
+def plain(text: str, most: int) -> str:
     r"""Return a text of somebody's file on one line, without tags and control characters, and not too long.
 
-    >>> plain("<b>Weight</b>\n at  visit"), plain("\x1b[31mred")
-    ('Weight at visit', '[31mred')
+    >>> plain("<b>Weight</b>\n at  visit", 80), plain("\x1b[31mred", 80), plain("CD4 <200 or >500", 80)
+    ('Weight at visit', '[31mred', 'CD4 <200 or >500')
     """
     one_line = " ".join(_TAGS.sub(" ", text[: 4 * most]).split())
     shown = "".join(sign for sign in one_line if sign.isprintable())

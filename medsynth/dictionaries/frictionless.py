@@ -55,7 +55,7 @@ def text_of(value: object) -> str:
 def _entries(schema: Json, lines: Lines, faults: Faults) -> tuple[Entry, ...]:
     keys = schema.get("primaryKey", [])
     keys = [keys] if isinstance(keys, str) else keys if isinstance(keys, list) else []
-    missing, entries = _words(schema.get("missingValues", [""])), list[Entry]()
+    missing, entries = schema.get("missingValues", [""]), list[Entry]()
     for k, field in enumerate(schema["fields"][: MAX_FIELDS + 1], 1):
         field = {"name": field} if isinstance(field, str) else field
         name = text_of(field.get("name")) if isinstance(field, dict) else ""
@@ -79,20 +79,25 @@ def _words(values: object) -> tuple[str, ...]:
     return tuple(text_of(one.get("value") if isinstance(one, dict) else one) for one in items)
 
 
+def _labels(values: object) -> dict[str, str]:
+    """Return the labels of the values in a list that have one, by value."""
+    items = values if isinstance(values, list) else []
+    return {text_of(one.get("value")): text_of(one.get("label")) for one in items if isinstance(one, dict)}
+
+
 def _label(field: Json) -> str:
     return text_of(field.get("title")) or text_of(field.get("description"))
 
 
-def _entry(name: str, line: int, kind: Type, field: Json, schema_missing: tuple[str, ...]) -> Entry:
+def _entry(name: str, line: int, kind: Type, field: Json, schema_missing: object) -> Entry:
     limits = field.get("constraints")
     limits = limits if isinstance(limits, dict) else {}
-    missing = _words(field["missingValues"]) if "missingValues" in field else schema_missing
-    required, form = limits.get("required") is True, text_of(field.get("format"))
+    missing = field.get("missingValues", schema_missing)
+    codes, required, form = _words(missing), limits.get("required") is True, text_of(field.get("format"))
     listed = field.get("categories", limits.get("enum"))
     listed = listed if isinstance(listed, list) else []
-    levels, labels = _words(listed), tuple(text_of(one.get("label")) if isinstance(one, dict) else "" for one in listed)
+    levels, labels = _words(listed), _labels(missing) | _labels(listed)
     if kind == "boolean":
-        labels = ()
         levels = tuple(w[0] for key in ("falseValues", "trueValues") if len(w := _words(field.get(key))) == 1)
         levels = levels if len(levels) == 2 else ()
     if kind == "string":
@@ -103,8 +108,8 @@ def _entry(name: str, line: int, kind: Type, field: Json, schema_missing: tuple[
     return Entry(
         name=name, line=line, type=kind, label=_label(field), unit=text_of(field.get("unit")), low=low, high=high,
         levels=levels, labels=labels, ordered=field.get("categoriesOrdered") is True,
-        missing=() if required else tuple(word for word in missing if word),
-        may_be_empty=not required and "" in missing, format=_strptime(form, kind),
+        missing=() if required else tuple(word for word in codes if word),
+        may_be_empty=not required and "" in codes, format=_strptime(form, kind),
     )  # fmt: skip
 
 

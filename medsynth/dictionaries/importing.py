@@ -102,7 +102,7 @@ def import_schema(
     if not unfinished:
         Schema.from_dict(content, str(path))
     remarks = (*remarks, *lost)
-    text = schema_text(name, f"{path.name}, a {form}", entries, outcomes, head, rules, remarks)
+    text = schema_text(name, f"{path.name}, a {form}", outcomes, head, rules, remarks)
     return ImportedSchema(text, form, outcomes, remarks, unfinished)
 
 
@@ -206,11 +206,12 @@ def _entries(table: DescribedTable, header: Sequence[str] | None, faults: Faults
         raise SchemaError(f"{faults.where}: more than {MAX_FIELDS} entries. Leave out those of other tables.")
     found, lines, wanted = dict[str, Entry](), dict[str, int](), set(header or ())
     for entry in table.entries:
+        labels = (entry.label, *entry.labels.values())
         written = (entry.name, entry.unit, entry.format, entry.low, entry.high, *entry.levels, *entry.missing)
         if entry.name in lines:
             first = f", first in line {lines[entry.name]}" if lines[entry.name] else ""
             faults.add(entry.line, f"{entry.name[:80]!r} is described twice{first}. Remove one.")
-        elif len(entry.label) > MAX_CHARACTERS or any(len(text) > LONGEST for text in written):
+        elif max(map(len, labels)) > MAX_CHARACTERS or max(map(len, written)) > LONGEST:
             faults.add(
                 entry.line,
                 f"{entry.name[:80]!r}: a text is too long. Names and codes have at most {LONGEST} characters.",

@@ -51,7 +51,7 @@ ORDERS = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
 NUMBER = re.compile(r"number(?:_(\d)dp)?(_comma_decimal)?")
 IDENTIFYING = ("email", "phone", "ssn", "mrn", "vmrn")  # starts of validation types
 SEVERAL = frozenset(("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance"))
-STATUS = (("0", "1", "2"), ("Incomplete", "Unverified", "Complete"))
+STATUS = {"0": "Incomplete", "1": "Unverified", "2": "Complete"}
 UNIT = re.compile(r"[^\s.,;:]{1,12}")  # a note that is one short word
 UNMOVING = re.compile(r"-?\d[\d.,: T/-]*")  # a limit that is written out, unlike `today` and `[other_field]`
 
@@ -105,15 +105,15 @@ def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Ite
         yield replace(entry, type="identifying")
     elif kind in ("yesno", "truefalse"):
         words = ("No", "Yes") if kind == "yesno" else ("False", "True")
-        yield replace(entry, type="levels", levels=("0", "1"), labels=words)
+        yield replace(entry, type="levels", levels=("0", "1"), labels=dict(zip("01", words, strict=True)))
     elif kind in ("radio", "dropdown", "select", "checkbox"):
-        codes, labels = _choices(line, row, faults)
+        choices = _choices(line, row, faults)
         if kind != "checkbox":
-            yield replace(entry, type="levels", levels=codes, labels=labels)
+            yield replace(entry, type="levels", levels=tuple(code for code, _ in choices), labels=dict(choices))
             return
-        for code, label in zip(codes, labels, strict=True):
+        for code, label in choices:
             own = replace(entry, name=checkbox_column(name, code), label=f"{row['label']}: {label}", may_be_empty=False)
-            yield replace(own, type="levels", levels=("0", "1"), labels=("Unchecked", "Checked"))
+            yield replace(own, type="levels", levels=("0", "1"), labels={"0": "Unchecked", "1": "Checked"})
     elif kind == "slider":
         yield replace(entry, type="integer", low=row["low"] or "0", high=row["high"] or "100")
     elif kind == "calc":
@@ -168,7 +168,7 @@ def _year_first(text: str, order: str) -> str:
     return text
 
 
-def _choices(line: int, row: dict[str, str], faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _choices(line: int, row: dict[str, str], faults: Faults) -> list[tuple[str, str]]:
     """Return the codes and labels in `1, Mild | 2, Severe`."""
     parts = [part.partition(",") for part in row["choices"].split("|")]
     codes = [code.strip() for code, _, _ in parts]
@@ -177,7 +177,7 @@ def _choices(line: int, row: dict[str, str], faults: Faults) -> tuple[tuple[str,
             faults.add(line, f"choice {k} of {row['name']!r} must be a code, a comma and a label, as in 1, Mild.")
         elif code.strip() in codes[: k - 1]:
             faults.add(line, f"{row['name']!r} has two choices with the code {code.strip()[:40]!r}. Remove one.")
-    return tuple(codes), tuple(label.strip() for _, _, label in parts)
+    return [(code.strip(), label.strip()) for code, _, label in parts]
 
 
 def _in_project(entry: Entry, project: Project, hidden: bool) -> Entry:
@@ -185,8 +185,8 @@ def _in_project(entry: Entry, project: Project, hidden: bool) -> Entry:
     if entry.type == "key":
         return entry
     empty = entry.may_be_empty or hidden or project.several_rows or (bool(project.missing) and "___" in entry.name)
-    codes = () if "___" in entry.name else project.missing
-    return replace(entry, may_be_empty=empty, missing=codes)
+    codes = {} if "___" in entry.name else project.missing
+    return replace(entry, may_be_empty=empty, missing=tuple(codes), labels={**codes, **entry.labels})
 
 
 def _events(project: Project) -> list[Entry]:
@@ -212,9 +212,8 @@ def _added_by_redcap(forms: Iterable[str]) -> list[Entry]:
     group = Entry(name="redcap_data_access_group", line=0, type="levels", only_if_in_table=True)
     person = Entry(name="redcap_survey_identifier", line=0, type="identifying", only_if_in_table=True)
     stamps = [Entry(name=f"{form}_timestamp", line=0, type="text", only_if_in_table=True) for form in forms]
-    levels, labels = STATUS
     status = [
-        Entry(name=f"{form}_complete", line=0, type="levels", levels=levels, labels=labels, ordered=True,
+        Entry(name=f"{form}_complete", line=0, type="levels", levels=tuple(STATUS), labels=STATUS, ordered=True,
               label=f"Status of the form {form}", only_if_in_table=True) for form in forms
     ]  # fmt: skip
     return [group, person, *stamps, *status]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
@@ -30,7 +30,7 @@ DATA = "ClinicalData"  # the element of the patients' data
 class Project:
     """The facts about a project. `events` by name, each with its arm; `repeats`: a form or an event may repeat."""
 
-    missing: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)  # labels by code
     arms: tuple[tuple[str, str], ...] = ()
     repeating_forms: tuple[str, ...] = ()
     repeats: bool = False
@@ -53,7 +53,7 @@ class Project:
     def joined(self, other: Project) -> Project:
         """Return the facts of both."""
         return Project(
-            missing=tuple(dict.fromkeys((*self.missing, *other.missing))),
+            missing={**self.missing, **other.missing},
             arms=tuple(dict.fromkeys((*self.arms, *other.arms))),
             repeating_forms=tuple(dict.fromkeys((*self.repeating_forms, *other.repeating_forms))),
             repeats=self.repeats or other.repeats,
@@ -114,10 +114,10 @@ class _Reader:
         raise SchemaError("it declares a document type or entities, as no project does.")
 
 
-def _codes(text: str) -> tuple[str, ...]:
+def _codes(text: str) -> dict[str, str]:
     r"""Return the codes in lines such as `-999, Not asked`; REDCap also writes \n or | between them."""
-    lines = re.split(r"\n|\\n|\|", text)
-    return tuple(dict.fromkeys(code for line in lines if (code := re.split("[,=]", line)[0].strip())))
+    parts = [re.split("[,=]", f"{line},", maxsplit=1) for line in re.split(r"\n|\\n|\|", text)]
+    return {code.strip(): label.strip(" ,") for code, label in parts if code.strip()}
 
 
 def project_xml(path: Path) -> Project:

@@ -41,9 +41,9 @@ def statistical(
 
 def _entry(found: FileVariable) -> Entry:
     codes, lost = _missing(found)
-    labelled = {code: label for code, label in found.values if code not in codes}
+    labelled = tuple(code for code, _ in found.values if code not in codes)
     usual = Entry(
-        name=found.name, line=0, type="", label=found.label, missing=codes,
+        name=found.name, line=0, type="", label=found.label, labels=dict(found.values), missing=codes,
         open=(f"missing: not taken: {', '.join(lost)}. List the codes",) if lost else (),
     )  # fmt: skip
     if found.form in FORMATS:
@@ -51,8 +51,8 @@ def _entry(found: FileVariable) -> Entry:
         return replace(usual, type=kind, format=form)
     if labelled and found.measure != "scale":
         return replace(
-            usual, type="levels", levels=tuple(labelled), labels=tuple(labelled.values()),
-            ordered=found.measure == "ordinal", guesses=("the levels are all codes that have a label",),
+            usual, type="levels", levels=labelled, ordered=found.measure == "ordinal",
+            guesses=("the levels are all codes that have a label",),
         )  # fmt: skip
     if found.form == "text":
         return replace(usual, type="string")

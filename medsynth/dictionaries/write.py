@@ -1,4 +1,4 @@
-"""The schema that an import writes: one line per column, with the label and what became of the entry as a comment."""
+"""The schema that an import writes: one line per column, with what became of the entry as a comment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import date
 
 from ..schema.declared import UNFINISHED
 from .declare import TODO, Outcome
-from .entry import Entry, plain
+from .entry import plain
 
 ADVICE = """\
 # No row was read. Confirm each guess. Replace each TODO by public knowledge: what the assay can measure, what the form
@@ -18,7 +18,6 @@ ADVICE = """\
 """
 WORD = re.compile(r"[^\W\d][\w-]*(?: [\w-]+)*")  # a text that YAML reads as itself without quotes
 NOT_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
-LABELS = 8  # labels of levels in a comment
 MOST_LINES = 40  # entries that a message lists
 
 
@@ -38,7 +37,7 @@ def scalar(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(scalar, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {scalar(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{scalar(key)}: {scalar(one)}' for key, one in value.items())}}}"
     if isinstance(value, int | date):
         return str(value)
     text = str(value)
@@ -47,8 +46,8 @@ def scalar(value: object) -> str:
 
 
 def schema_text(
-    name: str, source: str, entries: Mapping[str, Entry], outcomes: Mapping[str, Outcome],
-    head: Mapping[str, object], rules: Sequence[str], remarks: Sequence[str],
+    name: str, source: str, outcomes: Mapping[str, Outcome], head: Mapping[str, object], rules: Sequence[str],
+    remarks: Sequence[str],
 ) -> str:  # fmt: skip
     """Return the YAML text of a schema. `source`: the dictionary and its form, in words."""
     lines = [f"# Imported from {plain(source, 200)}: {counted(outcomes)}.", *ADVICE.splitlines()]
@@ -57,23 +56,17 @@ def schema_text(
     lines += [f"{key}: {scalar(TODO if value is None else value)}" for key, value in head.items()]
     lines += ["columns:"]
     for column, outcome in outcomes.items():
-        comment = _comment(entries.get(column), outcome)
+        comment = _comment(outcome)
         lines.append(f"  {scalar(column)}: {scalar(outcome.column)}{f'  # {comment}' if comment else ''}")
     lines += ["rules:", *(f"  - {json.dumps(rule, ensure_ascii=False)}" for rule in rules)] if rules else []
     return "\n".join(lines) + "\n"
 
 
-def _comment(entry: Entry | None, outcome: Outcome) -> str:
-    """Return a label, what the levels mean, and what was guessed or is to do. A label cannot end a comment."""
-    parts = [plain(entry.label)] if entry else []
-    if entry and any(entry.labels):
-        meaning = [
-            f"{plain(code, 20)} {plain(label, 40)}" for code, label in zip(entry.levels, entry.labels, strict=True)
-        ]
-        parts.append(", ".join(meaning[:LABELS]) + ", ..." * (len(meaning) > LABELS))
-    parts += [f"guessed: {plain(', '.join(outcome.guesses), 200)}"] if outcome.guesses else []
+def _comment(outcome: Outcome) -> str:
+    """Return what was guessed or is to do. A text of the dictionary cannot end a comment."""
+    parts = [f"guessed: {plain(', '.join(outcome.guesses), 200)}"] if outcome.guesses else []
     parts += [f"TODO: {plain('; '.join(outcome.open), 200)}"] if outcome.open else []
-    return "; ".join(part for part in parts if part)
+    return "; ".join(parts)
 
 
 def counted(outcomes: Mapping[str, Outcome]) -> str:

@@ -47,7 +47,7 @@ class Refused(MedsynthError):
 class Site:
     """One site's rows behind its own vault, for one agreed study.
 
-    table: a CSV or Parquet file, next to its budget file. folder: for checkpoint and log. key: the site's secret key,
+    table: a file of a table, next to its budget file. folder: for checkpoint and log. key: the site's secret key,
     for a secure sum. `resume` continues with the answers of an interrupted site. A site that restarts without its
     checkpoint draws a new nonce, reserves the whole plan once more, and reports this to `notice`. Raises TableError or
     SchemaError if the table does not meet the study's schema, before anything is reserved. Raises UsageError if the

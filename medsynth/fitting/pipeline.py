@@ -95,6 +95,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         if isinstance(private, PrivateTables):
             tensors = train_tables(private, of_tables, planned, out)
             return seal(planned, planned.plan.rows, of_tables.schema, tensors, private.tables)
+        form = private.data.file_form
         rows, sizes = rows_in_use(planned, out.releases)
         schema, without_level = declared_or_measured_schema(private, planned, out.releases, rows)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
@@ -106,7 +107,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)
-        return seal(planned, rows, schema, {**tensors, **sizes})
+        return seal(planned, rows, schema, {**tensors, **sizes}, form=form)
 
 
 def _public_rows(private: PrivateTable | PrivateTables, options: FitOptions, source: Fittable) -> PublicRows | None:

@@ -155,6 +155,8 @@ class PrivateTable:
         columns = f"{len(table.header)} columns"
         facts: list[str] = [Message(f"the header: {columns}, their names and their order", f"the header ({columns})")]
         facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
+        if settings.decimal_comma:
+            facts.append("that sampled rows have decimal commas, as `decimal_comma` declares")
         if settings.rows is not None:
             facts.append(f"the number of rows, {rows}, as `rows` declares it")
         elif table.expected_rows is None:
@@ -347,7 +349,15 @@ def open_table(
     else:
         data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
     if data.form:
-        notice(f"{data.where} is read as a table {data.form}.")
+        commas = data.file_form.delimiter in ";\t" and not settings.decimal_comma
+        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
+        notice(f"{data.where} is read as a table {data.form}.{hint}")
+    if settings.decimal_comma:
+        if data.file_form.delimiter not in ";\t":
+            raise UsageError(
+                "`decimal_comma` is for a file with semicolons or tabs between its columns. Export the table so."
+            )
+        data = replace(data, file_form=replace(data.file_form, decimal=","))
     declared = choose_schema(data, settings.schema, path, notice)
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)

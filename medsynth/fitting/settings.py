@@ -85,6 +85,9 @@ class TableSettings:
         default=None,
         metadata=_about("Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."),
     )
+    decimal_comma: bool = field(
+        default=False, metadata=_about("Write sampled rows with decimal commas; for text with semicolons or tabs.")
+    )
     na_values: Sequence[str] = field(
         default=(),
         metadata=_about("Codes of missing values to add to the usual ones, such as n.d.,-5; without a schema."),

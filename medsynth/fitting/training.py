@@ -11,6 +11,7 @@ import numpy as np
 
 from ..artifact import QUALITY, Arrays, Model
 from ..errors import LOST, MedsynthError, Message, UsageError
+from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
 from ..patients.plan import plan_of_first_rows
@@ -332,7 +333,10 @@ def _first_rows(patients: Codes, tables: LinkedTables, name: str, names: tuple[s
     return np.column_stack([*found, some[:, names.index(count_column(name))] - 1]).astype(np.int32)
 
 
-def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables: LinkedTables | None = None) -> Model:
+def seal(
+    planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables: LinkedTables | None = None,
+    form: FileForm | None = None,
+) -> Model:  # fmt: skip
     """Return the artifact. Raise MedsynthError unless the ledger is exactly the plan."""
     if not planned.ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released. Please report this error.")
@@ -353,4 +357,5 @@ def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables
         versions=versions(),
         tensors=tensors,
         tables=tables,
+        form=form or FileForm(),
     )

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,6 +24,7 @@ STATISTICAL = {
     ".sav": "an SPSS file", ".zsav": "an SPSS file", ".dta": "a Stata file", ".sas7bdat": "a SAS file",
     ".xpt": "a SAS file",
 }  # fmt: skip
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".pq", ".sav", ".zsav", ".dta", ".xpt")  # of FileForm
 READ_WHOLE = (".xlsx", *STATISTICAL)  # endings of tables that are not read in pieces
 SUFFIXES = (*READ_WHOLE, ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # endings of tables
 # Endings that are tried to find a table by its name.
@@ -36,6 +38,46 @@ STATISTICAL_STARTS = {
 CATALOGUE = b"\0" * 12 + b"\xc2\xea\x81\x63\xb3\x14\x11\xcf\xbd\x92\x08\0"  # how a catalogue of SAS formats begins
 PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """How the file of a table is written: by its name, its first bytes and its header line, or as declared.
+
+    All of this is public, so a model stores it, and sampled rows are written alike.
+
+    Attributes:
+        ending: Of the name, such as .csv.gz; .csv if files of its type cannot be written.
+        delimiter: Between the fields of text.
+        encoding: Of text. The mark at the start of a file belongs to it: utf-8-sig has one.
+        decimal: The decimal mark of numbers in text.
+    """
+
+    ending: str = ".csv"
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        """Raise UsageError or ValueError for what no table has."""
+        check_encoding(self.encoding)
+        if self.ending not in ENDINGS or self.delimiter not in tuple(",;\t|") or self.decimal not in (".", ","):
+            raise ValueError("not the form of a table's file")
+
+    def of(self, path: Path) -> FileForm:
+        """Return the form of a text file of that name: .tsv files have tabs."""
+        return replace(self, delimiter="\t") if path.suffix.lower() == ".tsv" else self
+
+
+def ending_of(path: Path, kind: str) -> str:
+    """Return the ending of synthetic rows from a file of a kind: "text", "workbook", "parquet" or a statistical one.
+
+    Nobody writes workbooks and .sas7bdat files here; their rows are .csv.
+    """
+    name = path.name.lower()
+    fitting = {"text": (".csv.gz", ".tsv", ".txt"), "parquet": (".pq",), "sav": (".zsav",)}.get(kind, ())
+    usual = f".{kind}" if f".{kind}" in ENDINGS else ".csv"
+    return next((ending for ending in fitting if name.endswith(ending)), usual)
 
 
 def name_of(path: Path) -> str:

@@ -11,9 +11,11 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import datetime, time
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -43,7 +45,7 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
     with _opened(path, encoding) as file:
         (table,) = file.pieces(None)
     check_rows(table.rows, str(path))
-    return table
+    return replace(table, file_form=file.file_form)
 
 
 def header(path: Path, encoding: str | None = None) -> Table:
@@ -101,7 +103,8 @@ def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -
             check_rows(rows, str(path))
         with path.open("rb") as raw:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
-        return LargeTable(str(path), file.header, rows, file.form, digest, partial(_pieces, path, encoding, stamp))
+        pieces = partial(_pieces, path, encoding, stamp)
+        return LargeTable(str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form)
 
 
 def _pieces(path: Path, encoding: str | None, stamp: tuple[int, int]) -> Iterator[Table]:
@@ -131,13 +134,15 @@ def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
     """Open the file at `path` and read its header. Whatever goes wrong while it is read is a TableError."""
     with _readable(path):
         if formats.is_workbook(path):
-            opened: AbstractContextManager[OpenTable] = nullcontext(_workbook(path))
-        elif (kind := formats.statistical_kind(path)) is not None:
-            opened = statistical.opened(path, kind, encoding)
+            kind, opened = "workbook", cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(path)))
+        elif (found := formats.statistical_kind(path)) is not None:
+            kind, opened = found, statistical.opened(path, found, encoding)
+        elif formats.is_parquet(path):
+            kind, opened = "parquet", parquet.opened(path)
         else:
-            opened = parquet.opened(path) if formats.is_parquet(path) else text.opened(path, encoding)
+            kind, opened = "text", text.opened(path, encoding)
         with opened as file:
-            yield file
+            yield file._replace(file_form=replace(file.file_form, ending=formats.ending_of(path, kind)))
 
 
 @contextmanager

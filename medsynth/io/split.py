@@ -94,9 +94,15 @@ def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, boo
 
 
 def expecting(part: Part, table: Table | LargeTable, share: float) -> Part:
-    """Return a part of a table with its expected number of rows, from its `share`. The drawn number is secret."""
+    """Return a part of a table, of its form, with the expected number of rows, from its `share`.
+
+    The drawn number is secret.
+    """
     rows = table.public_rows
-    return replace(part, expected_rows=max(2, round(rows * share)), expected_std=math.sqrt(rows * share * (1 - share)))
+    spread = math.sqrt(rows * share * (1 - share))
+    return replace(
+        part, expected_rows=max(2, round(rows * share)), expected_std=spread, file_form=table.file_form
+    )  # fmt: skip
 
 
 def file_beside(rows: Path) -> Path:

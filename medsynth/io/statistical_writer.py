@@ -26,16 +26,22 @@ NAMES = {"sav": (64, r"[^\W\d_][\w.@#$]*(?<!\.)"), "dta": (32, r"[^\W\d]\w*"), "
 FORMATS = {"sav": ("SDATE10", "DATETIME20"), "dta": ("%td", "%tc"), "xpt": ("DATE9", "DATETIME20")}  # day, moment
 MILLISECONDS = {"sav": (1000, 1000), "dta": (DAY, 1), "xpt": (DAY, 1000)}  # that a day's and a moment's number counts
 SMALL = (-(2**31) + 1, 2**31 - 28)  # whole numbers that Stata stores as such
+WHOLE = re.compile(r"-?\d{1,15}")
 TAG = re.compile(r"\.[a-z]")  # of Stata's kinds of missing values
 MOST_CODES, LONGEST_CODE = 3, 8  # of user-missing values that SPSS keeps for a column; bytes of one
+LONGEST_LABEL = {"sav": (256, 256), "dta": (80, 320), "xpt": (256, 256)}  # characters and bytes of a column's label
+LONGEST_VALUE_LABEL = (120, 120)  # of a value's, in SPSS
 CURE = "Use .csv or .parquet."
 
 
 class DeclaredColumn(NamedTuple):
-    """What a schema declares of a column: its decimals, and the codes of its missing values."""
+    """What a schema declares of a column: decimals, codes of missing values, labels, and the measurement level."""
 
     places: int = 0
     codes: tuple[int | str, ...] = ()
+    label: str = ""
+    value_labels: Mapping[str, str] = {}  # by code
+    measure: str = ""  # "nominal", "ordinal", "scale" or unknown
 
 
 class _Stored(NamedTuple):
@@ -85,15 +91,21 @@ def write(
         str(name): _stored(frame[name], kind, name in days, declared.get(str(name), DeclaredColumn())) for name in frame
     }
     rows = pd.DataFrame({name: column.values for name, column in columns.items()})
+    known = {name: declared[name] for name in columns if name in declared}
     facts: dict[str, Any] = {
         "file_label": LABEL,
         "variable_format": {name: column.format for name, column in columns.items() if column.format},
+        "column_labels": {name: _cut(one.label, *LONGEST_LABEL[kind]) for name, one in known.items() if one.label},
     }
     codes = {name: list(column.codes) for name, column in columns.items() if column.codes}
+    labels = {name: _value_labels(columns[name], one, kind) for name, one in known.items()}
     if kind == "sav":
-        facts |= {"missing_ranges": codes, "compress": path.suffix.lower() == ".zsav"}
+        measures = {name: one.measure for name, one in known.items() if one.measure}
+        facts |= {"missing_ranges": codes, "compress": path.suffix.lower() == ".zsav", "variable_measure": measures}
     elif kind == "dta":
         facts |= {"missing_user_values": codes}
+    if kind != "xpt":
+        facts |= {"variable_value_labels": {name: found for name, found in labels.items() if found}}
     writers: dict[str, Any] = {
         "sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta, "xpt": pyreadstat.write_xport
     }  # fmt: skip
@@ -105,6 +117,22 @@ def write(
             raise UsageError(f"{path} cannot contain these rows: {str(error).rstrip('.')}. {CURE}") from None
         with made.open("rb") as source:
             shutil.copyfileobj(source, file)
+
+
+def _cut(label: str, characters: int, size: int) -> str:
+    """Return a label with at most this number of characters and of bytes, which no character is cut in."""
+    return label[:characters].encode()[:size].decode(errors="ignore")
+
+
+def _value_labels(column: _Stored, declared: DeclaredColumn, kind: str) -> dict[Any, str]:
+    """Return the labels that a file of the kind can keep, by value. In Stata whole numbers and letters have labels."""
+    labels = {code: _cut(label, *LONGEST_VALUE_LABEL) for code, label in declared.value_labels.items() if code}
+    texts = not is_numeric_dtype(column.values) and not (kind == "dta" and column.codes)
+    if texts:
+        return {**labels} if kind == "sav" else {}
+    whole = {int(code): label for code, label in labels.items() if WHOLE.fullmatch(code)}
+    letters = {code[1:]: label for code, label in labels.items() if code[1:] in column.codes}
+    return {code: label for code, label in whole.items() if SMALL[0] <= code <= SMALL[1] or kind == "sav"} | letters
 
 
 def _kind(path: Path) -> str:

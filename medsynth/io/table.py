@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import TableError
 from .cell_text import NOT_A_VALUE_CURE, NotAValue, Texts, frame_texts
+from .formats import FileForm
 from .writer import WrittenText
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Table:
         expected_rows: For a part that secret draws took out of a table, the expected number of rows.
         expected_std: The standard deviation of that number.
         before: For a piece, the number of rows of the table before it.
+        file_form: How its file is written, for sampled rows.
     """
 
     where: str
@@ -48,6 +50,7 @@ class Table:
     expected_rows: int | None = None
     expected_std: float = 0.0
     before: int = 0
+    file_form: FileForm = FileForm()
 
     @property
     def rows(self) -> int:
@@ -79,7 +82,7 @@ class Table:
 class LargeTable:
     """A table in a file with this number of `rows`, which is never whole in memory. `form` as in a Table.
 
-    digest: SHA-256 of the file, for the private checkpoint alone; expected_rows and expected_std as in a Table.
+    digest: SHA-256 of the file, for the private checkpoint alone; the last three fields as in a Table.
     """
 
     where: str
@@ -90,6 +93,7 @@ class LargeTable:
     pieces: Callable[[], Iterator[Table]] = field(repr=False)
     expected_rows: int | None = None
     expected_std: float = 0.0
+    file_form: FileForm = FileForm()
 
     @property
     def public_rows(self) -> int:
@@ -124,6 +128,7 @@ class OpenTable(NamedTuple):
     form: str
     pieces: Callable[[int | None], Iterator[Table]]
     rows: int | None = None
+    file_form: FileForm = FileForm()
 
 
 def check_names(header: Sequence[object], where: str, levels: int = 1) -> tuple[str, ...]:

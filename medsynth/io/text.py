@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TableError
-from .formats import unpacked
+from .formats import FileForm, unpacked
 from .table import NUMBER, OpenTable, Table
 from .writer import WrittenText
 
@@ -41,7 +41,14 @@ def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
         first, records, unnamed = _named(first, records)
         header = _checked_header(path, name, first)
         table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
-        yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
+        pieces = partial(_pieces, records, delimiter, tuple(first), table)
+        yield OpenTable(header, table.form, pieces, file_form=FileForm(delimiter=delimiter, encoding=_mark(path, name)))
+
+
+def _mark(path: Path, name: str) -> str:
+    """Return the encoding `name` of a file, as utf-8 if the file has no mark at its start."""
+    with unpacked(path) as raw:
+        return "utf-8" if name == "utf-8-sig" and raw.read(3) != codecs.BOM_UTF8 else name
 
 
 def header_names(path: Path, encoding: str | None) -> tuple[str, ...]:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
-from ..io.writer import csv_text
+from ..io.formats import FileForm
+from ..io.table import is_number
+from ..io.writer import csv_text, encoded
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
@@ -214,11 +216,38 @@ def sample_csv(model: Model, draw: Draw) -> str:
     return "".join(csv_chunks(model, draw))
 
 
-def csv_chunks(model: Model, draw: Draw) -> Iterator[str]:
-    """Yield that text in chunks, so that any number of rows needs constant memory."""
+def csv_chunks(model: Model, draw: Draw, form: FileForm | None = None) -> Iterator[str]:
+    """Yield that text in chunks, so that any number of rows needs constant memory. `form`: the model's own if None."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
-        cells = _beside(csv_cells(codes, model.schema), number and str(number))
-        yield csv_text(with_mark(cells, draw.mark, model), header=k == 0)
+        yield _text(codes, model, draw, number, form or model.form, header=k == 0)
+
+
+def csv_bytes(model: Model, draw: Draw, form: FileForm) -> Iterator[bytes]:
+    """Yield the same in the encoding of a form. Raise UsageError for a character that it does not have."""
+    return encoded(csv_chunks(model, draw, form), form.encoding)
+
+
+def _text(codes: Codes, model: Model, draw: Draw, number: int | None, form: FileForm, *, header: bool) -> str:
+    """Return rows as text with the delimiter and decimal mark of a form."""
+    cells = csv_cells(codes, model.schema)
+    if form.decimal != ".":
+        cells = cells.assign(**{name: _with_commas(cells[name]) for name in numbers_in_text(model.schema)})
+    cells = with_mark(_beside(cells, number and str(number)), draw.mark, model)
+    return csv_text(cells, header=header, delimiter=form.delimiter)
+
+
+def numbers_in_text(schema: Schema) -> list[str]:
+    """Return the columns of numbers, also of levels that are all numbers: their cells have a decimal mark."""
+    return [
+        name for name, column in schema.columns.items()
+        if column.modelled and column.written and not column.dated and all(is_number(str(one)) for one in column.levels)
+    ]  # fmt: skip
+
+
+def _with_commas(cells: pd.Series) -> pd.Series:
+    place, found = pd.factorize(cells)
+    texts = [text.replace(".", ",") if is_number(text) else text for text in found]
+    return pd.Series(np.array(texts, dtype=object)[place], dtype=object)
 
 
 def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
@@ -232,11 +261,12 @@ def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
     yield from (codes for _, codes in _numbered(model, draw))
 
 
-def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
-    """Yield for each replicate its own draw, and its rows as frames and as CSV text: read only one of the two."""
+def replicates_apart(
+    model: Model, draw: Draw, form: FileForm
+) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
+    """Yield for each replicate its own draw, and its rows as frames and as text: read only one of the two."""
     for number, chunks in _each(model, draw):
-        cells = (with_mark(csv_cells(codes, model.schema), draw.mark, model) for codes in chunks)
-        texts = (csv_text(part, header=k == 0) for k, part in enumerate(cells))
+        texts = (_text(codes, model, draw, None, form, header=k == 0) for k, codes in enumerate(chunks))
         rows = (with_mark(decode(codes, model.schema), draw.mark, model) for codes in chunks)
         yield replace(draw, replicate=number), rows, texts
 

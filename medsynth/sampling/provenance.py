@@ -28,11 +28,12 @@ from ..io.formats import is_parquet, statistical_kind, unpacked
 from ..io.statistical import cells_of
 from ..io.statistical_writer import DeclaredColumn
 from ..io.table import MISSING_TOKENS
-from ..io.writer import write
+from ..io.writer import encoded, write
 from ..schema import Schema
 from ..schema.codec import words
+from ..schema.columns.column import Column
 from .draw import Draw
-from .pipeline import csv_chunks, frames, replicates_apart
+from .pipeline import csv_bytes, csv_chunks, frames, replicates_apart
 
 ONE_TABLE = (
     "This is one synthetic table. Standard errors that treat its rows as real are too small. For estimates with "
@@ -128,12 +129,20 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
         statistical_writer.check_names(table, [name for name, column in model.schema.columns.items() if column.written])
     draw = draw.of(model)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
-    found, whole = of(model, path, draw), iter([(draw, frames(model, draw), csv_chunks(model, draw))])
-    for own, rows, texts in replicates_apart(model, draw) if NUMBER in table.name else whole:
+    found, form = of(model, path, draw), model.form.of(table)
+    whole = iter([(draw, frames(model, draw), csv_chunks(model, draw, form))])
+    for own, rows, texts in replicates_apart(model, draw, form) if NUMBER in table.name else whole:
         place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
         atomic_write(
             place,
-            partial(write, path=place, frames=rows, texts=texts, facts=label(model), **_declared(model.schema)),
+            partial(
+                write,
+                path=place,
+                frames=rows,
+                texts=encoded(texts, form.encoding),
+                facts=label(model),
+                **_declared(model.schema),
+            ),
             force=force,
         )
         found = replace(found, replicate=own.replicate)
@@ -187,8 +196,8 @@ def drawn_by(model: Model, table: Path) -> bool:
         if is_parquet(table) or statistical_kind(table):
             return _same_cells(model, table, frames(model, draw))
         with unpacked(table) as file:
-            for part in csv_chunks(model, draw):
-                known = io.BytesIO(part.encode())
+            for part in csv_bytes(model, draw, model.form.of(table)):
+                known = io.BytesIO(part)
                 while block := known.read(BLOCK):
                     if file.read(len(block)) != block:
                         return False
@@ -213,9 +222,13 @@ def _same_cells(model: Model, table: Path, parts: Iterator[pd.DataFrame]) -> boo
 
 def _declared(schema: Schema) -> dict[str, Any]:
     """Return what a file with types can keep of a schema's declarations, as `write` accepts it."""
-    columns = {
-        name: DeclaredColumn(column.places, tuple(code for code in column.missing if code not in MISSING_TOKENS))
-        if isinstance(column.missing, tuple) else DeclaredColumn(column.places)
-        for name, column in schema.columns.items()
-    }  # fmt: skip
-    return {"days": schema.days, "declared": columns}
+    return {"days": schema.days, "declared": {name: _of_column(column) for name, column in schema.columns.items()}}
+
+
+def _of_column(column: Column) -> DeclaredColumn:
+    codes = column.missing if isinstance(column.missing, tuple) else ()
+    measure = ("ordinal" if column.ordered else "nominal") if column.categorical else "scale" * column.modelled
+    return DeclaredColumn(
+        column.places, tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
+        column.value_labels, measure,
+    )  # fmt: skip

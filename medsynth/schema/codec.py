@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..errors import SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
-from .columns.categorical import Categorical, level_text
-from .columns.column import Codes, Mask, Values
+from .columns.categorical import Categorical
+from .columns.column import Codes, Mask, Values, level_text
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import LOST, Message, TargetError, some
 from .cells import CLOCKS
-from .columns.categorical import level_text
-from .columns.column import Column
+from .columns.column import Column, level_text
 from .columns.identifier import Identifier
 from .declared import yaml_key
 from .header import doubtful, is_amount, may_be_key

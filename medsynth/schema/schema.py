@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from ..errors import SchemaError, did_you_mean
 from ..io.table import with_index
 from ..row_count import MAX_ROWS_PER_PATIENT
-from .columns.categorical import level_text
-from .columns.column import Level
+from .columns.column import Level, level_text
 from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
 from .declared import Declaration, yaml_key, yaml_text

@@ -66,7 +66,7 @@ def _file(table: SharedTable, name: str) -> Json:
         "description": f"SYNTHETIC rows of {table.name}",
         "contentUrl": table.file,
         "contentSize": f"{table.size} B",
-        "encodingFormat": "application/x-parquet" if table.parquet else table.media_type,
+        "encodingFormat": "application/x-parquet" if table.form == "parquet" else table.media_type,
         "sha256": table.sha256,
     }
 

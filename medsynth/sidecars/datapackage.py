@@ -7,6 +7,7 @@ from typing import Any
 from .facts import Facts, SharedColumn, SharedTable, identifiers
 
 Json = dict[str, Any]
+NUMBERS = ("integer", "number")  # kinds of values
 MOST_LEVELS = 1000  # levels that a constraint lists
 
 
@@ -33,7 +34,7 @@ def datapackage(facts: Facts) -> Json:
 
 def _resource(table: SharedTable, names: dict[str, str]) -> Json:
     """Return the resource of a table. `names`: the names of all resources, by table."""
-    schema: Json = {"fields": [_field(column, table.parquet) for column in table.columns], "missingValues": [""]}
+    schema: Json = {"fields": [_field(column, table) for column in table.columns], "missingValues": [""]}
     if table.key:
         schema["primaryKey"] = [table.key]
     links = [(column.name, column.refers_to) for column in table.columns if column.refers_to]
@@ -42,12 +43,14 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
             {"fields": [name], "reference": {"resource": names[other], "fields": [key]}} for name, (other, key) in links
         ]
     # The library of this standard cannot compare the size and checksum of a Parquet file, and fails.
-    check = {} if table.parquet else {"bytes": table.size, "hash": f"sha256:{table.sha256}"}
+    check = {} if table.form == "parquet" else {"bytes": table.size, "hash": f"sha256:{table.sha256}"}
+    check |= {"encoding": table.text.encoding} if table.text.encoding != "utf-8" else {}
+    check |= {"dialect": {"delimiter": table.text.delimiter}} if table.text.delimiter != "," else {}
     return {
         "name": names[table.name],
         "path": table.file,
         "type": "table",
-        "format": "parquet" if table.parquet else "csv",
+        "format": table.form,
         "mediatype": table.media_type,
         **check,
         "synthetic": True,
@@ -55,12 +58,14 @@ def _resource(table: SharedTable, names: dict[str, str]) -> Json:
     }
 
 
-def _field(column: SharedColumn, parquet: bool) -> Json:
+def _field(column: SharedColumn, table: SharedTable) -> Json:
     """Return a field of a table schema. Constraints have only what every cell of the column meets."""
     found: Json = {"name": column.name, "type": column.values, "description": column.sentence}
+    found |= {"title": column.label} if column.label else {}
+    found |= {"decimalChar": ","} if column.values == "number" and table.text.decimal == "," else {}
     if column.missing:
         words = [word for word in column.missing if word]
-        if parquet and column.values in ("integer", "number"):  # stored as numbers, which a reader writes as 9.0 or nan
+        if table.form == "parquet" and column.values in NUMBERS:  # which a reader writes as 9.0 or nan
             words += ["nan", *(f"{float(word)}" for word in words)]
         found["missingValues"] = ["", *words]
     if column.format and column.values in ("date", "datetime"):
@@ -73,4 +78,10 @@ def _field(column: SharedColumn, parquet: bool) -> Json:
         limits |= {"minimum": read(column.low), "maximum": read(column.high)}
     elif column.levels and column.values != "boolean" and len(column.levels) <= MOST_LEVELS:
         limits["enum"] = [read(level) if read else level for level in column.levels if level]
+        if read is not float and (labels := column.value_labels):
+            named = (
+                {"value": level} | ({"label": labels[str(level)]} if str(level) in labels else {})
+                for level in limits["enum"]
+            )
+            found["categories"] = [*named]
     return found | ({"constraints": limits} if limits else {})

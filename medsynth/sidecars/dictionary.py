@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
-from ..io.writer import csv_text
+from ..io.writer import csv_text, runs_as_formula
 from .facts import Facts, SharedColumn, SharedTable
 
 BETWEEN = "; "  # items in one cell
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # starts of a text that spreadsheets read as a formula
-NUMBER = re.compile(r"-?\d[\d.e-]*(?:; .*)?", re.DOTALL)  # a number, alone or first in a list, stays
 
 
 def dictionary(facts: Facts) -> str:
@@ -27,10 +23,16 @@ def dictionary(facts: Facts) -> str:
 def inert(text: str) -> str:
     """Return a cell that no spreadsheet evaluates: names, units and levels come from somebody's dictionary.
 
-    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused")]
-    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused']
+    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused", "-9=refused")]
+    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused', "'-9=refused"]
     """
-    return f"'{text}" if text.startswith(FORMULAS) and not NUMBER.fullmatch(text) else text
+    return f"'{text}" if runs_as_formula(text.partition(BETWEEN)[0]) else text
+
+
+def with_label(column: SharedColumn, code: str, shown: str) -> str:
+    """Return a code and its label as codebooks write them: 1=mild."""
+    label = column.value_labels.get(code, "").replace(";", ",")
+    return f"{shown}={label}" if label else shown
 
 
 def _line(table: SharedTable, column: SharedColumn) -> dict[str, str]:
@@ -42,16 +44,17 @@ def _line(table: SharedTable, column: SharedColumn) -> dict[str, str]:
         "table": table.name,
         "file": table.file,
         "column": column.name,
+        "label": column.label,
         "kind": column.kind,
         "type": column.values,
         "role": column.role,
         "unit": column.unit,
         "minimum_allowed": column.low,
         "maximum_allowed": column.high,
-        "levels": BETWEEN.join(column.levels),
+        "levels": BETWEEN.join(with_label(column, level, level) for level in column.levels),
         "levels_in_order": "yes" if column.ordered else "",
         "declared_or_learned": column.origin,
-        "missing_codes": BETWEEN.join(word or "(empty)" for word in column.missing),
+        "missing_codes": BETWEEN.join(with_label(column, word, word or "(empty)") for word in column.missing),
         "decimals": "" if column.decimals is None else str(column.decimals),
         "format": column.format,
         "key": "yes" if column.is_key else "",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import count, islice
 from pathlib import Path
@@ -19,17 +19,17 @@ import numpy as np
 
 from ..artifact import Model, claim
 from ..errors import TableError, UsageError
-from ..io.formats import is_parquet, name_of, named, statistical_kind
+from ..io.formats import FileForm, is_parquet, name_of, named, statistical_kind
 from ..privacy.queries.rows import Codes
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
 from ..sampling.draw import MARK, MARKED
-from ..sampling.pipeline import REPLICATE, drawn_codes
+from ..sampling.pipeline import REPLICATE, drawn_codes, numbers_in_text
 from ..sampling.provenance import Provenance, beside, drawn_by, load
 from ..sampling.table_files import drawn_by as tables_drawn_by
 from ..sampling.tables import own_columns, table_codes, written
 from ..schema import Schema
-from ..schema.columns.column import Column
+from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
 from ..schema.columns.number import Quantity
@@ -37,6 +37,7 @@ from .summaries import ColumnSummary, summary
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
 WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
+MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 ORIGINS = {False: "declared", True: "learned from noisy counts"}
 
 
@@ -51,6 +52,8 @@ class SharedColumn:
     name: str
     kind: str
     values: ValueKind
+    label: str = ""
+    value_labels: Mapping[str, str] = field(default_factory=dict)
     role: str = ""
     unit: str = ""
     low: str = ""
@@ -74,11 +77,12 @@ class SharedColumn:
     @property
     def sentence(self) -> str:
         """Return the column in words."""
-        missing = [word or "an empty cell" for word in self.missing]
+        missing = [f"{word or 'an empty cell'}{self._meaning(word)}" for word in self.missing]
         words = [
-            f"{self.kind}{f' in {self.unit}' if self.unit else ''}",
+            self.label, f"{self.kind}{f' in {self.unit}' if self.unit else ''}",
             f"bounds {self.low} to {self.high} ({self.origin})" if self.low else "",
-            f"levels{' in this order' if self.ordered else ''} {', '.join(self.levels)} ({self.origin})"
+            f"levels{' in this order' if self.ordered else ''} "
+            f"{', '.join(f'{level}{self._meaning(level)}' for level in self.levels)} ({self.origin})"
             if self.levels else "",
             f"written as {self.format}" if self.format else "",
             f"{self.decimals} decimals" if self.decimals else "",
@@ -88,10 +92,16 @@ class SharedColumn:
         ]  # fmt: skip
         return "SYNTHETIC. " + "; ".join(word for word in words if word) + "."
 
+    def _meaning(self, code: str) -> str:
+        return f" ({self.value_labels[code]})" if code in self.value_labels else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTable:
-    """A file of synthetic rows, and what it contains. `key` is the column whose keys are unique, if there is one."""
+    """A file of synthetic rows, and what it contains. `key` is the column whose keys are unique, if there is one.
+
+    form: "csv", "parquet", "sav", "dta" or "xpt". `text`: how a text file is written.
+    """
 
     name: str
     path: Path
@@ -99,8 +109,9 @@ class SharedTable:
     columns: tuple[SharedColumn, ...]
     sha256: str
     size: int
-    parquet: bool
+    form: str
     key: str | None = None
+    text: FileForm = FileForm()
 
     @property
     def file(self) -> str:
@@ -110,7 +121,9 @@ class SharedTable:
     @property
     def media_type(self) -> str:
         """The media type of the unpacked file."""
-        return "application/vnd.apache.parquet" if self.parquet else "text/csv"
+        if self.form == "csv" and self.text.delimiter == "\t":
+            return "text/tab-separated-values"
+        return MEDIA_TYPES.get(self.form, "application/octet-stream")  # statistical files have no registered type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +181,6 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
         raise TableError(f"There is no synthetic table {synthetic}. Draw it first, or name another as `synthetic`.")
     if synthetic.is_dir() != (model.tables is not None):
         raise UsageError(f"{synthetic}: a model of several tables needs a folder, and one of one table needs a file.")
-    if synthetic.is_file() and statistical_kind(synthetic):
-        raise UsageError(
-            f"{synthetic}: the descriptions are of CSV and Parquet files. Draw the rows into one of these."
-        )
     found = load(synthetic)
     if found is None or not (tables_drawn_by if synthetic.is_dir() else drawn_by)(model, synthetic):
         raise UsageError(
@@ -208,7 +217,18 @@ def _one(model: Model, path: Path, found: Provenance, review: Review) -> tuple[S
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
     name = name_of(path).removesuffix(".synthetic")  # a learned schema has no name of its own
-    return (_table(path, name, len(codes), (*first * numbered, *columns), found.mark, None),)
+    shared, text = _table(path, name, len(codes), (*first * numbered, *columns), found.mark, None), model.form.of(path)
+    if shared.form == "csv" and text.decimal == ",":
+        numbers = numbers_in_text(model.schema)
+        columns = tuple(_with_commas(one) if one.name in numbers else one for one in shared.columns)
+        shared = replace(shared, columns=columns)
+    return (replace(shared, text=text) if shared.form == "csv" else shared,)
+
+
+def _with_commas(column: SharedColumn) -> SharedColumn:
+    """Return a column of numbers whose cells have decimal commas. Bounds stay numbers."""
+    labels = {code.replace(".", ","): label for code, label in column.value_labels.items()}
+    return replace(column, levels=tuple(text.replace(".", ",") for text in column.levels), value_labels=labels)
 
 
 def _several(model: Model, folder: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
@@ -228,9 +248,14 @@ def _several(model: Model, folder: Path, found: Provenance, review: Review) -> t
     return tuple(shared)
 
 
+def _form(path: Path) -> str:
+    """Return the form of a table's file, as in SharedTable."""
+    return "parquet" if is_parquet(path) else statistical_kind(path) or "csv"
+
+
 def _stored(schema: Schema, path: Path) -> Schema:
-    """Return the schema of a table as its file stores it: dates of a Parquet file are dates, not texts."""
-    if not is_parquet(path):
+    """Return the schema of a table as its file stores it: dates of a file with types are dates, not texts."""
+    if _form(path) == "csv":
         return schema
     found = dict(schema.columns)
     for name, column in schema.columns.items():
@@ -246,11 +271,11 @@ def _table(
     mark = SharedColumn(name=MARK, kind="mark", values="string", levels=(MARKED,), origin="constant")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if is_parquet(path):  # such a column has one type, so words among numbers make words of all
+    if _form(path) != "csv":  # such a column has one type, so words among numbers make words of all
         columns = tuple(replace(one, values="string") if one.has_words else one for one in columns)
     return SharedTable(
         name=name, path=path, rows=rows, columns=(*columns, *(mark,) * marked), size=path.stat().st_size,
-        sha256=digest, parquet=is_parquet(path), key=key,
+        sha256=digest, form=_form(path), key=key,
     )  # fmt: skip
 
 
@@ -283,6 +308,8 @@ def _column(
         name=name,
         kind=column.kind,
         values=_values(column),
+        label=column.label or "",
+        value_labels=_as_written(column),
         role=role,
         unit=getattr(column, "unit", None) or "",
         low=column.text(0) if bounded else "",
@@ -298,6 +325,12 @@ def _column(
         about=tuple(about),
         summary=summary(column, codes),
     )
+
+
+def _as_written(column: Column) -> dict[str, str]:
+    """Return the labels of values by the text of their cells."""
+    cells = {level_text(level): column.text(code) for code, level in enumerate(column.levels)}
+    return {cells.get(code, code): label for code, label in column.value_labels.items()}
 
 
 def _values(column: Column) -> ValueKind:

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 LISTS = "http://publications.europa.eu/resource/authority"
 CATEGORIES = "https://hdeu-dcat.data.health.europa.eu/resource/authority/healthcategories/"
 ACCESS = {"public": "PUBLIC", "restricted": "RESTRICTED", "non-public": "NON_PUBLIC"}
+FILE_TYPES = {"csv": "CSV", "parquet": "PARQUET"}  # codes of the EU; others are bytes
 DATATYPES = {
     "integer": "integer", "number": "decimal", "boolean": "boolean", "date": "date", "datetime": "dateTime",
     "string": "string",
@@ -120,7 +121,7 @@ def _distribution(facts: Facts, table: SharedTable) -> Json:
         "@type": "dcat:Distribution",
         "dct:title": _english(table.file),
         "dct:description": _english(f"SYNTHETIC: {table.rows} rows of {table.name}"),
-        "dct:format": _listed("file-type", "PARQUET" if table.parquet else "CSV", table.media_type,
+        "dct:format": _listed("file-type", FILE_TYPES.get(table.form, "OCTET"), table.media_type,
                               "dct:MediaTypeOrExtent"),
         "dcat:mediaType": {"@id": f"http://www.iana.org/assignments/media-types/{table.media_type}",
                            "@type": "dct:MediaType"},

@@ -36,10 +36,15 @@ def test_frictionless() -> None:
     assert schema.name == "patients" and fates(found)["alive"] == "guessed"
     assert declared(found) | {"tsh": 0, "admitted": 0} == {
         "id": {"kind": "identifier", "shape": "########"},
-        "age": {"kind": "count", "bounds": [18, 110], "unit": "years"},
+        "age": {"kind": "count", "bounds": [18, 110], "unit": "years", "label": "Age at admission"},
         "tsh": 0,
         "sex": {"kind": "binary", "levels": ["F", "M"]},
-        "severity": {"kind": "ordinal", "levels": [1, 2, 3], "missing": [-9, ""]},
+        "severity": {
+            "kind": "ordinal",
+            "levels": [1, 2, 3],
+            "missing": [-9, ""],
+            "value_labels": {1: "mild", 2: "moderate", 3: "severe"},
+        },
         "admitted": 0,
         "smoker": {"kind": "binary", "levels": ["no", "yes"], "missing": [-9, ""]},
         "alive": {"kind": "binary", "levels": [False, True]},
@@ -74,18 +79,20 @@ def test_csvw() -> None:
 def test_croissant() -> None:
     found = import_schema([FILES / "croissant.json"])
     assert fates(found) == {"Record number": "taken", "sex": "guessed", "age": "TODO", "alive": "guessed"}
-    assert declared(found)["sex"] == {"kind": "binary", "levels": ["F", "M"], "missing": True}
+    sex = {"kind": "binary", "levels": ["F", "M"], "missing": True, "label": "Sex at birth"}
+    assert declared(found)["sex"] == sex
     assert "PATIENT-ONE" not in found.text
 
 
 def test_omop() -> None:
     found = import_schema([FILES / "omop.csv"], of="PERSON")
     columns = declared(found)
-    assert columns["person_id"] == columns["provider_id"] == {"kind": "identifier", "shape": "########"}
+    key = {"kind": "identifier", "shape": "########"}
+    assert columns["person_id"] == key | {"label": "One number per person."} and columns["provider_id"] == key
     assert "concept identifiers of the domain Gender" in str(found.outcomes["gender_concept_id"].open)
     assert columns["birth_datetime"]["missing"] is True and "missing" not in columns["year_of_birth"]
     note = import_schema([FILES / "omop.csv"], ["note_id", "note_text"], "note")
-    assert declared(note)["note_text"] == {"kind": "identifier", "drop": True}
+    assert declared(note)["note_text"] | {"label": ""} == {"kind": "identifier", "drop": True, "label": ""}
 
 
 def test_a_scan_report_gives_names_and_types_alone(tmp_path: Path) -> None:
@@ -103,7 +110,8 @@ def test_a_codebook_is_matched_loosely() -> None:
     schema = Schema.from_yaml(found.text)
     assert schema.columns["tsh"].bounds == (0, 500.5) and schema.columns["tsh"].gap_words == ("-9", "")
     assert schema.columns["sex"].levels == ("F", "M") and schema.columns["severity"].kind == "ordinal"
-    assert "2 moderate" in found.text and not schema.columns["notes"].written
+    assert schema.columns["severity"].value_labels == {"1": "mild", "2": "moderate", "3": "severe"}
+    assert schema.columns["sex"].label == "Sex at birth" and not schema.columns["notes"].written
 
 
 @pytest.mark.parametrize("extra", ["N", "Mean", "SD", "Observed min", "% missing", "n missing", "P25", "Count"])
@@ -132,7 +140,8 @@ def test_codes_of_a_limited_number_are_missing_values_and_an_unknown_type_is_to_
     ]
     (tmp_path / "codebook.csv").write_text("\n".join(lines))
     found = import_schema([tmp_path / "codebook.csv"])
-    assert declared(found)["age"] == {"kind": "count", "bounds": [0, 110], "missing": [-9]}
+    labelled = {"missing": [-9], "value_labels": {-9: "unknown"}}
+    assert declared(found)["age"] == {"kind": "count", "bounds": [0, 110], **labelled}
     assert fates(found) == {"age": "guessed", "x": "TODO", "y": "guessed"} and "'banana' is not known" in found.message
 
 

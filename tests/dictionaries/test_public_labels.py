@@ -41,13 +41,15 @@ def spss(folder: Path, rows: dict[str, Any] = ROWS) -> Path:
 def test_labels_missing_codes_measures_and_formats_are_taken(tmp_path: Path) -> None:
     found = import_schema([spss(tmp_path)], labels_are_public=True)
     columns = {name: one.column for name, one in found.outcomes.items()}
-    assert columns["sex"] == {"kind": "categorical", "levels": [1, 2, 3], "missing": True}
-    assert columns["pain"] == {"kind": "ordinal", "levels": [0, 1], "missing": [-9, ""]}
+    assert columns["sex"] == {"kind": "categorical", "levels": [1, 2, 3], "missing": True, "label": "Sex at birth",
+                              "value_labels": {1: "female", 2: "male", 3: "=never()"}}  # fmt: skip
+    assert columns["pain"] == {"kind": "ordinal", "levels": [0, 1], "missing": [-9, ""],
+                               "value_labels": {0: "none", 1: "mild", -9: "refused"}}  # fmt: skip
     assert columns["age"]["kind"] == "count" and columns["dose"]["kind"] == "continuous"
     assert columns["dose"]["decimals"] == 1 and columns["dose"]["missing"] == [-8, ""]
     assert any("-9 to -7" in text for text in found.outcomes["dose"].open) and found.outcomes["town"].fate == "TODO"
     assert "public_labels: visits.sav" in found.text or 'public_labels: "visits.sav"' in found.text
-    assert "# Sex at birth; 1 female, 2 male, 3 =never()" in found.text and "SECRET" not in found.text
+    assert columns["dose"]["value_labels"] == {-8: "not given"} and "SECRET" not in found.text
 
 
 def test_letters_with_a_label_are_codes_of_missing_values(tmp_path: Path) -> None:
@@ -57,7 +59,10 @@ def test_letters_with_a_label_are_codes_of_missing_values(tmp_path: Path) -> Non
         variable_value_labels={"pain": {1: "mild", 2: "severe", "a": "refused"}},
     )  # fmt: skip
     found = import_schema([tmp_path / "t.dta"], labels_are_public=True)
-    assert found.outcomes["pain"].column == {"kind": "binary", "levels": [1, 2], "missing": [".a", ""]}
+    assert found.outcomes["pain"].column == {
+        "kind": "binary", "levels": [1, 2], "missing": [".a", ""],
+        "value_labels": {1: "mild", 2: "severe", ".a": "refused"},
+    }  # fmt: skip
 
 
 def test_a_catalogue_has_the_labels_of_a_sas_files_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

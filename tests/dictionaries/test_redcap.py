@@ -38,7 +38,8 @@ def test_each_field_type() -> None:
     assert schema.columns["weight"].places == 1 and schema.columns["packs"].missing is True
     assert {kinds[name] for name in ("enrolled", "seen", "drawn")} == {"date"}
     assert schema.columns["drawn"].text(61) == "2015-01-01 01:01" and schema.columns["seen"].text(61) == "01:01"
-    assert "# Sex at birth; 0 Female, 1 Male" in found.text and "<b>" not in found.text
+    assert schema.columns["sex"].label == "Sex at birth" and "<b>" not in found.text
+    assert schema.columns["sex"].value_labels == {"0": "Female", "1": "Male"}
 
 
 def test_the_table_decides_which_columns_and_their_order() -> None:
@@ -46,7 +47,8 @@ def test_the_table_decides_which_columns_and_their_order() -> None:
     found = import_schema([FILES / "redcap.csv"], header, "trial")
     assert list(found.outcomes) == header and found.unfinished and "name: trial" in found.text
     assert found.outcomes["enrolment_complete"].column == {
-        "kind": "ordinal", "levels": [0, 1, 2], "missing": True,
+        "kind": "ordinal", "levels": [0, 1, 2], "missing": True, "label": "Status of the form enrolment",
+        "value_labels": {0: "Incomplete", 1: "Unverified", 2: "Complete"},
     }  # fmt: skip
     fates = {name: one.fate for name, one in found.outcomes.items()}
     assert fates["ward"] == fates["redcap_data_access_group"] == "TODO" and fates["sex"] == "taken"
@@ -60,6 +62,7 @@ def test_project_files_give_missing_codes_events_and_repeats() -> None:
     found = import_schema([FILES / "redcap.csv", FILES / "project.xml"])
     assert found.unfinished and "\nunit: record_id\nmax_rows: TODO\n" in found.text
     assert found.outcomes["age"].column["missing"] == [-999, "UNK", ""]
+    assert found.outcomes["age"].column["value_labels"] == {-999: "Not asked", "UNK": "Unknown"}
     assert found.outcomes["history___1"].column["missing"] is True
     assert found.outcomes["redcap_event_name"].column["levels"] == ["start_arm_1", "visit_arm_1"]
     assert found.outcomes["redcap_repeat_instrument"].column["levels"] == ["visit"]
@@ -85,7 +88,7 @@ def test_reading_a_project_stops_before_its_patients(tmp_path: Path) -> None:
     assert "PATIENT-ONE" in text and "</SubjectData>" not in text
     found = project_xml(FILES / "project.xml")
     (tmp_path / "no_events.xml").write_text(text.replace("</MetaDataVersion>\n</Study>", ""))
-    assert project_xml(tmp_path / "no_events.xml") == found and found.missing == ("-999", "UNK")
+    assert project_xml(tmp_path / "no_events.xml") == found and list(found.missing) == ["-999", "UNK"]
 
 
 def test_calculations_define_columns_within_bounds(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 NAMED = {"split_number": "holdout"}
 # Options of a run on which no record of a checkpoint depends.
-FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase", "verbose", "anyway")
+FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase", "verbose", "anyway", "decimal_comma")
 
 
 def test_an_option_that_differs_is_refused_before_anything_is_drawn(

@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import medsynth
 from medsynth.report.build import build
 from medsynth.report.page.render import page
 from medsynth.report.sections.table_one import MOST_LEVELS, TableOne, table_one
+from medsynth.sampling.structure import structure_model
+from medsynth.schema import Schema
 
 NUMBERS = frozenset({"age", "tsh", "visits"})
 
@@ -99,3 +102,19 @@ def test_the_page_has_it_in_both_variants() -> None:
     assert "standardised difference" in page(internal) and "age, mean (SD)" in page(shareable)
     record = shareable.sections["table_one"]
     assert isinstance(record, TableOne) and record.rows_real is None
+
+
+def test_labels_are_next_to_names_and_escaped() -> None:
+    """In Table 1 and the table of variables; they may come from somebody's dictionary."""
+    column = {"kind": "binary", "levels": [1, 2]}
+    columns = {
+        "age": {"kind": "count", "bounds": [18, 90], "label": "<i>Age</i>"},
+        "sex": {**column, "label": "Sex at birth", "value_labels": {1: "<b>f</b>", 2: "<b>f</b>"}},
+        "sick": column,
+    }
+    schema = Schema.from_dict({"name": "t", "target": "sick", "columns": columns})
+    rows = structure_model(schema).sample(80, seed=1)
+    model = medsynth.fit(rows, epsilon=3.0, schema=schema, method="independent", rows=80, anyway=True)
+    shown = page(build(synthetic=model.sample(80, seed=1), real=None, model=model))
+    assert "age (&lt;i&gt;Age&lt;/i&gt;)" in shown and "(&lt;b&gt;f&lt;/b&gt;)" in shown and "<i>Age" not in shown
+    assert "<td>sex</td><td>Sex at birth</td>" in shown

@@ -28,7 +28,7 @@ columns:
   tsh: {kind: continuous, bounds: [0, 50], scale: log, decimals: 2, zeros: all, unit: mIU/l, missing: true}
   alive: {kind: binary, levels: [true, false]}
   smokes: {kind: binary, levels: [true, false], spelling: "TRUE", missing: true}
-  sex: {kind: binary, levels: [0, 1], missing: [9]}
+  sex: {kind: binary, levels: [0, 1], missing: [9], label: "=Sex at birth", value_labels: {0: f; x, 1: m, 9: not known}}
   died: {kind: binary, levels: [0, 1], dtype: float64, missing: true}
   grade: {kind: ordinal, levels: [low, mid, high]}
   ward: {kind: categorical, levels: ["A, \\"B\\"", "C; D", "E"]}

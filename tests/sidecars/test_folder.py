@@ -11,6 +11,10 @@ import pandas as pd
 import pytest
 from commands import good, run
 
+import medsynth
+from medsynth.sampling.structure import structure_model
+from medsynth.schema import Schema
+
 NAMES = {
     "croissant.json", "data-dictionary.csv", "datapackage.json", "healthdcat-ap.jsonld", "ro-crate-metadata.json",
     "small.synthetic.csv", "small.synthetic.csv.provenance.json",
@@ -99,6 +103,23 @@ def test_the_dictionary_describes_each_column(small: Path) -> None:
             assert found[column][name] == cell, (column, name)
 
 
+def test_labels_are_in_every_description(small: Path) -> None:
+    folder = made()
+    cells = dictionary(folder)["sex"]
+    assert (
+        cells["label"] == "'=Sex at birth"
+        and cells["levels"] == "0=f, x; 1=m"
+        and dictionary(folder)["age"]["label"] == ""
+    )
+    assert cells["missing_codes"] == "9=not known"
+    fields = json.loads((folder / "datapackage.json").read_text())["resources"][0]["schema"]["fields"]
+    field = next(one for one in fields if one["name"] == "sex")
+    assert field["title"] == "=Sex at birth"
+    assert field["categories"] == [{"value": 0, "label": "f; x"}, {"value": 1, "label": "m"}]
+    for name in ("croissant.json", "ro-crate-metadata.json", "healthdcat-ap.jsonld"):
+        assert "SYNTHETIC. =Sex at birth; binary; levels 0 (f; x), 1 (m)" in (folder / name).read_text()
+
+
 def test_no_cell_of_the_dictionary_is_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names, units and levels may come from somebody's dictionary. Numbers stay numbers."""
     monkeypatch.chdir(tmp_path)
@@ -146,10 +167,25 @@ def test_rows_that_the_model_did_not_draw_are_not_described(small: Path) -> None
     assert run("metadata").exit_code == 2 and not Path("small.package").exists()
 
 
-def test_a_statistical_file_is_not_described_as_csv(small: Path) -> None:
-    Path("small.synthetic.sav").write_bytes(b"$FL2@(#)")
-    result = run("metadata", "--synthetic", "small.synthetic.sav")
-    assert result.exit_code == 2 and "CSV and Parquet files" in " ".join(result.stderr.split())
+def test_a_statistical_file_is_described_with_what_it_cannot_keep(small: Path) -> None:
+    """Labels of codes, which an .xpt file has not; dates in the form that its reader shows."""
+    pytest.importorskip("pyreadstat")
+    schema = Schema.from_yaml(
+        """name: t
+columns:
+  seen: {kind: date, bounds: [2020-01-01, 2020-12-31], format: "%d.%m.%Y"}
+  sex: {kind: binary, levels: [0, 1], label: Sex, value_labels: {0: female, 1: male}}
+"""
+    )
+    rows = structure_model(schema).sample(60, seed=1)
+    medsynth.fit(rows, epsilon=3.0, schema=schema, method="independent", rows=60, anyway=True).save("t.medsynth")
+    good("sample", "--model", "t.medsynth", "-n", "60", "-o", "t.synthetic.xpt")
+    good("metadata", "--model", "t.medsynth", "--synthetic", "t.synthetic.xpt")
+    cells = dictionary(Path("t.package"))
+    assert cells["sex"]["levels"] == "0=female; 1=male" and cells["seen"]["format"] == "%Y-%m-%d"
+    resource = json.loads(Path("t.package/datapackage.json").read_text())["resources"][0]
+    assert resource["format"] == "xpt" and resource["mediatype"] == "application/octet-stream"
+    assert Path("t.package/t.synthetic.xpt").read_bytes() == Path("t.synthetic.xpt").read_bytes()
 
 
 def test_a_folder_with_other_files_is_refused(small: Path) -> None:

@@ -19,8 +19,7 @@ from ...io import table as io_table
 from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
-from ...schema.columns.categorical import level_text
-from ...schema.columns.column import Codes, Mask, Values
+from ...schema.columns.column import Codes, Mask, Values, level_text
 
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
 WORDS = frozenset(word.lower() for word in MISSING_WORDS) | INFINITIES

@@ -75,6 +75,7 @@ class DescribedColumn(Record):
     """One column as the schema describes it. `origin`: whether bounds or levels were declared or learned."""
 
     name: str
+    label: str
     kind: str
     role: str
     domain: str
@@ -112,7 +113,9 @@ def _variables(context: Context) -> Variables:
         words = column.describe() if column else NOT_DECLARED
         kind = column.kind if column else "number" if name in numbers else "levels"
         known_from = origin if column else "not declared"
-        found.append(DescribedColumn(name=name, kind=kind, role=role, origin=known_from, **words._asdict()))
+        label = (column and column.label) or ""
+        found.append(DescribedColumn(name=name, label=label, kind=kind, role=role, origin=known_from,
+                                     **words._asdict()))  # fmt: skip
     return Variables(columns=found)
 
 

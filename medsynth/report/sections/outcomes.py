@@ -14,7 +14,7 @@ import numpy as np
 
 from ...rng import Stream
 from ...schema import Schema
-from ...schema.columns.categorical import level_text
+from ...schema.columns.column import level_text
 from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
 from ..data.statistics import Flags, Floats, largest, resampled

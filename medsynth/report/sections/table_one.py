@@ -53,7 +53,8 @@ class Line(Record):
 class TableOne(Record):
     """The lines, the columns that differ most first. `groups`: all rows, and the classes of a target with few.
 
-    `left_out`: date columns, which have no mean that a reader could use.
+    `left_out`: date columns, which have no mean that a reader could use. `labels`: of columns, and `value_labels` of
+    their levels, by column; those that the schema declares.
     """
 
     target: str | None
@@ -62,6 +63,8 @@ class TableOne(Record):
     rows_synthetic: list[int]
     lines: list[Line]
     left_out: list[str]
+    labels: dict[str, str] = {}
+    value_labels: dict[str, dict[str, str]] = {}
 
 
 def table_one(
@@ -159,12 +162,18 @@ def _table_one(context: Context) -> TableOne:
     declared = schema.columns if schema else {}
     skewed = frozenset(n for n, c in declared.items() if getattr(c, "scale", None) == "log")
     dates = frozenset(n for n, c in declared.items() if c.dated)
+    labels = {
+        "labels": {name: column.label for name, column in declared.items() if column.label},
+        "value_labels": {name: column.value_labels for name, column in declared.items() if column.value_labels},
+    }
     if tables is not None:
-        return table_one(tables.synthetic, tables.real, tables.numbers, tables.target, skewed=skewed, dates=dates)
+        sides, numbers, target = (tables.synthetic, tables.real), tables.numbers, tables.target
+        return table_one(*sides, numbers, target, skewed=skewed, dates=dates).model_copy(update=labels)
     numbers = number_columns(context.synthetic, schema)
     made = comparable(context.synthetic, schema, numbers, "synthetic", [])
     target = context.target if context.target in made else None
-    return table_one(made, None, numbers & frozenset(made), target, skewed=skewed, dates=dates)
+    found = table_one(made, None, numbers & frozenset(made), target, skewed=skewed, dates=dates)
+    return found.model_copy(update=labels)
 
 
 TABLE_ONE = Section("table_one", "Table 1", _table_one, TableOne)

@@ -30,6 +30,7 @@ from .column import (
     Values,
     canonical,
     is_apart,
+    level_text,
     numbers_of,
     undeclared_gaps,
 )
@@ -39,11 +40,6 @@ MAX_LEVELS, MAX_DEPTH = 10_000, 10
 LONG = re.compile(r"-?[1-9][0-9]{15,29}")  # whole numbers that a float may not represent
 LEVELS_IN_MESSAGE = 20  # levels in a message
 LEVELS_IN_DESCRIPTION = 8  # levels in a description
-
-
-def level_text(level: object) -> str:
-    """Return a level as constraints and CSV files write it: booleans in lower case."""
-    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 class Levels(Column):

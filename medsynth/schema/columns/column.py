@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from ...errors import UsageError
 from ...io.table import MISSING_TOKENS, Kind, whole_text
@@ -29,7 +39,28 @@ UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
 USUAL_CODES = np.array([*map(float, MISSING_NUMBERS)])
 APART, LEVEL_APART = 2.0, 4.0  # a usual code is this many times farther from zero than the values; another number
+LONGEST_LABEL = 250  # characters: as many as SPSS keeps of a label of a column
+
+
+def printable(label: str) -> str:
+    """Return a label. Raise ValueError if it is empty or contains line ends or control characters."""
+    if not label.strip() or not label.isprintable():
+        raise ValueError("a label must be one line of text, without control characters")
+    return label
+
+
+def code_texts(labels: object) -> object:
+    """Return the labels of values by the codes as text: 1 and "1" are the same code in a table."""
+    return {level_text(code): label for code, label in labels.items()} if isinstance(labels, Mapping) else labels
+
+
+def level_text(level: object) -> str:
+    """Return a level as constraints and CSV files write it: booleans in lower case."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
 Dtype = Annotated[str, AfterValidator(checked)]
+Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL), AfterValidator(printable)]
 
 
 class Fault(NamedTuple):
@@ -72,6 +103,9 @@ class Column(BaseModel, ABC):
     kind: str
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
     dtype: Dtype | None = None  # of sampled values, if not the kind's own
+    # For people and for files that keep them. No model, measurement or draw depends on labels.
+    label: Label | None = None
+    value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
 
     if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property
 
@@ -149,6 +183,13 @@ class Column(BaseModel, ABC):
             raise ValueError("`missing` must be true, or a list of different codes")
         if any(word != word.strip() for word in self.gap_words):
             raise ValueError("codes of missing values must not begin or end with blanks")
+        return self
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Self:
+        known = {*map(level_text, self.levels), *self.gap_words}
+        if lost := [code for code in self.value_labels if code not in known]:
+            raise ValueError(f"`value_labels`: {lost[0]!r} is neither a level nor a code of missing values")
         return self
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
