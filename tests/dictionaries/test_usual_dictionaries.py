@@ -35,7 +35,10 @@ def test_data_elements_have_their_names_as_id(tmp_path: Path) -> None:
         'sex ¦ Sex ¦ integer ¦ ¦ "1"=[Male] | "2"=[Female] | "9"=[Not asked, or refused] ¦ "9"=[Not asked]',
         "weight ¦ Weight ¦ decimal ¦ kg ¦ ¦",
     )  # fmt: skip
-    assert found.outcomes["sex"].column == {"kind": "binary", "levels": [1, 2], "missing": [9, ""]}
+    assert found.outcomes["sex"].column == {
+        "kind": "binary", "levels": [1, 2], "missing": [9, ""], "label": "Sex",
+        "value_labels": {1: "Male", 2: "Female", 9: "Not asked, or refused"},
+    }  # fmt: skip
     assert "# Sex; 1 Male, 2 Female, 9 Not asked, or refused" in found.text and "unit: kg" in found.text
     assert not is_codebook(["id", "type", "value"]) and not is_codebook(["Id", "Datatype", "Pattern"])
 
@@ -87,7 +90,7 @@ def test_a_code_that_means_missing_and_a_label_that_has_another_code(tmp_path: P
         "fed ¦ Fed ¦ 1=yes, 2=no; 3=other",
     )
     wed, fed = found.outcomes["wed"], found.outcomes["fed"]
-    assert wed.column == {"kind": "binary", "levels": [1, 2], "missing": ["NA", ""]} and "NA means" in wed.guesses[0]
+    assert (wed.column["levels"], wed.column["missing"]) == ([1, 2], ["NA", ""]) and "NA means" in wed.guesses[0]
     assert fed.column["levels"] == [1, 3] and "a label has another code" in fed.guesses[0]
 
 
