@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TextIO
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
 import typer
 
@@ -19,9 +21,14 @@ from medsynth.errors import ArtifactError, MedsynthError, UsageError
 
 from .flags import hints, translated
 
+if TYPE_CHECKING:
+    from medsynth.privacy.accounting.calibration import Plan
+
 P = ParamSpec("P")
 INTERRUPTED = 130
 SHOWN_NAME = 200  # characters of a file's name in a message
+IN_LINES = "MEDSYNTH_PROGRESS"  # `lines`: progress as JSON objects on standard error, for a program that shows it
+MOST_LINES = 4  # of progress per second
 OWN_FAULT = "This is a bug in medsynth"
 
 
@@ -155,6 +162,40 @@ def newest_model(*, quiet: bool = False) -> Path | None:
     return found[-1]
 
 
+class Lines:
+    """Progress as lines of JSON on standard error, at most `MOST_LINES` per second while the phase is the same."""
+
+    def __init__(self) -> None:
+        self._phase, self._next = "", 0.0
+
+    def __call__(self, phase: str, done: int = 0, total: int = 0, **facts: Any) -> None:
+        """Print one line, unless another of the same phase was printed just before."""
+        if phase == self._phase and time.monotonic() < self._next and done != total:
+            return
+        self._phase, self._next = phase, time.monotonic() + 1 / MOST_LINES
+        with contextlib.suppress(OSError):
+            print(json.dumps({"phase": phase, "done": done, "total": total, **facts}), file=sys.stderr, flush=True)
+
+
+def in_lines() -> bool:
+    """Return whether a program that shows progress itself has asked for lines."""
+    return os.environ.get(IN_LINES) == "lines"
+
+
+def fit_progress(show: bool) -> dict[str, Any]:
+    """Return the options by which a fit tells its progress: as a bar, in lines, or not at all."""
+    if not in_lines():
+        return {"progress": show}
+    from medsynth.fitting.settings import EpsilonSoFar
+
+    line, spent = Lines(), EpsilonSoFar()
+
+    def advance(plan: Plan, device: str, done: int, total: int, releases: int) -> None:
+        line(f"fitting on {device}", done, total, releases=releases, epsilon=spent(plan, releases))
+
+    return {"progress": advance, "phase": line}
+
+
 @contextmanager
 def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None]]:
     """Show a line with the section that is being computed and the time since the start."""
@@ -163,9 +204,14 @@ def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None
 
     from medsynth.report.sections.registry import computed
 
+    total = pages * computed() + 2
+    if in_lines():
+        done, line = itertools.count(1), Lines()
+        yield lambda name: line(name, next(done), total)
+        return
     columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("reading", total=pages * computed() + 2)
+        task = bar.add_task("reading", total=total)
 
         def step(name: str) -> None:
             bar.update(task, description=name, advance=1)

@@ -47,6 +47,9 @@ def plan(
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
     made, notes = plan_fit(source, settings, public=public)
+    from medsynth.report.sections.claim import reach
+
+    most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)
     content = {
         "epsilon": made.epsilon,
         "epsilon_asked": settings.epsilon,
@@ -58,10 +61,13 @@ def plan(
         "steps": made.events[made.most_frequent][1],
         "notes": notes,
         "measurements": measurements(made),
+        "guess_right": most.guess_right,
+        "curve": most.curve,
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
         f"{made.rows} rows (accountant {made.accountant.upper()}).",
+        f"A guess whether one person is in the table would be right at most {most.guess_right:.0%} of the time.",
         "",
         *table_of(measurements(made)),
         "",

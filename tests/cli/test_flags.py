@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from medsynth_cli.flags import COMMANDS, FLAGS, QUOTED, hints, register, translated
 from pydantic import BaseModel
 

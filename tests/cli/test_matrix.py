@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from medsynth_cli.console import OWN_FAULT
 from typer.testing import CliRunner
 

@@ -1,0 +1,376 @@
+"""What each screen shows, and what happens when its form is sent. All figures come from commands and the library."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from markupsafe import Markup
+
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.schema import bundled
+
+from .choices import FORMATS, tables
+from .columns import KEYS, Fields, content_of, fields_of, yaml_of
+
+if TYPE_CHECKING:
+    from .server import Session
+
+Form = Mapping[str, str]
+Content = dict[str, Any]
+REVIEW = "review.yaml"
+SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
+PREVIEWED = 20  # synthetic rows that are shown
+PLOTTED = 2_000  # synthetic rows that plots are drawn from
+DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+
+
+# The table
+
+
+def show_table(session: Session) -> Content:
+    """Show the tables of the folder, and the chosen one's header."""
+    return {"tables": tables(session.folder), "header": _header(session)}
+
+
+def _header(session: Session) -> tuple[str, ...]:
+    """Return the names in the header of the chosen table. No other line is read."""
+    from medsynth.fitting.private_table import table_header
+
+    if not session.choices.table:
+        return ()
+    try:
+        return table_header(session.folder / session.choices.table)
+    except MedsynthError as error:
+        session.tell(str(error))
+        return ()
+
+
+def do_table(session: Session, form: Form) -> str:
+    """Choose a table, then say who is a row of it."""
+    if "unit" not in form:
+        if form.get("table") not in tables(session.folder):
+            raise UsageError(session.say("no_such_table"))
+        if session.jobs.running:
+            raise UsageError(session.say("still_running"))
+        session.choose(form["table"])
+        session.change()
+        return "table"
+    unit = form["unit"] if form.get("who") == "several" else ""
+    if unit and unit not in _header(session):
+        raise UsageError(session.say("no_such_column"))
+    session.change(unit=unit, max_rows=_whole(session, form.get("max_rows") or "1"))
+    return "public"
+
+
+def _whole(session: Session, text: str) -> int:
+    from ..options import whole_number
+
+    try:
+        number = whole_number(text)
+    except Exception:  # typer's own error, with a sentence for the command line
+        raise UsageError(session.say("no_whole_number")) from None
+    if number < 1:
+        raise UsageError(session.say("no_whole_number"))
+    return number
+
+
+# What is public
+
+
+def show_public(session: Session) -> Content:
+    """Show where public knowledge about the columns may come from, and what is declared already."""
+    own = {session.choices.table, *(path.name for path in session.folder.glob(f"{session.choices.name}.*"))}
+    found = sorted(path.name for path in session.folder.iterdir() if path.name.lower().endswith(DICTIONARIES))
+    return {"dictionaries": [name for name in found if name not in own], "bundled": bundled(),
+            "problems": _problems(session), "check": session.jobs["check"]}  # fmt: skip
+
+
+def _schema_text(session: Session) -> str:
+    return (session.folder / session.choices.schema).read_text("utf-8") if session.has(session.choices.schema) else ""
+
+
+def _problems(session: Session) -> list[str]:
+    """Return what the schema file itself lacks, without the table."""
+    from medsynth.schema import Schema
+
+    if not session.has(session.choices.schema):
+        return []
+    try:
+        Schema.load(session.folder / session.choices.schema)
+    except MedsynthError as error:
+        return [line.strip(" -") for line in session.short(str(error)).splitlines() if line.strip()]
+    return []
+
+
+def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
+    """Start a command for a screen, unless another one runs."""
+    if not session.jobs.start(step, words, as_json):
+        session.tell(session.say("still_running"))
+    return screen
+
+
+def do_public(session: Session, form: Form) -> str:
+    """Go on: with the schema file, if there is one."""
+    if found := _problems(session):
+        raise UsageError(found[0])
+    return "budget"
+
+
+def do_import(session: Session, form: Form) -> str:
+    """Write the schema from a data dictionary in the folder."""
+    name = form.get("dictionary", "")
+    if name not in show_public(session)["dictionaries"]:
+        raise UsageError(session.say("no_such_table"))
+    words = ["schema", "import", name, "--table", session.choices.table]
+    public = ["--labels-are-public"] * ("labels_are_public" in form)
+    return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
+
+
+def do_draft(session: Session, form: Form) -> str:
+    """Draft the schema from the header and the kinds of cells."""
+    return _start(session, "public", ["schema", "draft", session.choices.table], "public")
+
+
+def do_bundled(session: Session, form: Form) -> str:
+    """Use a schema that comes with medsynth."""
+    found = bundled().get(form.get("bundled", ""))
+    if found is None or (session.has(session.choices.schema) and "replace" not in form):
+        raise UsageError(session.say("no_such_schema" if found is None else "tick_replace"))
+    session.write(session.choices.schema, found.to_yaml())
+    return "public"
+
+
+def do_aside(session: Session, form: Form) -> str:
+    """Rename the schema file, so that a fit learns the schema."""
+    path = session.folder / session.choices.schema
+    aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
+    if aside.exists():
+        raise UsageError(session.say("aside_exists"))
+    if path.exists():
+        path.rename(aside)
+    return "public"
+
+
+def do_check(session: Session, form: Form) -> str:
+    """Compare the table with its schema. What comes of it is private, and is shown here alone."""
+    return _start(session, "check", session.choices.check(), "public")
+
+
+# The form of the columns
+
+
+def show_columns(session: Session) -> Content:
+    """Show a field for each public fact about each column, and the file itself."""
+    text = _schema_text(session)
+    try:
+        content = content_of(text)
+    except MedsynthError as error:
+        session.tell(str(error))
+        content = {}
+    form = fields_of(content, _header(session))
+    rules = content.get("rules")
+    return {"fields": form, "kinds": list(KEYS), "text": text, "problems": _problems(session),
+            "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
+            "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
+
+
+def do_columns(session: Session, form: Form) -> str:
+    """Write the schema file from the fields."""
+    content = content_of(_schema_text(session))
+    found = []
+    for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
+        answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
+        if answers["kind"] in KEYS:
+            found.append(Fields(**answers))
+    content.setdefault("name", session.choices.name)
+    session.write(session.choices.schema, yaml_of(content, found, form.get("rules", ""), form.get("target", "")))
+    return _saved(session)
+
+
+def do_text(session: Session, form: Form) -> str:
+    """Write the schema file as it was typed."""
+    session.write(session.choices.schema, form.get("text", "").replace("\r\n", "\n"))
+    return _saved(session)
+
+
+def _saved(session: Session) -> str:
+    """Return to the form while the file has problems, else to the screen before it."""
+    session.tell(session.say("saved").format(session.choices.schema))
+    return "columns" if _problems(session) else "public"
+
+
+# The budget
+
+
+def show_budget(session: Session) -> Content:
+    """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
+    job = session.jobs["budget"]
+    plan = job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
+    return {"job": job, "plan": plan, "spent": _spent(session), "header": _header(session),
+            "drawings": _drawings(plan)}  # fmt: skip
+
+
+def _spent(session: Session) -> str:
+    """Return in a sentence what all fits on the table have spent, or an empty text."""
+    from medsynth.fitting.budgets import spent_on
+
+    try:
+        return spent_on(session.folder / session.choices.table).sentence()
+    except MedsynthError:
+        return ""
+
+
+def _drawings(plan: Content) -> list[Markup]:
+    """Return the pictures of a plan: how often a guess is right, and what any attacker can reach."""
+    from medsynth.report.page import charts
+    from medsynth.report.sections.claim import Reach
+
+    if not plan:
+        return []
+    reach = Reach(**{name: plan.get(name, 0.0) for name in Reach.model_fields})
+    made = (charts.odds(reach), charts.tradeoff(reach))
+    return [Markup(drawing.render(k)) for k, drawing in enumerate(made)]
+
+
+def do_budget(session: Session, form: Form) -> str:
+    """Keep the budget and plan the fit, or go on to it."""
+    if "go_on" in form:
+        return "fit"
+    try:
+        epsilon = float(form.get("epsilon", "").replace(",", "."))
+    except ValueError:
+        raise UsageError(session.say("no_number")) from None
+    target = form.get("target", "")
+    if target not in ("", "none", *_header(session)):
+        raise UsageError(session.say("no_such_column"))
+    if not 0 < epsilon < 1000:
+        raise UsageError(session.say("no_number"))
+    session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
+    return _start(session, "budget", session.choices.plan(), "budget")
+
+
+# The fit
+
+
+def show_fit(session: Session) -> Content:
+    """Show what the fit will spend, or how far it is, or what it has written."""
+    job, plan = session.jobs["fit"], session.jobs["budget"]
+    return {"job": job, "spent": _spent(session), "interrupted": session.has(session.choices.checkpoint),
+            "measurements": plan.result.get("measurements", []) if plan and plan.code == 0 else []}  # fmt: skip
+
+
+def do_fit(session: Session, form: Form) -> str:
+    """Start the fit, or go on with an interrupted one."""
+    resume = "resume" in form
+    if not resume and "agreed" not in form:
+        raise UsageError(session.say("tick_agreed"))
+    return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
+
+
+def do_cancel(session: Session, form: Form) -> str:
+    """Interrupt the command that runs."""
+    if job := session.jobs.running:
+        job.stop()
+    return SCREENS.get(job.step, job.step) if job else "fit"
+
+
+# The rows
+
+
+def show_rows(session: Session) -> Content:
+    """Show the synthetic rows: a preview, and a plot of each column."""
+    made = session.has(session.choices.synthetic)
+    return {"job": session.jobs["rows"], "formats": FORMATS, "made": made, "preview": _preview(session) if made else []}
+
+
+def _preview(session: Session) -> list[list[str]]:
+    """Return the header and the first rows of the synthetic table."""
+    if session.choices.format != ".csv":
+        return []
+    with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
+        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+
+
+def plots(session: Session) -> list[tuple[str, Markup]]:
+    """Return a drawing of each column of the first synthetic rows, by name."""
+    from medsynth.report.data.tables import read
+    from medsynth.report.page import charts
+    from medsynth.report.sections.fidelity import column_summaries
+
+    cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
+    found = column_summaries(cells, None).columns
+    drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
+    return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
+
+
+def do_rows(session: Session, form: Form) -> str:
+    """Draw rows."""
+    if form.get("format") not in FORMATS:
+        raise UsageError(session.say("no_such_format"))
+    replicates = form.get("replicates", "").strip()
+    session.change(
+        rows=_whole(session, form.get("rows", "")), format=form["format"],
+        where=[line.strip() for line in form.get("where", "").splitlines() if line.strip()],
+        replicates=_whole(session, replicates) if replicates else 0,
+    )  # fmt: skip
+    return _start(session, "rows", session.choices.sample(force="replace" in form), "rows")
+
+
+# The report
+
+
+def show_report(session: Session) -> Content:
+    """Show the form of the review, the page, and what may leave."""
+    from medsynth.report.data.verdict import Purpose
+
+    texts = {name: one.description or "" for name, one in Purpose.model_fields.items() if one.annotation == str | None}
+    written = [session.choices.synthetic, f"{session.choices.synthetic}.provenance.json"]
+    kept = [session.choices.table, f"{session.choices.name}.train.csv", f"{session.choices.name}.heldout.csv"]
+    pages = [f"{session.choices.name}.report.html", f"{session.choices.name}.open.report.html"]
+    return {
+        "job": session.jobs["report"], "package": session.jobs["package"], "entries": texts,
+        "review": _review(session), "page": session.has(session.choices.page),
+        "leaves": [name for name in (*written, pages[1], f"{session.choices.name}.package") if session.has(name)],
+        "stays": [name for name in (*kept, pages[0]) if session.has(name)],
+    }  # fmt: skip
+
+
+def _review(session: Session) -> Content:
+    """Return what the review file says already."""
+    path = session.folder / REVIEW
+    if not path.exists():
+        return {}
+    from medsynth.schema.declared import parse_yaml
+
+    found = parse_yaml(path.read_text("utf-8"), REVIEW)
+    return found if isinstance(found, dict) else {}
+
+
+def do_review(session: Session, form: Form) -> str:
+    """Write what only people know. What the form does not show stays as it is in the file."""
+    shown = show_report(session)["entries"]
+    answers = {name: form[name].strip() or None for name in shown if name in form}
+    session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
+    session.tell(session.say("saved").format(REVIEW))
+    return "report"
+
+
+def _reviewed(session: Session) -> str | None:
+    return REVIEW if session.has(REVIEW) else None
+
+
+def do_report(session: Session, form: Form) -> str:
+    """Write the report, internal or shareable."""
+    session.change(shareable=form.get("kind") == "shareable")
+    words = session.choices.report(_reviewed(session), force="replace" in form)
+    return _start(session, "report", words, "report")
+
+
+def do_package(session: Session, form: Form) -> str:
+    """Write the folder to hand over."""
+    words = session.choices.package(_reviewed(session), force="replace" in form)
+    return _start(session, "package", words, "report")
