@@ -19,7 +19,7 @@ import typer
 
 from medsynth.errors import ArtifactError, MedsynthError, UsageError
 
-from .flags import hints, translated
+from .flags import hints, in_lines, translated
 
 if TYPE_CHECKING:
     from medsynth.privacy.accounting.calibration import Plan
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 INTERRUPTED = 130
 SHOWN_NAME = 200  # characters of a file's name in a message
-IN_LINES = "MEDSYNTH_PROGRESS"  # `lines`: progress as JSON objects on standard error, for a program that shows it
 MOST_LINES = 4  # of progress per second
 OWN_FAULT = "This is a bug in medsynth"
 
@@ -175,11 +174,6 @@ class Lines:
         self._phase, self._next = phase, time.monotonic() + 1 / MOST_LINES
         with contextlib.suppress(OSError):
             print(json.dumps({"phase": phase, "done": done, "total": total, **facts}), file=sys.stderr, flush=True)
-
-
-def in_lines() -> bool:
-    """Return whether a program that shows progress itself has asked for lines."""
-    return os.environ.get(IN_LINES) == "lines"
 
 
 def fit_progress(show: bool) -> dict[str, Any]:

@@ -17,11 +17,17 @@ FORMATS = (".csv", ".parquet", ".sav", ".dta", ".xpt")
 
 @dataclass
 class Choices:
-    """The choices of one table. `changes` counts them, so that an old page in another tab replaces nothing newer."""
+    """The choices of one table. `changes` counts them, so that an old page in another tab replaces nothing newer.
+
+    `declared`: whether there is a schema file. It declares the patients and the codes of missing values itself.
+    """
 
     table: str = ""
     unit: str = ""
     max_rows: int = 1
+    order: str = ""
+    codes: str = ""
+    declared: bool = False
     target: str = ""
     epsilon: float = 3.7
     holdout: bool = True
@@ -64,8 +70,10 @@ class Choices:
 
     def _settings(self) -> list[str]:
         found = ["--epsilon", f"{self.epsilon:g}"]
-        if self.unit:
+        if self.unit and not self.declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        if self.codes and not self.declared:
+            found += ["--na-values", ",".join(self.codes.split())]
         return found + (["--target", self.target] if self.target else [])
 
     def plan(self) -> list[str]:

@@ -77,13 +77,19 @@ def _lines(values: Any) -> str:
     return "\n".join(str(value) for value in values if value != TODO) if isinstance(values, list) else ""
 
 
-def yaml_of(content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str) -> str:
-    """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft."""
+def yaml_of(
+    content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str, patient: Mapping[str, Any]
+) -> str:
+    """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
+
+    `patient`: the keys that say whose rows are whose, if patients have several.
+    """
     old = content.get("columns")
     declared = old if isinstance(old, dict) else {}
-    columns = {one.name: _column(one, declared.get(one.name)) for one in form}
+    keyed = (one._replace(kind="identifier") if one.name == patient.get("unit") else one for one in form)
+    columns = {one.name: _column(one, declared.get(one.name)) for one in keyed}
     kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target")}
-    top = kept | ({"target": target} if target else {})
+    top = kept | ({"target": target} if target else {}) | patient
     lines = [f"{key}: {_json(value)}" for key, value in top.items()]
     lines += ["columns:", *(f"  {_json(name)}: {_json(column)}" for name, column in columns.items())]
     if found := [line.strip() for line in rules.splitlines() if line.strip()]:

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..console import IN_LINES, INTERRUPTED
+from ..console import INTERRUPTED
+from ..flags import IN_LINES
 
 MOST_KEPT = 200  # lines of messages that are kept, and shown
 PATIENCE = 20.0  # seconds that a command has to end by itself

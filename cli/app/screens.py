@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import itertools
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from markupsafe import Markup
 
 from medsynth.errors import MedsynthError, UsageError
+from medsynth.io.formats import name_of
 from medsynth.schema import bundled
 
-from .choices import FORMATS, tables
+from .choices import FORMATS, MADE, tables
 from .columns import KEYS, Fields, content_of, fields_of, yaml_of
+from .words import Problem, placed
 
 if TYPE_CHECKING:
     from .server import Session
@@ -22,10 +27,20 @@ if TYPE_CHECKING:
 Form = Mapping[str, str]
 Content = dict[str, Any]
 REVIEW = "review.yaml"
+GROUPS = {  # of the review's entries; what is not listed comes with the risks
+    "purpose": ("purpose", "recipient", "recipient_controls", "access", "licence"),
+    "risks": ("harms", "expiry", "review_date", "incident_contact"),
+    "signatures": ("steward", "privacy_officer", "expert"),
+}
 SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
+PHASES = {"reading": "reading the table", "planning": "planning", "measuring": "measuring", "fitting": "fitting",
+          "later": "later rows"}  # fmt: skip  # of a fit: how their messages begin
+WARNING = re.compile("[A-Z]{4,}")  # how a note begins that is a warning
+COVERED = re.compile("FEW ROWS|.*rows are too few")  # notes that the page says in its own words
 PREVIEWED = 20  # synthetic rows that are shown
 PLOTTED = 2_000  # synthetic rows that plots are drawn from
-DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", *STATISTICAL)
 
 
 # The table
@@ -33,7 +48,10 @@ DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas
 
 def show_table(session: Session) -> Content:
     """Show the tables of the folder, and the chosen one's header."""
-    return {"tables": tables(session.folder), "header": _header(session)}
+    from medsynth.schema.header import person_keys
+
+    header = _header(session)
+    return {"tables": tables(session.folder), "header": header, "keys": person_keys(header)}
 
 
 def _header(session: Session) -> tuple[str, ...]:
@@ -62,7 +80,12 @@ def do_table(session: Session, form: Form) -> str:
     unit = form["unit"] if form.get("who") == "several" else ""
     if unit and unit not in _header(session):
         raise UsageError(session.say("no_such_column"))
-    session.change(unit=unit, max_rows=_whole(session, form.get("max_rows") or "1"))
+    if form.get("who") == "several" and not unit:
+        raise UsageError(session.say("name_the_patient"))
+    order = form.get("order", "") if unit else ""
+    if order and order not in _header(session):
+        raise UsageError(session.say("no_such_column"))
+    session.change(unit=unit, order=order, max_rows=_whole(session, form.get("max_rows") or "1"))
     return "public"
 
 
@@ -83,27 +106,47 @@ def _whole(session: Session, text: str) -> int:
 
 def show_public(session: Session) -> Content:
     """Show where public knowledge about the columns may come from, and what is declared already."""
-    own = {session.choices.table, *(path.name for path in session.folder.glob(f"{session.choices.name}.*"))}
     found = sorted(path.name for path in session.folder.iterdir() if path.name.lower().endswith(DICTIONARIES))
-    return {"dictionaries": [name for name in found if name not in own], "bundled": bundled(),
-            "problems": _problems(session), "check": session.jobs["check"]}  # fmt: skip
+    own = {session.choices.table, *session.folder.glob("*.report.json"), *session.folder.glob("*.provenance.json")}
+    likely = [name for name in found if name not in {Path(one).name for one in own}]
+    problems = _problems(session)
+    return {"dictionaries": [name for name in likely if not name_of(Path(name)).endswith(MADE)],
+            "bundled": bundled(), "problems": problems, "check": session.jobs["check"],
+            "statistical": [name for name in likely if name.endswith(STATISTICAL)],
+            "only_patient": bool(problems) and all(one.entry == "patient" for one in problems)}  # fmt: skip
 
 
 def _schema_text(session: Session) -> str:
     return (session.folder / session.choices.schema).read_text("utf-8") if session.has(session.choices.schema) else ""
 
 
-def _problems(session: Session) -> list[str]:
+def _problems(session: Session) -> list[Problem]:
     """Return what the schema file itself lacks, without the table."""
     from medsynth.schema import Schema
 
     if not session.has(session.choices.schema):
         return []
+    header = _header(session)
     try:
-        Schema.load(session.folder / session.choices.schema)
+        schema = Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
-        return [line.strip(" -") for line in session.short(str(error)).splitlines() if line.strip()]
+        try:
+            unfilled = [one.name for one in fields_of(content_of(_schema_text(session)), header) if one.open]
+        except MedsynthError:
+            unfilled = []
+        blanks = [Problem(session.say("still_open"), name) for name in unfilled]
+        return blanks or placed(str(error).replace(f"{session.folder}{os.sep}", ""), header, session.texts)
+    patient = _patient(session)
+    if patient and patient != {key: getattr(schema, key) for key in patient}:
+        return [Problem(session.say("patient_undeclared").format(session.choices.unit), "", "patient")]
     return []
+
+
+def _patient(session: Session) -> dict[str, Any]:
+    """Return the keys of a schema that say whose rows are whose; none if each patient has one row."""
+    chosen = session.choices
+    found = {"unit": chosen.unit, "max_rows": chosen.max_rows} if chosen.unit else {}
+    return found | ({"order": chosen.order} if found and chosen.order else {})
 
 
 def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
@@ -115,9 +158,25 @@ def _start(session: Session, step: str, words: list[str], screen: str, as_json: 
 
 def do_public(session: Session, form: Form) -> str:
     """Go on: with the schema file, if there is one."""
-    if found := _problems(session):
-        raise UsageError(found[0])
+    session.change(codes=form.get("codes", "").replace(",", " "))
+    _complete(session)
     return "budget"
+
+
+def _complete(session: Session) -> None:
+    """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
+    if found := _problems(session):
+        raise UsageError(session.say("schema_first").format(session.choices.schema, found[0].column or found[0].text))
+
+
+def do_patient(session: Session, form: Form) -> str:
+    """Write into the schema whose rows are whose."""
+    content = content_of(_schema_text(session))
+    rules, known = content.get("rules"), fields_of(content, _header(session))
+    listed = "\n".join(map(str, rules)) if isinstance(rules, list) else ""
+    text = yaml_of(content, known, listed, str(content.get("target") or ""), _patient(session))
+    session.write(session.choices.schema, text)
+    return _saved(session)
 
 
 def do_import(session: Session, form: Form) -> str:
@@ -172,8 +231,9 @@ def show_columns(session: Session) -> Content:
         session.tell(str(error))
         content = {}
     form = fields_of(content, _header(session))
-    rules = content.get("rules")
-    return {"fields": form, "kinds": list(KEYS), "text": text, "problems": _problems(session),
+    rules, problems = content.get("rules"), _problems(session)
+    return {"fields": form, "kinds": list(KEYS), "text": text, "problems": problems,
+            "faulty": {one.column for one in problems},
             "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
             "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
 
@@ -187,7 +247,8 @@ def do_columns(session: Session, form: Form) -> str:
         if answers["kind"] in KEYS:
             found.append(Fields(**answers))
     content.setdefault("name", session.choices.name)
-    session.write(session.choices.schema, yaml_of(content, found, form.get("rules", ""), form.get("target", "")))
+    text = yaml_of(content, found, form.get("rules", ""), form.get("target", ""), _patient(session))
+    session.write(session.choices.schema, text)
     return _saved(session)
 
 
@@ -210,8 +271,11 @@ def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
     job = session.jobs["budget"]
     plan = job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
-    return {"job": job, "plan": plan, "spent": _spent(session), "header": _header(session),
-            "drawings": _drawings(plan)}  # fmt: skip
+    expected = plan.get("expected") or {}
+    warnings = [note for note in plan.get("notes", []) if WARNING.match(note) and not (expected and COVERED.match(note))]
+    return {"job": job, "plan": plan, "expected": expected, "warnings": warnings, "spent": _spent(session),
+            "notes": [note for note in plan.get("notes", []) if note not in warnings],
+            "header": _header(session), "drawings": _drawings(plan)}  # fmt: skip
 
 
 def _spent(session: Session) -> str:
@@ -249,6 +313,7 @@ def do_budget(session: Session, form: Form) -> str:
         raise UsageError(session.say("no_such_column"))
     if not 0 < epsilon < 1000:
         raise UsageError(session.say("no_number"))
+    _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(), "budget")
 
@@ -258,9 +323,10 @@ def do_budget(session: Session, form: Form) -> str:
 
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
-    job, plan = session.jobs["fit"], session.jobs["budget"]
-    return {"job": job, "spent": _spent(session), "interrupted": session.has(session.choices.checkpoint),
-            "measurements": plan.result.get("measurements", []) if plan and plan.code == 0 else []}  # fmt: skip
+    plan = show_budget(session)["plan"]
+    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": plan, "expected": plan.get("expected") or {},
+            "interrupted": session.has(session.choices.checkpoint), "phases": PHASES,
+            "measurements": plan.get("measurements", [])}  # fmt: skip
 
 
 def do_fit(session: Session, form: Form) -> str:
@@ -268,6 +334,7 @@ def do_fit(session: Session, form: Form) -> str:
     resume = "resume" in form
     if not resume and "agreed" not in form:
         raise UsageError(session.say("tick_agreed"))
+    _complete(session)
     return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
 
 
@@ -327,16 +394,26 @@ def show_report(session: Session) -> Content:
     """Show the form of the review, the page, and what may leave."""
     from medsynth.report.data.verdict import Purpose
 
-    texts = {name: one.description or "" for name, one in Purpose.model_fields.items() if one.annotation == str | None}
-    written = [session.choices.synthetic, f"{session.choices.synthetic}.provenance.json"]
-    kept = [session.choices.table, f"{session.choices.name}.train.csv", f"{session.choices.name}.heldout.csv"]
-    pages = [f"{session.choices.name}.report.html", f"{session.choices.name}.open.report.html"]
+    names = [name for name, one in Purpose.model_fields.items() if one.annotation == str | None]
+    chosen, listed = session.choices, {name for group in GROUPS.values() for name in group}
+    groups = {title: [name for name in names if name in group or (title == "risks" and name not in listed)]
+              for title, group in GROUPS.items()}  # fmt: skip
+    written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
+    kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
+    pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
     return {
-        "job": session.jobs["report"], "package": session.jobs["package"], "entries": texts,
-        "review": _review(session), "page": session.has(session.choices.page),
-        "leaves": [name for name in (*written, pages[1], f"{session.choices.name}.package") if session.has(name)],
-        "stays": [name for name in (*kept, pages[0]) if session.has(name)],
+        "job": session.jobs["report"], "package": session.jobs["package"], "groups": groups, "names": names,
+        "review": _review(session), "page": session.has(chosen.page), "stale": _stale(session),
+        "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
+        "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
     }  # fmt: skip
+
+
+def _stale(session: Session) -> bool:
+    """Return whether the report is older than its rows or the answers of the review."""
+    times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
+             for name in (session.choices.page, session.choices.synthetic, REVIEW)]  # fmt: skip
+    return 0 < times[0] < max(times)
 
 
 def _review(session: Session) -> Content:
@@ -352,7 +429,7 @@ def _review(session: Session) -> Content:
 
 def do_review(session: Session, form: Form) -> str:
     """Write what only people know. What the form does not show stays as it is in the file."""
-    shown = show_report(session)["entries"]
+    shown = show_report(session)["names"]
     answers = {name: form[name].strip() or None for name in shown if name in form}
     session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
     session.tell(session.say("saved").format(REVIEW))

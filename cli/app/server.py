@@ -21,6 +21,7 @@ from . import screens
 from .choices import Choices, load, shown
 from .door import OF_REPORT, Door, protected
 from .jobs import Jobs
+from .words import plain
 
 HERE = Path(__file__).parent
 STYLE = resources.files("medsynth.report.page") / "templates" / "report.css"  # the page looks like the report
@@ -73,8 +74,14 @@ class Session:
         self._told.append(self.short(message))
 
     def short(self, message: str) -> str:
-        """Return a message with the names of this folder's files alone."""
-        return message.replace(f"{self.folder}{os.sep}", "")
+        """Return a message in the page's words, with the names of this folder's files alone."""
+        return plain(message.replace(f"{self.folder}{os.sep}", ""), self.texts)
+
+    def number(self, value: float, digits: int = 0) -> str:
+        """Return a number as the language writes it, with at most this many decimals."""
+        text = f"{value:,.{digits}f}"
+        text = text.rstrip("0").rstrip(".") if digits else text
+        return text.translate(str.maketrans(",.", self.say("separators")))
 
     def told(self) -> list[str]:
         """Return the messages for the screen that is shown now."""
@@ -90,6 +97,7 @@ def made(session: Session) -> Flask:
     """Return the application. It answers nobody but the person who came in by the door."""
     flask = Flask("medsynth_cli.app", root_path=str(HERE), static_url_path=f"{session.door.path}/static")
     flask.config |= {"MAX_CONTENT_LENGTH": LARGEST_FORM, "MAX_FORM_MEMORY_SIZE": LARGEST_FORM}
+    flask.jinja_env.filters |= {"n": session.number, "plain": session.short}
     flask.jinja_env.trim_blocks = flask.jinja_env.lstrip_blocks = True
     flask.before_request(lambda: _guard(session))
     flask.after_request(protected)
@@ -103,6 +111,7 @@ def made(session: Session) -> Flask:
 
 def _guard(session: Session) -> Any:
     session.used = time.monotonic()
+    session.choices.declared = bool(session.choices.table) and session.has(session.choices.schema)
     if request.path == f"{session.door.path}/enter" and session.door.refusal(request) in (None, "refused_cookie"):
         return None
     if (reason := session.door.refusal(request)) is not None:
@@ -128,7 +137,7 @@ def _back(session: Session, message: str) -> Answer:
 
 SCREEN_OF = {  # of forms that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "aside": "public", "check": "public", "review": "report", "package": "report", "cancel": "fit",
+    "aside": "public", "check": "public", "patient": "public", "review": "report", "package": "report", "cancel": "fit",
 }  # fmt: skip
 
 
@@ -159,7 +168,9 @@ def _routes(session: Session) -> Blueprint:
             if name != "table" and not session.choices.table:
                 abort(409)
             with session.lock:
-                return redirect(url_for(f"page.{handle(session, request.form)}"), 303)
+                target = handle(session, request.form)
+            stays = target == name or target == SCREEN_OF.get(name)
+            return redirect(url_for(f"page.{target}", _anchor="now" if stays else None), 303)
 
         page.add_url_rule(f"/{name}", f"do_{name}", answer, methods=["POST"])
 
