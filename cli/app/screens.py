@@ -233,7 +233,7 @@ def show_columns(session: Session) -> Content:
     form = fields_of(content, _header(session))
     rules, problems = content.get("rules"), _problems(session)
     return {"fields": form, "kinds": list(KEYS), "text": text, "problems": problems,
-            "faulty": {one.column for one in problems},
+            "faulty": {one.column for one in problems if one.column},
             "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
             "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
 
