@@ -26,6 +26,7 @@ class Choices:
     unit: str = ""
     max_rows: int = 1
     order: str = ""
+    encoding: str = ""
     codes: str = ""
     declared: bool = False
     target: str = ""
@@ -68,8 +69,13 @@ class Choices:
         """The name of its report."""
         return f"{self.name}.{'open.' if self.shareable else ''}report.html"
 
+    @property
+    def saved_as(self) -> list[str]:
+        """The words of a command that say how the table was saved, if not as UTF-8."""
+        return ["--encoding", self.encoding] if self.encoding else []
+
     def _settings(self) -> list[str]:
-        found = ["--epsilon", f"{self.epsilon:g}"]
+        found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
         if self.unit and not self.declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
         if self.codes and not self.declared:
@@ -82,7 +88,7 @@ class Choices:
 
     def check(self) -> list[str]:
         """Return the command that compares the table with its schema."""
-        return ["schema", "check", self.table]
+        return ["schema", "check", self.table, *self.saved_as]
 
     def fit(self, *, resume: bool = False, force: bool = False) -> list[str]:
         """Return the command that fits, or goes on with an interrupted fit."""
@@ -100,7 +106,7 @@ class Choices:
         """Return the command that writes the report."""
         found = ["report", self.model, "--synthetic", self.synthetic, "--output", self.page]
         found += ["--shareable"] * self.shareable + (["--review", review] if review else [])
-        return found + ["--force"] * force
+        return found + self.saved_as + ["--force"] * force
 
     def package(self, review: str | None, *, force: bool = False) -> list[str]:
         """Return the command that writes the folder to hand over."""

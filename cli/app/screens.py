@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from markupsafe import Markup
 
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import MedsynthError
+from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import name_of
 from medsynth.schema import bundled
+from medsynth.schema.header import person_keys
 
 from .choices import FORMATS, MADE, tables
 from .columns import KEYS, Fields, content_of, fields_of, yaml_of
-from .words import Problem, placed
+from .words import Problem, Refused, placed
 
 if TYPE_CHECKING:
     from .server import Session
@@ -39,6 +41,7 @@ WARNING = re.compile("[A-Z]{4,}")  # how a note begins that is a warning
 COVERED = re.compile("FEW ROWS|.*rows are too few")  # notes that the page says in its own words
 PREVIEWED = 20  # synthetic rows that are shown
 PLOTTED = 2_000  # synthetic rows that plots are drawn from
+ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
 STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", *STATISTICAL)
 
@@ -48,22 +51,18 @@ DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", *STATISTICAL)
 
 def show_table(session: Session) -> Content:
     """Show the tables of the folder, and the chosen one's header."""
-    from medsynth.schema.header import person_keys
-
     header = _header(session)
-    return {"tables": tables(session.folder), "header": header, "keys": person_keys(header)}
+    return {"tables": tables(session.folder), "header": header, "keys": person_keys(header), "encodings": ENCODINGS}
 
 
 def _header(session: Session) -> tuple[str, ...]:
     """Return the names in the header of the chosen table. No other line is read."""
-    from medsynth.fitting.private_table import table_header
-
     if not session.choices.table:
         return ()
     try:
-        return table_header(session.folder / session.choices.table)
+        return table_header(session.folder / session.choices.table, session.choices.encoding or None)
     except MedsynthError as error:
-        session.tell(str(error))
+        session.tell_english(str(error))
         return ()
 
 
@@ -71,21 +70,31 @@ def do_table(session: Session, form: Form) -> str:
     """Choose a table, then say who is a row of it."""
     if "unit" not in form:
         if form.get("table") not in tables(session.folder):
-            raise UsageError(session.say("no_such_table"))
+            raise Refused(session.say("no_such_table"))
         if session.jobs.running:
-            raise UsageError(session.say("still_running"))
+            raise Refused(session.say("still_running"))
         session.choose(form["table"])
+        try:
+            table_header(session.folder / form["table"], session.choices.encoding or None)
+        except MedsynthError as error:
+            if "encoding" in str(error):
+                session.choices.encoding = ENCODINGS[1]
+                session.tell(session.say("read_as_windows"))
         session.change()
         return "table"
+    if form.get("encoding", "") not in ENCODINGS:
+        raise Refused(session.say("no_such_format"))
     unit = form["unit"] if form.get("who") == "several" else ""
     if unit and unit not in _header(session):
-        raise UsageError(session.say("no_such_column"))
+        raise Refused(session.say("no_such_column"))
     if form.get("who") == "several" and not unit:
-        raise UsageError(session.say("name_the_patient"))
+        raise Refused(session.say("name_the_patient"))
     order = form.get("order", "") if unit else ""
     if order and order not in _header(session):
-        raise UsageError(session.say("no_such_column"))
-    session.change(unit=unit, order=order, max_rows=_whole(session, form.get("max_rows") or "1"))
+        raise Refused(session.say("no_such_column"))
+    session.change(
+        unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=_whole(session, form.get("max_rows") or "1")
+    )
     return "public"
 
 
@@ -95,9 +104,9 @@ def _whole(session: Session, text: str) -> int:
     try:
         number = whole_number(text)
     except Exception:  # typer's own error, with a sentence for the command line
-        raise UsageError(session.say("no_whole_number")) from None
+        raise Refused(session.say("no_whole_number")) from None
     if number < 1:
-        raise UsageError(session.say("no_whole_number"))
+        raise Refused(session.say("no_whole_number"))
     return number
 
 
@@ -166,7 +175,7 @@ def do_public(session: Session, form: Form) -> str:
 def _complete(session: Session) -> None:
     """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
     if found := _problems(session):
-        raise UsageError(session.say("schema_first").format(session.choices.schema, found[0].column or found[0].text))
+        raise Refused(session.say("schema_first").format(found[0].column or found[0].text))
 
 
 def do_patient(session: Session, form: Form) -> str:
@@ -183,22 +192,22 @@ def do_import(session: Session, form: Form) -> str:
     """Write the schema from a data dictionary in the folder."""
     name = form.get("dictionary", "")
     if name not in show_public(session)["dictionaries"]:
-        raise UsageError(session.say("no_such_table"))
-    words = ["schema", "import", name, "--table", session.choices.table]
+        raise Refused(session.say("no_such_table"))
+    words = ["schema", "import", name, "--table", session.choices.table, *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
 
 
 def do_draft(session: Session, form: Form) -> str:
     """Draft the schema from the header and the kinds of cells."""
-    return _start(session, "public", ["schema", "draft", session.choices.table], "public")
+    return _start(session, "public", ["schema", "draft", session.choices.table, *session.choices.saved_as], "public")
 
 
 def do_bundled(session: Session, form: Form) -> str:
     """Use a schema that comes with medsynth."""
     found = bundled().get(form.get("bundled", ""))
     if found is None or (session.has(session.choices.schema) and "replace" not in form):
-        raise UsageError(session.say("no_such_schema" if found is None else "tick_replace"))
+        raise Refused(session.say("no_such_schema" if found is None else "tick_replace"))
     session.write(session.choices.schema, found.to_yaml())
     return "public"
 
@@ -208,7 +217,7 @@ def do_aside(session: Session, form: Form) -> str:
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
     if aside.exists():
-        raise UsageError(session.say("aside_exists"))
+        raise Refused(session.say("aside_exists"))
     if path.exists():
         path.rename(aside)
     return "public"
@@ -228,11 +237,12 @@ def show_columns(session: Session) -> Content:
     try:
         content = content_of(text)
     except MedsynthError as error:
-        session.tell(str(error))
+        session.tell_english(str(error))
         content = {}
     form = fields_of(content, _header(session))
     rules, problems = content.get("rules"), _problems(session)
     return {"fields": form, "kinds": list(KEYS), "text": text, "problems": problems,
+            "keys": person_keys(_header(session)),
             "faulty": {one.column for one in problems if one.column},
             "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
             "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
@@ -244,6 +254,8 @@ def do_columns(session: Session, form: Form) -> str:
     found = []
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
+        if session.say("separators")[1] == ",":
+            answers |= {name: answers[name].replace(",", ".") for name in ("low", "high")}
         if answers["kind"] in KEYS:
             found.append(Fields(**answers))
     content.setdefault("name", session.choices.name)
@@ -272,7 +284,9 @@ def show_budget(session: Session) -> Content:
     job = session.jobs["budget"]
     plan = job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
     expected = plan.get("expected") or {}
-    warnings = [note for note in plan.get("notes", []) if WARNING.match(note) and not (expected and COVERED.match(note))]
+    warnings = [
+        note for note in plan.get("notes", []) if WARNING.match(note) and not (expected and COVERED.match(note))
+    ]
     return {"job": job, "plan": plan, "expected": expected, "warnings": warnings, "spent": _spent(session),
             "notes": [note for note in plan.get("notes", []) if note not in warnings],
             "header": _header(session), "drawings": _drawings(plan)}  # fmt: skip
@@ -307,12 +321,12 @@ def do_budget(session: Session, form: Form) -> str:
     try:
         epsilon = float(form.get("epsilon", "").replace(",", "."))
     except ValueError:
-        raise UsageError(session.say("no_number")) from None
+        raise Refused(session.say("no_number")) from None
     target = form.get("target", "")
     if target not in ("", "none", *_header(session)):
-        raise UsageError(session.say("no_such_column"))
+        raise Refused(session.say("no_such_column"))
     if not 0 < epsilon < 1000:
-        raise UsageError(session.say("no_number"))
+        raise Refused(session.say("no_number"))
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(), "budget")
@@ -333,7 +347,7 @@ def do_fit(session: Session, form: Form) -> str:
     """Start the fit, or go on with an interrupted one."""
     resume = "resume" in form
     if not resume and "agreed" not in form:
-        raise UsageError(session.say("tick_agreed"))
+        raise Refused(session.say("tick_agreed"))
     _complete(session)
     return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
 
@@ -377,7 +391,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
 def do_rows(session: Session, form: Form) -> str:
     """Draw rows."""
     if form.get("format") not in FORMATS:
-        raise UsageError(session.say("no_such_format"))
+        raise Refused(session.say("no_such_format"))
     replicates = form.get("replicates", "").strip()
     session.change(
         rows=_whole(session, form.get("rows", "")), format=form["format"],
@@ -427,21 +441,18 @@ def _review(session: Session) -> Content:
     return found if isinstance(found, dict) else {}
 
 
-def do_review(session: Session, form: Form) -> str:
-    """Write what only people know. What the form does not show stays as it is in the file."""
-    shown = show_report(session)["names"]
-    answers = {name: form[name].strip() or None for name in shown if name in form}
-    session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
-    session.tell(session.say("saved").format(REVIEW))
-    return "report"
-
-
 def _reviewed(session: Session) -> str | None:
     return REVIEW if session.has(REVIEW) else None
 
 
 def do_report(session: Session, form: Form) -> str:
-    """Write the report, internal or shareable."""
+    """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
+    answers = {name: form[name].strip() or None for name in show_report(session)["names"] if name in form}
+    if any(answers.values()) or session.has(REVIEW):
+        session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
+    if "save" in form:
+        session.tell(session.say("saved").format(REVIEW))
+        return "report"
     session.change(shareable=form.get("kind") == "shareable")
     words = session.choices.report(_reviewed(session), force="replace" in form)
     return _start(session, "report", words, "report")

@@ -21,7 +21,7 @@ from . import screens
 from .choices import Choices, load, shown
 from .door import OF_REPORT, Door, protected
 from .jobs import Jobs
-from .words import plain
+from .words import Refused, plain
 
 HERE = Path(__file__).parent
 STYLE = resources.files("medsynth.report.page") / "templates" / "report.css"  # the page looks like the report
@@ -73,6 +73,10 @@ class Session:
         """Show a message on the next screen."""
         self._told.append(self.short(message))
 
+    def tell_english(self, message: str) -> None:
+        """Show a message of the library, which has one language, on the next screen."""
+        self._told.append("\n".join(filter(None, [self.say("english"), self.short(message)])))
+
     def short(self, message: str) -> str:
         """Return a message in the page's words, with the names of this folder's files alone."""
         return plain(message.replace(f"{self.folder}{os.sep}", ""), self.texts)
@@ -101,7 +105,7 @@ def made(session: Session) -> Flask:
     flask.jinja_env.trim_blocks = flask.jinja_env.lstrip_blocks = True
     flask.before_request(lambda: _guard(session))
     flask.after_request(protected)
-    flask.register_error_handler(MedsynthError, lambda error: _back(session, str(error)))
+    flask.register_error_handler(MedsynthError, lambda error: _back(session, error))
     for code in (400, 403, 404, 405, 409, 413, 500):
         flask.register_error_handler(code, lambda error: _failure(session, error))
     flask.context_processor(lambda: _known(session))
@@ -117,7 +121,7 @@ def _guard(session: Session) -> Any:
     if (reason := session.door.refusal(request)) is not None:
         return Response(session.say(reason), 403, mimetype="text/plain")
     if request.method == "POST" and request.form.get("changes") != str(session.choices.changes):
-        return _back(session, session.say("other_tab"))
+        return _back(session, Refused(session.say("other_tab")))
     return None
 
 
@@ -128,16 +132,16 @@ def _failure(session: Session, error: Any) -> Response:
     return Response(text, code, mimetype="text/plain")
 
 
-def _back(session: Session, message: str) -> Answer:
+def _back(session: Session, error: MedsynthError) -> Answer:
     """Return to the screen that was answered, with a message."""
-    session.tell(message)
+    (session.tell if isinstance(error, Refused) else session.tell_english)(str(error))
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 
 
 SCREEN_OF = {  # of forms that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "aside": "public", "check": "public", "patient": "public", "review": "report", "package": "report", "cancel": "fit",
+    "aside": "public", "check": "public", "patient": "public", "package": "report", "cancel": "fit",
 }  # fmt: skip
 
 

@@ -6,12 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from medsynth.errors import UsageError
+
 PARAMETER = re.compile(r"`(\w+)(?:=[^`]*)?`|(?<![\w-])--([a-z][a-z-]+)")  # as the library and the commands write it
 OTHER_CODE = re.compile(r"`([^`]*)`")
 COMMANDS = re.compile(r"^(Next|Wrote|Model): .*\n?|^Wrote .*\n?|,? then: medsynth .*$| \(docs/[^)]*\)", re.MULTILINE)
 PLACE = re.compile(r"at (?P<path>.*?): (?P<fault>[^:].*)", re.DOTALL)
 ENTRIES = {"levels": "levels", "bounds": "low", "decimals": "decimals", "missing": "codes", "scale": "scale",
            "unit": "unit", "format": "format", "kind": "kind"}  # fmt: skip  # fields of the form, by a schema's keys
+
+
+class Refused(UsageError):
+    """What the page itself refuses, in the page's language."""
 
 
 class Problem(NamedTuple):
