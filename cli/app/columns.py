@@ -89,7 +89,7 @@ def yaml_of(
     keyed = (one._replace(kind="identifier") if one.name == patient.get("unit") else one for one in form)
     columns = {one.name: _column(one, declared.get(one.name)) for one in keyed}
     kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target")}
-    top = kept | ({"target": target} if target else {}) | patient
+    top = kept | ({"target": target} if target else {}) | dict(patient)
     lines = [f"{key}: {_json(value)}" for key, value in top.items()]
     lines += ["columns:", *(f"  {_json(name)}: {_json(column)}" for name, column in columns.items())]
     if found := [line.strip() for line in rules.splitlines() if line.strip()]:

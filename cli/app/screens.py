@@ -17,7 +17,7 @@ from medsynth.errors import MedsynthError
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import name_of
 from medsynth.schema import bundled
-from medsynth.schema.header import person_keys
+from medsynth.schema.header import facts_of_a_person, person_keys
 
 from .choices import FORMATS, MADE, tables
 from .columns import KEYS, Fields, content_of, fields_of, yaml_of
@@ -43,6 +43,7 @@ PREVIEWED = 20  # synthetic rows that are shown
 PLOTTED = 2_000  # synthetic rows that plots are drawn from
 ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
 STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", *STATISTICAL)
 
 
@@ -116,11 +117,10 @@ def _whole(session: Session, text: str) -> int:
 def show_public(session: Session) -> Content:
     """Show where public knowledge about the columns may come from, and what is declared already."""
     found = sorted(path.name for path in session.folder.iterdir() if path.name.lower().endswith(DICTIONARIES))
-    own = {session.choices.table, *session.folder.glob("*.report.json"), *session.folder.glob("*.provenance.json")}
-    likely = [name for name in found if name not in {Path(one).name for one in own}]
+    likely = [name for name in found if name != session.choices.table and not name.endswith(WRITTEN)
+              and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
     problems = _problems(session)
-    return {"dictionaries": [name for name in likely if not name_of(Path(name)).endswith(MADE)],
-            "bundled": bundled(), "problems": problems, "check": session.jobs["check"],
+    return {"dictionaries": likely, "bundled": bundled(), "problems": problems, "check": session.jobs["check"],
             "statistical": [name for name in likely if name.endswith(STATISTICAL)],
             "only_patient": bool(problems) and all(one.entry == "patient" for one in problems)}  # fmt: skip
 
@@ -243,6 +243,7 @@ def show_columns(session: Session) -> Content:
     rules, problems = content.get("rules"), _problems(session)
     return {"fields": form, "kinds": list(KEYS), "text": text, "problems": problems,
             "keys": person_keys(_header(session)),
+            "constant": content.get("constant", facts_of_a_person(_header(session))),
             "faulty": {one.column for one in problems if one.column},
             "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
             "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
@@ -251,7 +252,7 @@ def show_columns(session: Session) -> Content:
 def do_columns(session: Session, form: Form) -> str:
     """Write the schema file from the fields."""
     content = content_of(_schema_text(session))
-    found = []
+    found, patient = [], _patient(session)
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
         if session.say("separators")[1] == ",":
@@ -259,7 +260,9 @@ def do_columns(session: Session, form: Form) -> str:
         if answers["kind"] in KEYS:
             found.append(Fields(**answers))
     content.setdefault("name", session.choices.name)
-    text = yaml_of(content, found, form.get("rules", ""), form.get("target", ""), _patient(session))
+    if patient:
+        patient["constant"] = [one.name for k, one in enumerate(found) if f"{k}.constant" in form]
+    text = yaml_of(content, found, form.get("rules", ""), form.get("target", ""), patient)
     session.write(session.choices.schema, text)
     return _saved(session)
 
