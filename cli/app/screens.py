@@ -386,7 +386,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     from medsynth.report.sections.fidelity import column_summaries
 
     cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
-    found = column_summaries(cells, None).columns
+    found = [one for one in column_summaries(cells, None).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
     return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
 
