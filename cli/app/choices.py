@@ -78,8 +78,6 @@ class Choices:
         found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
         if self.unit and not self.declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
-        if self.codes and not self.declared:
-            found += ["--na-values", ",".join(self.codes.split())]
         return found + (["--target", self.target] if self.target else [])
 
     def plan(self) -> list[str]:
@@ -92,8 +90,10 @@ class Choices:
 
     def fit(self, *, resume: bool = False, force: bool = False) -> list[str]:
         """Return the command that fits, or goes on with an interrupted fit."""
-        held_out = ["--holdout", f"{HOLDOUT:g}"] if self.holdout else []
-        return ["fit", self.table, *self._settings(), *held_out, *["--resume"] * resume, *["--force"] * force]
+        more = ["--holdout", f"{HOLDOUT:g}"] if self.holdout else []
+        if self.codes and not self.declared:
+            more += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
+        return ["fit", self.table, *self._settings(), *more, *["--resume"] * resume, *["--force"] * force]
 
     def sample(self, *, force: bool = False) -> list[str]:
         """Return the command that draws rows."""

@@ -10,7 +10,11 @@ from medsynth.errors import UsageError
 
 PARAMETER = re.compile(r"`(\w+)(?:=[^`]*)?`|(?<![\w-])--([a-z][a-z-]+)")  # as the library and the commands write it
 OTHER_CODE = re.compile(r"`([^`]*)`")
-COMMANDS = re.compile(r"^(Next|Wrote|Model): .*\n?|^Wrote .*\n?|,? then: medsynth .*$| \(docs/[^)]*\)", re.MULTILINE)
+COMMANDS = re.compile(  # lines and ends of lines for people who type commands
+    r"^(Next|Wrote|Model): .*\n?|^Wrote .*\n?|^(Usage: |Try ').*\n?|[╭╮╰╯│─]+( Error )?|,? then: medsynth .*$|"
+    r" \(docs/[^)]*\)",
+    re.MULTILINE,
+)
 PLACE = re.compile(r"at (?P<path>.*?): (?P<fault>[^:].*)", re.DOTALL)
 ENTRIES = {"levels": "levels", "bounds": "low", "decimals": "decimals", "missing": "codes", "scale": "scale",
            "unit": "unit", "format": "format", "kind": "kind"}  # fmt: skip  # fields of the form, by a schema's keys
