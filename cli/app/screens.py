@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Form = Mapping[str, str]
 Content = dict[str, Any]
 REVIEW = "review.yaml"
-GROUPS = {  # of the review's entries; what is not listed comes with the risks
+GROUPS = {  # of the review's entries
     "purpose": ("purpose", "recipient", "recipient_controls", "access", "licence"),
     "risks": ("harms", "expiry", "review_date", "incident_contact"),
     "signatures": ("steward", "privacy_officer", "expert"),
@@ -42,9 +42,8 @@ COVERED = re.compile("FEW ROWS|.*rows are too few")  # notes that the page says 
 PREVIEWED = 20  # synthetic rows that are shown
 PLOTTED = 2_000  # synthetic rows that plots are drawn from
 ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
-STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
 WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
-DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", *STATISTICAL)
+DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
 
 
 # The table
@@ -63,7 +62,7 @@ def _header(session: Session) -> tuple[str, ...]:
     try:
         return table_header(session.folder / session.choices.table, session.choices.encoding or None)
     except MedsynthError as error:
-        session.tell_english(str(error))
+        session.tell(str(error), english=True)
         return ()
 
 
@@ -121,7 +120,6 @@ def show_public(session: Session) -> Content:
               and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
     problems = _problems(session)
     return {"dictionaries": likely, "bundled": bundled(), "problems": problems, "check": session.jobs["check"],
-            "statistical": [name for name in likely if name.endswith(STATISTICAL)],
             "only_patient": bool(problems) and all(one.entry == "patient" for one in problems)}  # fmt: skip
 
 
@@ -237,7 +235,7 @@ def show_columns(session: Session) -> Content:
     try:
         content = content_of(text)
     except MedsynthError as error:
-        session.tell_english(str(error))
+        session.tell(str(error), english=True)
         content = {}
     form = fields_of(content, _header(session))
     rules, problems = content.get("rules"), _problems(session)
@@ -409,17 +407,12 @@ def do_rows(session: Session, form: Form) -> str:
 
 def show_report(session: Session) -> Content:
     """Show the form of the review, the page, and what may leave."""
-    from medsynth.report.data.verdict import Purpose
-
-    names = [name for name, one in Purpose.model_fields.items() if one.annotation == str | None]
-    chosen, listed = session.choices, {name for group in GROUPS.values() for name in group}
-    groups = {title: [name for name in names if name in group or (title == "risks" and name not in listed)]
-              for title, group in GROUPS.items()}  # fmt: skip
+    chosen = session.choices
     written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
     kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
     return {
-        "job": session.jobs["report"], "package": session.jobs["package"], "groups": groups, "names": names,
+        "job": session.jobs["report"], "package": session.jobs["package"], "groups": GROUPS,
         "review": _review(session), "page": session.has(chosen.page), "stale": _stale(session),
         "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
         "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
@@ -450,7 +443,7 @@ def _reviewed(session: Session) -> str | None:
 
 def do_report(session: Session, form: Form) -> str:
     """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
-    answers = {name: form[name].strip() or None for name in show_report(session)["names"] if name in form}
+    answers = {name: form[name].strip() or None for name in itertools.chain(*GROUPS.values()) if name in form}
     if any(answers.values()) or session.has(REVIEW):
         session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
     if "save" in form:

@@ -69,13 +69,9 @@ class Session:
         """Return one of the page's texts."""
         return self.texts[text]
 
-    def tell(self, message: str) -> None:
-        """Show a message on the next screen."""
-        self._told.append(self.short(message))
-
-    def tell_english(self, message: str) -> None:
-        """Show a message of the library, which has one language, on the next screen."""
-        self._told.append("\n".join(filter(None, [self.say("english"), self.short(message)])))
+    def tell(self, message: str, *, english: bool = False) -> None:
+        """Show a message on the next screen. One of the library is in `english`, which the page says."""
+        self._told.append("\n".join(filter(None, [self.say("english") * english, self.short(message)])))
 
     def short(self, message: str) -> str:
         """Return a message in the page's words, with the names of this folder's files alone."""
@@ -83,8 +79,7 @@ class Session:
 
     def number(self, value: float, digits: int = 0) -> str:
         """Return a number as the language writes it, with at most this many decimals."""
-        text = f"{value:,.{digits}f}"
-        text = text.rstrip("0").rstrip(".") if digits else text
+        text = f"{value:,.{digits}f}".rstrip("0" * bool(digits)).rstrip("." * bool(digits))
         return text.translate(str.maketrans(",.", self.say("separators")))
 
     def told(self) -> list[str]:
@@ -134,7 +129,7 @@ def _failure(session: Session, error: Any) -> Response:
 
 def _back(session: Session, error: MedsynthError) -> Answer:
     """Return to the screen that was answered, with a message."""
-    (session.tell if isinstance(error, Refused) else session.tell_english)(str(error))
+    session.tell(str(error), english=not isinstance(error, Refused))
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 

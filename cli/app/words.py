@@ -44,8 +44,8 @@ def plain(message: str, texts: Mapping[str, str]) -> str:
 
 def placed(message: str, names: Sequence[str], texts: Mapping[str, str]) -> list[Problem]:
     """Return the problems that the library's message about a schema lists, each with its column."""
-    lines = [line.strip(" -") for line in message.splitlines()]
-    found = [_placed(line, sorted(names, key=len, reverse=True), texts) for line in lines if line]
+    longest = sorted(names, key=len, reverse=True)
+    found = [_placed(line.strip(" -"), longest, texts) for line in message.splitlines() if line.strip(" -")]
     kept = {(one.column, one.entry or one.text): one for one in reversed(found)}  # the first of each field
     some = [one for one in reversed(kept.values()) if "For an example see" not in one.text]
     return [one for one in some if not re.fullmatch(r".*: \d+ faults\.", one.text)] or some

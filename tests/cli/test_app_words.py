@@ -8,9 +8,11 @@ import yaml
 
 pytest.importorskip("flask")
 from medsynth_cli.app.columns import Fields, yaml_of
+from medsynth_cli.app.screens import GROUPS
 from medsynth_cli.app.words import Problem, placed, plain
 
 from medsynth.errors import SchemaError
+from medsynth.report.data.verdict import Purpose
 from medsynth.schema import Schema
 
 APP = Path(__file__).parents[2] / "cli" / "app"
@@ -69,6 +71,12 @@ columns:
     assert placed("schema: at top level: rule 'q = 3': 'q' is not a column.", ["a"], ENGLISH) == [
         Problem("rule 'q = 3': 'q' is not a column.")
     ]
+
+
+def test_every_question_about_the_purpose_is_on_the_screen() -> None:
+    names = {name for name, one in Purpose.model_fields.items() if one.annotation == str | None}
+    assert {name for group in GROUPS.values() for name in group} == names
+    assert all(f"review_{name}" in ENGLISH and f"review_note_{name}" in ENGLISH for name in names)
 
 
 def test_a_form_for_patients_declares_them() -> None:
