@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import itertools
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,10 +34,6 @@ GROUPS = {  # of the review's entries
     "signatures": ("steward", "privacy_officer", "expert"),
 }
 SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
-PHASES = {"reading": "reading the table", "planning": "planning", "measuring": "measuring", "fitting": "fitting",
-          "later": "later rows"}  # fmt: skip  # of a fit: how their messages begin
-WARNING = re.compile("[A-Z]{4,}")  # how a note begins that is a warning
-COVERED = re.compile("FEW ROWS|.*rows are too few")  # notes that the page says in its own words
 PREVIEWED = 20  # synthetic rows that are shown
 PLOTTED = 2_000  # synthetic rows that plots are drawn from
 ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
@@ -118,9 +113,8 @@ def show_public(session: Session) -> Content:
     found = sorted(path.name for path in session.folder.iterdir() if path.name.lower().endswith(DICTIONARIES))
     likely = [name for name in found if name != session.choices.table and not name.endswith(WRITTEN)
               and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
-    problems = _problems(session)
-    return {"dictionaries": likely, "bundled": bundled(), "problems": problems, "check": session.jobs["check"],
-            "only_patient": bool(problems) and all(one.entry == "patient" for one in problems)}  # fmt: skip
+    return {"dictionaries": likely, "bundled": bundled(), "problems": _problems(session),
+            "check": session.jobs["check"]}  # fmt: skip
 
 
 def _schema_text(session: Session) -> str:
@@ -145,7 +139,7 @@ def _problems(session: Session) -> list[Problem]:
         return blanks or placed(str(error).replace(f"{session.folder}{os.sep}", ""), header, session.texts)
     patient = _patient(session)
     if patient and patient != {key: getattr(schema, key) for key in patient}:
-        return [Problem(session.say("patient_undeclared").format(session.choices.unit), "", "patient")]
+        return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
     return []
 
 
@@ -174,16 +168,6 @@ def _complete(session: Session) -> None:
     """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
     if found := _problems(session):
         raise Refused(session.say("schema_first").format(found[0].column or found[0].text))
-
-
-def do_patient(session: Session, form: Form) -> str:
-    """Write into the schema whose rows are whose."""
-    content = content_of(_schema_text(session))
-    rules, known = content.get("rules"), fields_of(content, _header(session))
-    listed = "\n".join(map(str, rules)) if isinstance(rules, list) else ""
-    text = yaml_of(content, known, listed, str(content.get("target") or ""), _patient(session))
-    session.write(session.choices.schema, text)
-    return _saved(session)
 
 
 def do_import(session: Session, form: Form) -> str:
@@ -284,13 +268,8 @@ def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
     job = session.jobs["budget"]
     plan = job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
-    expected = plan.get("expected") or {}
-    warnings = [
-        note for note in plan.get("notes", []) if WARNING.match(note) and not (expected and COVERED.match(note))
-    ]
-    return {"job": job, "plan": plan, "expected": expected, "warnings": warnings, "spent": _spent(session),
-            "notes": [note for note in plan.get("notes", []) if note not in warnings],
-            "header": _header(session), "drawings": _drawings(plan)}  # fmt: skip
+    return {"job": job, "plan": plan, "spent": _spent(session), "header": _header(session),
+            "drawings": _drawings(plan)}  # fmt: skip
 
 
 def _spent(session: Session) -> str:
@@ -338,10 +317,8 @@ def do_budget(session: Session, form: Form) -> str:
 
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
-    plan = show_budget(session)["plan"]
-    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": plan, "expected": plan.get("expected") or {},
-            "interrupted": session.has(session.choices.checkpoint), "phases": PHASES,
-            "measurements": plan.get("measurements", [])}  # fmt: skip
+    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": show_budget(session)["plan"],
+            "interrupted": session.has(session.choices.checkpoint)}  # fmt: skip
 
 
 def do_fit(session: Session, form: Form) -> str:

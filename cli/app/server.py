@@ -136,7 +136,7 @@ def _back(session: Session, error: MedsynthError) -> Answer:
 
 SCREEN_OF = {  # of forms that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "aside": "public", "check": "public", "patient": "public", "package": "report", "cancel": "fit",
+    "aside": "public", "check": "public", "package": "report", "cancel": "fit",
 }  # fmt: skip
 
 
