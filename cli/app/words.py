@@ -47,14 +47,13 @@ def placed(message: str, names: Sequence[str], texts: Mapping[str, str]) -> list
     longest = sorted(names, key=len, reverse=True)
     found = [_placed(line.strip(" -"), longest, texts) for line in message.splitlines() if line.strip(" -")]
     kept = {(one.column, one.entry or one.text): one for one in reversed(found)}  # the first of each field
-    some = [one for one in reversed(kept.values()) if "For an example see" not in one.text]
-    return [one for one in some if not re.fullmatch(r".*: \d+ faults\.", one.text)] or some
+    told = re.compile(r".*: \d+ faults\.|For an example see .*")  # lines that name no problem
+    return [one for one in reversed(kept.values()) if not told.fullmatch(one.text)]
 
 
 def _placed(line: str, names: Sequence[str], texts: Mapping[str, str]) -> Problem:
     line = re.sub(r" For an example see a bundled schema.*", "", line)
-    match = PLACE.search(line)
-    path, fault = (match["path"], match["fault"]) if match else ("", line)
+    path, fault = (match["path"], match["fault"]) if (match := PLACE.search(line)) else ("", line)
     fault = texts["required"] if fault.startswith("Field required") else plain(fault, texts)
     for name in names:
         if path == f"columns.{name}" or path.startswith(f"columns.{name}."):
