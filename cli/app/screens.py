@@ -136,7 +136,8 @@ def _problems(session: Session) -> list[Problem]:
         except MedsynthError:
             unfilled = []
         blanks = [Problem(session.say("still_open"), name) for name in unfilled]
-        return blanks or placed(str(error).replace(f"{session.folder}{os.sep}", ""), header, session.texts)
+        message = str(error).replace(f"{session.folder}{os.sep}", "")
+        return blanks or placed(message, header, session.texts) or [Problem(session.short(message))]
     patient = _patient(session)
     if patient and patient != {key: getattr(schema, key) for key in patient}:
         return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
