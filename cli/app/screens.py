@@ -388,20 +388,15 @@ def show_report(session: Session) -> Content:
     chosen = session.choices
     written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
     kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
+    times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
+             for name in (chosen.page, chosen.synthetic, REVIEW)]  # fmt: skip
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
     return {
         "job": session.jobs["report"], "package": session.jobs["package"], "groups": GROUPS,
-        "review": _review(session), "page": session.has(chosen.page), "stale": _stale(session),
+        "review": _review(session), "page": session.has(chosen.page), "stale": 0 < times[0] < max(times),
         "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
         "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
     }  # fmt: skip
-
-
-def _stale(session: Session) -> bool:
-    """Return whether the report is older than its rows or the answers of the review."""
-    times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
-             for name in (session.choices.page, session.choices.synthetic, REVIEW)]  # fmt: skip
-    return 0 < times[0] < max(times)
 
 
 def _review(session: Session) -> Content:
