@@ -16,6 +16,7 @@ KEYS = {  # what the form asks for, by kind
     "continuous": (*BOUNDS, "decimals", "scale", "unit"), "date": (*BOUNDS, "format"), "identifier": ("drop",),
 }  # fmt: skip
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+NOBODY: dict[str, Any] = {}
 HEAD = "# Written by the page of medsynth. Every value is public: none was looked up in the table.\n"
 
 
@@ -78,7 +79,7 @@ def _lines(values: Any) -> str:
 
 
 def yaml_of(
-    content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str, patient: Mapping[str, Any]
+    content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str, patient: Mapping[str, Any] = NOBODY
 ) -> str:
     """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
 
