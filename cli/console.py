@@ -117,12 +117,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get("MEDSYNTH_TRACEBACK"):
                 raise
-            _fail(_own_fault(error), 1, as_json)
+            _fail(own_fault(error), 1, as_json)
 
     return run
 
 
-def _own_fault(error: Exception) -> str:
+def own_fault(error: Exception) -> str:
     """Return a message that says where medsynth failed. It omits the error's own text, which may quote a cell."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "medsynth" in frame.filename]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"

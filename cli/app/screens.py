@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,15 @@ import yaml
 from markupsafe import Markup
 
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.schema import bundled
+from medsynth.fitting.budgets import spent_on
+from medsynth.fitting.private_table import table_header
+from medsynth.report.data.verdict import Purpose
+from medsynth.schema import Schema, bundled
+from medsynth.schema.declared import parse_yaml
 
-from .choices import FORMATS, tables
-from .columns import KEYS, Fields, content_of, fields_of, yaml_of
+from ..options import whole_number
+from .choices import FORMATS, LARGEST_EPSILON, files, operand, tables
+from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 
 if TYPE_CHECKING:
     from .server import Session
@@ -38,8 +44,6 @@ def show_table(session: Session) -> Content:
 
 def _header(session: Session) -> tuple[str, ...]:
     """Return the names in the header of the chosen table. No other line is read."""
-    from medsynth.fitting.private_table import table_header
-
     if not session.choices.table:
         return ()
     try:
@@ -67,8 +71,6 @@ def do_table(session: Session, form: Form) -> str:
 
 
 def _whole(session: Session, text: str) -> int:
-    from ..options import whole_number
-
     try:
         number = whole_number(text)
     except Exception:  # typer's own error, with a sentence for the command line
@@ -83,20 +85,14 @@ def _whole(session: Session, text: str) -> int:
 
 def show_public(session: Session) -> Content:
     """Show where public knowledge about the columns may come from, and what is declared already."""
-    own = {session.choices.table, *(path.name for path in session.folder.glob(f"{session.choices.name}.*"))}
-    found = sorted(path.name for path in session.folder.iterdir() if path.name.lower().endswith(DICTIONARIES))
-    return {"dictionaries": [name for name in found if name not in own], "bundled": bundled(),
+    own = f"{session.choices.name}."  # what names of the table and of files that were made from it begin with
+    found = [name for name in files(session.folder) if name.lower().endswith(DICTIONARIES)]
+    return {"dictionaries": [name for name in found if not name.startswith(own)], "bundled": bundled(),
             "problems": _problems(session), "check": session.jobs["check"]}  # fmt: skip
-
-
-def _schema_text(session: Session) -> str:
-    return (session.folder / session.choices.schema).read_text("utf-8") if session.has(session.choices.schema) else ""
 
 
 def _problems(session: Session) -> list[str]:
     """Return what the schema file itself lacks, without the table."""
-    from medsynth.schema import Schema
-
     if not session.has(session.choices.schema):
         return []
     try:
@@ -107,8 +103,10 @@ def _problems(session: Session) -> list[str]:
 
 
 def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
-    """Start a command for a screen, unless another one runs."""
-    if not session.jobs.start(step, words, as_json):
+    """Start a command for a screen, unless another one runs. The form that started it starts no second one."""
+    if session.jobs.start(step, words, as_json):
+        session.changes += 1
+    else:
         session.tell(session.say("still_running"))
     return screen
 
@@ -125,14 +123,14 @@ def do_import(session: Session, form: Form) -> str:
     name = form.get("dictionary", "")
     if name not in show_public(session)["dictionaries"]:
         raise UsageError(session.say("no_such_table"))
-    words = ["schema", "import", name, "--table", session.choices.table]
+    words = ["schema", "import", operand(name), "--table", session.choices.table]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
 
 
 def do_draft(session: Session, form: Form) -> str:
     """Draft the schema from the header and the kinds of cells."""
-    return _start(session, "public", ["schema", "draft", session.choices.table], "public")
+    return _start(session, "public", ["schema", "draft", operand(session.choices.table)], "public")
 
 
 def do_bundled(session: Session, form: Form) -> str:
@@ -148,9 +146,10 @@ def do_aside(session: Session, form: Form) -> str:
     """Rename the schema file, so that a fit learns the schema."""
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
-    if aside.exists():
+    if os.path.lexists(aside):
         raise UsageError(session.say("aside_exists"))
-    if path.exists():
+    if os.path.lexists(path):
+        session.changes += 1
         path.rename(aside)
     return "public"
 
@@ -165,29 +164,31 @@ def do_check(session: Session, form: Form) -> str:
 
 def show_columns(session: Session) -> Content:
     """Show a field for each public fact about each column, and the file itself."""
-    text = _schema_text(session)
+    text, content = "", Content()
     try:
+        text = session.read(session.choices.schema)
         content = content_of(text)
     except MedsynthError as error:
         session.tell(str(error))
-        content = {}
     form = fields_of(content, _header(session))
-    rules = content.get("rules")
-    return {"fields": form, "kinds": list(KEYS), "text": text, "problems": _problems(session),
-            "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
-            "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
+    return {
+        "fields": form, "kinds": list(KEYS), "text": text, "commented": "#" in text, "problems": _problems(session),
+        "rules": rules_of(content), "target": str(content.get("target") or ""),
+    }  # fmt: skip
 
 
 def do_columns(session: Session, form: Form) -> str:
     """Write the schema file from the fields."""
-    content = content_of(_schema_text(session))
+    content = content_of(session.read(session.choices.schema))
+    offered = {one.name for one in fields_of(content, _header(session))}
     found = []
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
-        if answers["kind"] in KEYS:
+        if answers["kind"] in KEYS and answers["name"] in offered:
             found.append(Fields(**answers))
     content.setdefault("name", session.choices.name)
-    session.write(session.choices.schema, yaml_of(content, found, form.get("rules", ""), form.get("target", "")))
+    rules = form.get("rules", "").replace("\r\n", "\n")
+    session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", "")))
     return _saved(session)
 
 
@@ -208,16 +209,19 @@ def _saved(session: Session) -> str:
 
 def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
-    job = session.jobs["budget"]
-    plan = job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
-    return {"job": job, "plan": plan, "spent": _spent(session), "header": _header(session),
+    plan = _plan(session)
+    return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
             "drawings": _drawings(plan)}  # fmt: skip
+
+
+def _plan(session: Session) -> Content:
+    """Return the plan for the present choices, or an empty one."""
+    job = session.jobs["budget"]
+    return job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
 
 
 def _spent(session: Session) -> str:
     """Return in a sentence what all fits on the table have spent, or an empty text."""
-    from medsynth.fitting.budgets import spent_on
-
     try:
         return spent_on(session.folder / session.choices.table).sentence()
     except MedsynthError:
@@ -247,7 +251,7 @@ def do_budget(session: Session, form: Form) -> str:
     target = form.get("target", "")
     if target not in ("", "none", *_header(session)):
         raise UsageError(session.say("no_such_column"))
-    if not 0 < epsilon < 1000:
+    if not 0 < epsilon < LARGEST_EPSILON:
         raise UsageError(session.say("no_number"))
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(), "budget")
@@ -258,9 +262,10 @@ def do_budget(session: Session, form: Form) -> str:
 
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
-    job, plan = session.jobs["fit"], session.jobs["budget"]
-    return {"job": job, "spent": _spent(session), "interrupted": session.has(session.choices.checkpoint),
-            "measurements": plan.result.get("measurements", []) if plan and plan.code == 0 else []}  # fmt: skip
+    return {
+        "job": session.jobs["fit"], "spent": _spent(session), "measurements": _plan(session).get("measurements", []),
+        "interrupted": session.has(session.choices.checkpoint),
+    }  # fmt: skip
 
 
 def do_fit(session: Session, form: Form) -> str:
@@ -291,8 +296,11 @@ def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table."""
     if session.choices.format != ".csv":
         return []
-    with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
-        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    try:
+        with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
+            return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    except (OSError, ValueError, csv.Error):
+        return []
 
 
 def plots(session: Session) -> list[tuple[str, Markup]]:
@@ -325,15 +333,18 @@ def do_rows(session: Session, form: Form) -> str:
 
 def show_report(session: Session) -> Content:
     """Show the form of the review, the page, and what may leave."""
-    from medsynth.report.data.verdict import Purpose
-
     texts = {name: one.description or "" for name, one in Purpose.model_fields.items() if one.annotation == str | None}
+    try:
+        review = _review(session)
+    except MedsynthError as error:
+        session.tell(str(error))
+        review = {}
     written = [session.choices.synthetic, f"{session.choices.synthetic}.provenance.json"]
     kept = [session.choices.table, f"{session.choices.name}.train.csv", f"{session.choices.name}.heldout.csv"]
     pages = [f"{session.choices.name}.report.html", f"{session.choices.name}.open.report.html"]
     return {
         "job": session.jobs["report"], "package": session.jobs["package"], "entries": texts,
-        "review": _review(session), "page": session.has(session.choices.page),
+        "review": review, "page": session.has(session.choices.page),
         "leaves": [name for name in (*written, pages[1], f"{session.choices.name}.package") if session.has(name)],
         "stays": [name for name in (*kept, pages[0]) if session.has(name)],
     }  # fmt: skip
@@ -341,20 +352,18 @@ def show_report(session: Session) -> Content:
 
 def _review(session: Session) -> Content:
     """Return what the review file says already."""
-    path = session.folder / REVIEW
-    if not path.exists():
-        return {}
-    from medsynth.schema.declared import parse_yaml
-
-    found = parse_yaml(path.read_text("utf-8"), REVIEW)
-    return found if isinstance(found, dict) else {}
+    found = parse_yaml(session.read(REVIEW), REVIEW)
+    if found is not None and not isinstance(found, dict):
+        raise UsageError(f"{REVIEW} must name entries, such as `purpose: teaching`. Correct it, or rename it.")
+    return found or {}
 
 
 def do_review(session: Session, form: Form) -> str:
     """Write what only people know. What the form does not show stays as it is in the file."""
-    shown = show_report(session)["entries"]
-    answers = {name: form[name].strip() or None for name in shown if name in form}
-    session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
+    old, entries = _review(session), show_report(session)["entries"]
+    given = {name: form[name].replace("\r\n", "\n").strip() for name in entries if name in form}
+    answers = {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}
+    session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))
     session.tell(session.say("saved").format(REVIEW))
     return "report"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -12,13 +13,15 @@ from typing import Any
 
 import yaml
 from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
+from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as Answer
 
-from medsynth.errors import MedsynthError
+from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.atomic import atomic_write
 
+from ..console import notify, own_fault
 from . import screens
-from .choices import Choices, load, shown
+from .choices import Choices, is_inside, load, shown
 from .door import OF_REPORT, Door, protected
 from .jobs import Jobs
 
@@ -40,7 +43,8 @@ class Session:
         self.folder, self.language, self.door, self.jobs = folder, language, Door(), Jobs(folder)
         self.choices, self.used, self.lock = Choices(), time.monotonic(), threading.RLock()
         self.texts: dict[str, str] = _texts("en") | _texts(language)
-        self._told: list[str] = []
+        self.changes = 0  # answers so far, of all tables
+        self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)
 
@@ -51,17 +55,32 @@ class Session:
 
     def has(self, name: str) -> bool:
         """Return whether a file or folder of that name is in the folder."""
-        return (self.folder / name).exists()
+        return is_inside(self.folder, name)
+
+    def read(self, name: str) -> str:
+        """Return the text of a file of the folder, or an empty one if there is none."""
+        if not self.has(name):
+            return ""
+        try:
+            return (self.folder / name).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError):
+            raise UsageError(f"{name} cannot be read as UTF-8 text. Save it as UTF-8.") from None
+
+    def state(self) -> str:
+        """Return what an answer must name. It is new after each answer, and if a file that a form shows is new."""
+        shown = [self.folder / name for name in (self.choices.schema, screens.REVIEW) if self.has(name)]
+        return "-".join(map(str, [self.changes, *(path.stat().st_mtime_ns for path in shown)]))
 
     def change(self, **answers: Any) -> None:
         """Keep answers, and save them next to the table."""
         for name, value in answers.items():
             setattr(self.choices, name, value)
-        self.choices.changes += 1
+        self.changes += 1
         self.choices.save(self.folder)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder as a whole. What it replaces was shown to the person first."""
+        self.changes += 1
         atomic_write(self.folder / name, lambda file: file.write(text.encode()), force=True)
 
     def say(self, text: str) -> str:
@@ -73,13 +92,12 @@ class Session:
         self._told.append(self.short(message))
 
     def short(self, message: str) -> str:
-        """Return a message with the names of this folder's files alone."""
-        return message.replace(f"{self.folder}{os.sep}", "")
+        """Return a message with the names of this folder's files alone, in characters that a page can show."""
+        return message.replace(f"{self.folder}{os.sep}", "").encode(errors="replace").decode()
 
     def told(self) -> list[str]:
         """Return the messages for the screen that is shown now."""
-        found, self._told = self._told, []
-        return found
+        return [self._told.popleft() for _ in range(len(self._told))]
 
 
 def _texts(language: str) -> dict[str, str]:
@@ -94,33 +112,46 @@ def made(session: Session) -> Flask:
     flask.before_request(lambda: _guard(session))
     flask.after_request(protected)
     flask.register_error_handler(MedsynthError, lambda error: _back(session, str(error)))
-    for code in (400, 403, 404, 405, 409, 413, 500):
-        flask.register_error_handler(code, lambda error: _failure(session, error))
+    flask.register_error_handler(OSError, lambda error: _back(session, _unreadable(error)))
+    flask.register_error_handler(HTTPException, lambda error: _failure(session, error))
+    flask.register_error_handler(Exception, lambda error: _fault(session, error))
     flask.context_processor(lambda: _known(session))
     flask.register_blueprint(_routes(session), url_prefix=session.door.path)
     return flask
 
 
 def _guard(session: Session) -> Any:
-    session.used = time.monotonic()
     if request.path == f"{session.door.path}/enter" and session.door.refusal(request) in (None, "refused_cookie"):
         return None
     if (reason := session.door.refusal(request)) is not None:
         return Response(session.say(reason), 403, mimetype="text/plain")
-    if request.method == "POST" and request.form.get("changes") != str(session.choices.changes):
-        return _back(session, session.say("other_tab"))
+    session.used = time.monotonic()
     return None
 
 
-def _failure(session: Session, error: Any) -> Response:
+def _failure(session: Session, error: HTTPException) -> Any:
     """Answer an error in one sentence, without what the request contained."""
-    code = getattr(error, "code", 500) or 500
-    text = session.say(f"error_{code}" if f"error_{code}" in session.texts else "error_500")
+    if (code := error.code or 500) < 400:
+        return error  # a redirection
+    text = session.say(f"error_{code}" if f"error_{code}" in session.texts else "error_400")
     return Response(text, code, mimetype="text/plain")
 
 
+def _fault(session: Session, error: Exception) -> Response:
+    """Answer a fault of the program, and print where it is. Its own text may quote a cell, so it is shown nowhere."""
+    notify(own_fault(error))
+    return Response(session.say("error_500"), 500, mimetype="text/plain")
+
+
+def _unreadable(error: OSError) -> str:
+    name = Path(str(error.filename or "a file")).name
+    return f"Cannot read or write {name} ({error.strerror or 'no reason is known'})."
+
+
 def _back(session: Session, message: str) -> Answer:
-    """Return to the screen that was answered, with a message."""
+    """Return to the screen that was answered, with a message. A page that cannot be shown becomes the message."""
+    if request.method != "POST":
+        return Response(session.short(message), 409, mimetype="text/plain")
     session.tell(message)
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
@@ -135,8 +166,8 @@ SCREEN_OF = {  # of forms that are not named as their screen
 def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
-            "language": session.language, "has": session.has, "folder": session.folder.name,
-            "told": session.told, "running": session.jobs.running}  # fmt: skip
+            "language": session.language, "has": session.has, "folder": session.short(session.folder.name),
+            "told": session.told, "running": session.jobs.running, "state": session.state()}  # fmt: skip
 
 
 Handler = Callable[[], Any]
@@ -159,6 +190,8 @@ def _routes(session: Session) -> Blueprint:
             if name != "table" and not session.choices.table:
                 abort(409)
             with session.lock:
+                if request.form.get("changes") != session.state():
+                    return _back(session, session.say("other_tab"))
                 return redirect(url_for(f"page.{handle(session, request.form)}"), 303)
 
         page.add_url_rule(f"/{name}", f"do_{name}", answer, methods=["POST"])
@@ -188,13 +221,12 @@ def _enter(session: Session) -> Response:
 
 def _job(session: Session) -> dict[str, Any]:
     job = session.jobs[request.args.get("step", "")]
-    session.used = time.monotonic()
     return job.facts() if job else {"running": False}
 
 
 def _report(session: Session) -> Response:
     """Return the report as it was written, with no right to ask this server for anything."""
-    path = session.folder / session.choices.page
-    if not session.choices.table or not path.is_file():
+    if not session.choices.table or not session.has(session.choices.page):
         abort(404)
-    return Response(path.read_bytes(), mimetype="text/html", headers={"Content-Security-Policy": OF_REPORT})
+    content = (session.folder / session.choices.page).read_bytes()
+    return Response(content, mimetype="text/html", headers={"Content-Security-Policy": OF_REPORT})
