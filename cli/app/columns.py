@@ -11,6 +11,7 @@ from medsynth.errors import SchemaError
 from medsynth.schema.declared import parse_yaml
 
 TODO = "TODO"
+PLACEHOLDER = re.compile(rf'(?<!\\)"{TODO}"')
 LEVELS, BOUNDS = ("levels",), ("bounds",)
 KEYS = {  # what the form asks for, by kind
     "binary": LEVELS, "categorical": LEVELS, "ordinal": LEVELS, "count": (*BOUNDS, "scale", "unit"),
@@ -114,8 +115,8 @@ def rules_of(content: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON that is YAML, too."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    """Return a value as JSON that is YAML, too. `TODO` is not quoted, so that no schema takes it for a level."""
+    text = PLACEHOLDER.sub(TODO, json.dumps(value, ensure_ascii=False, default=str))
     return IN_JSON_ALONE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -17,6 +17,7 @@ from medsynth.errors import UsageError
 
 from ..console import IN_LINES, INTERRUPTED
 
+COMMAND = (sys.executable, "-P", "-m", "medsynth_cli")  # -P: no file of the folder is run, such as one named csv.py
 MOST_KEPT = 200  # lines of messages that are kept, and shown
 PATIENCE = 20.0  # seconds that a command has to end by itself
 STOPPED = (INTERRUPTED, -signal.SIGINT, -signal.SIGKILL)  # exit codes of a command that was stopped
@@ -32,8 +33,7 @@ class Job:
         self.result: dict[str, Any] = {}
         self.text, self.seconds, self.stopped = "", 0.0, False
         self.code: int | None = None
-        # -P: a file in the folder that is called as a module, such as csv.py, is not run.
-        command = [sys.executable, "-P", "-m", "medsynth_cli", *words, *["--json"] * as_json]
+        command = [*COMMAND, *words, *["--json"] * as_json]
         environment = os.environ | {IN_LINES: "lines", "NO_COLOR": "1", "COLUMNS": "100"}
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -83,19 +83,21 @@ class Job:
     def _listen(self) -> None:
         """Sort the lines of standard error: progress, errors as JSON, and messages."""
         assert self._process.stderr
-        for line in self._process.stderr:
-            content = _object(line)
-            if isinstance(content.get("phase"), str):
-                first = content["phase"] != self.progress.get("phase")
-                since = time.monotonic() - self.started if first else self.progress["since"]
-                self.progress = {**content, "since": since}
-            elif text := str(content.get("error", line)).removeprefix("Error: ").rstrip():
-                self.messages = [*self.messages, text][-MOST_KEPT:]
+        with self._process.stderr as lines:
+            for line in lines:
+                content = _object(line)
+                if isinstance(content.get("phase"), str):
+                    first = content["phase"] != self.progress.get("phase")
+                    since = time.monotonic() - self.started if first else self.progress["since"]
+                    self.progress = {**content, "since": since}
+                elif text := str(content.get("error", line)).removeprefix("Error: ").rstrip():
+                    self.messages = [*self.messages, text][-MOST_KEPT:]
 
     def _read(self) -> None:
         """Read standard output to its end. Then the command has ended."""
         assert self._process.stdout
-        self.text = self._process.stdout.read()
+        with self._process.stdout as output:
+            self.text = output.read()
         self.result = _object(self.text)
         self._readers[0].join()
         code, self.seconds = self._process.wait(), time.monotonic() - self.started
