@@ -22,7 +22,7 @@ from medsynth.errors import UsageError
 from ..console import guarded, notify
 
 if TYPE_CHECKING:
-    from .server import Session
+    from .session import Session
 
 IDLE_MINUTES = 60
 Start = Annotated[Path | None, typer.Argument(help="Table, or the folder to work in [default: this folder].")]
@@ -60,7 +60,8 @@ def app(
         from waitress.server import create_server
     except ImportError:
         raise UsageError("The page needs two packages more. Install them: pip install 'medsynth[app]'") from None
-    from .server import LARGEST_FORM, Session, languages, made
+    from .server import LARGEST_FORM, made
+    from .session import Session, languages
 
     if language not in languages():
         raise UsageError(f"`language` must be one of {', '.join(languages())}.")

@@ -6,7 +6,7 @@ import csv
 import itertools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from markupsafe import Markup
@@ -21,13 +21,10 @@ from medsynth.schema.declared import parse_yaml
 from ..options import whole_number
 from .choices import FORMATS, LARGEST_EPSILON, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
-
-if TYPE_CHECKING:
-    from .server import Session
+from .session import REVIEW, Session
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
-REVIEW = "review.yaml"
 SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
 PREVIEWED = 20  # synthetic rows that are shown
 PLOTTED = 2_000  # synthetic rows that plots are drawn from

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from medsynth_cli.app import jobs
-from medsynth_cli.app.server import Session, made
+from medsynth_cli.app.server import made
+from medsynth_cli.app.session import Session
 from werkzeug.test import TestResponse
 
 PORT = 8123

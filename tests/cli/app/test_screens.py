@@ -2,20 +2,20 @@
 
 import json
 import os
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from local_page import CELL, Page, fake, table
-from medsynth_cli.app.server import STEPS, languages
+from medsynth_cli.app.server import STEPS
+from medsynth_cli.app.session import languages
 
 SCREENS = (*STEPS, "columns")
-HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7*7 }}"
-PLAN = {
-    "guess_right": 0.61, "notes": [HOSTILE], "measurements": [{"label": HOSTILE, "multiplier": 2.0, "share": 0.5, "times": 1}],
-}  # fmt: skip
+HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7331*7 }}"
+MEASURED = {"label": HOSTILE, "multiplier": 2.0, "share": 0.5, "times": 1}
+PLAN = {"guess_right": 0.61, "notes": [HOSTILE], "measurements": [MEASURED]}
 
 
 class Tags(HTMLParser):
@@ -39,7 +39,7 @@ def shown(page: Page, screen: str) -> str:
     assert all(attrs.get("src", "").endswith("app.js") for tag, attrs in tags if tag == "script")
     assert not [tag for tag, _ in tags if tag == "img"]
     assert not [name for _, attrs in tags for name in attrs if name.startswith("on")]
-    assert "49" not in re.findall(r"\b49\b", text) and CELL not in text
+    assert "51317" not in text and CELL not in text
     names = [attrs.get("name") for tag, attrs in tags if tag == "form" or attrs.get("name") == "changes"]
     assert names.count("changes") == sum(tag == "form" for tag, _ in tags)
     return text
@@ -49,9 +49,8 @@ def hostile(folder: Path) -> None:
     """Put everything into the folder that the screens show, with tags in it."""
     header = ("patient", HOSTILE.replace('"', ""), "sex")
     table(folder, "ward.csv", header)
-    columns: dict[str, Any] = {
-        name: {"kind": "categorical", "levels": [HOSTILE, "b"], "unit": HOSTILE} for name in header
-    }
+    column = {"kind": "categorical", "levels": [HOSTILE, "b"], "unit": HOSTILE}
+    columns: dict[str, Any] = dict.fromkeys(header, column)
     schema = {"name": HOSTILE, "columns": columns, "rules": [HOSTILE], "target": HOSTILE}
     (folder / "ward.schema.yaml").write_text(json.dumps(schema))
     (folder / "ward.synthetic.csv").write_text(f"a,b\n{HOSTILE.replace(',', '')},2\n")
@@ -72,8 +71,9 @@ def test_each_screen_in_each_state(state: str, language: str, folder: Path, monk
     fake(monkeypatch, scripts.get(state, "pass"))
     page = Page(folder, "" if state == "empty" else "ward.csv", language).enter()
     if state in scripts:
-        for step, form in {"budget": {"epsilon": "1"}, "check": {}, "draft": {}, "package": {}, "report": {},
-                           "fit": {"agreed": "on"}, "rows": {"rows": "10", "format": ".csv", "where": HOSTILE}}.items():  # fmt: skip
+        rows = {"rows": "10", "format": ".csv", "where": HOSTILE}
+        forms = {"budget": {"epsilon": "1"}, "fit": {"agreed": "on"}, "rows": rows}
+        for step, form in (forms | {name: {} for name in ("check", "draft", "package", "report")}).items():
             page.post(step, form)
             page.wait()
         monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda plan: [])
@@ -295,8 +295,7 @@ def test_a_review_keeps_what_the_form_does_not_show(page: Page, folder: Path) ->
     page.post(
         "review", {"purpose": "new\r\nline", "steward": "['a', 'b']", "recipient": "", "thresholds": "x", "other": "y"}
     )
-    content = json.loads(json.dumps(__import__("yaml").safe_load(path.read_text())))
-    assert content == {
+    assert yaml.safe_load(path.read_text()) == {
         "purpose": "new\nline", "thresholds": {"epsilon": {"limit": 4, "source": "us"}}, "steward": ["a", "b"],
     }  # fmt: skip
 

@@ -7,7 +7,8 @@ from string import Formatter
 import pytest
 import yaml
 from medsynth_cli.app import choices, columns, server
-from medsynth_cli.app.server import STEPS, Session, languages
+from medsynth_cli.app.server import STEPS
+from medsynth_cli.app.session import Session, languages
 
 HERE = Path(server.__file__).parent
 USED = {
