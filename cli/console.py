@@ -162,7 +162,7 @@ def newest_model(*, quiet: bool = False) -> Path | None:
     return found[-1]
 
 
-class Lines:
+class ProgressLines:
     """Progress as lines of JSON on standard error, at most `MOST_LINES` per second while the phase is the same."""
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ def fit_progress(show: bool) -> dict[str, Any]:
         return {"progress": show}
     from medsynth.fitting.settings import EpsilonSoFar
 
-    line, spent = Lines(), EpsilonSoFar()
+    line, spent = ProgressLines(), EpsilonSoFar()
 
     def advance(plan: Plan, device: str, done: int, total: int, releases: int) -> None:
         line(f"fitting on {device}", done, total, releases=releases, epsilon=spent(plan, releases))
@@ -206,7 +206,7 @@ def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None
 
     total = pages * computed() + 2
     if in_lines():
-        done, line = itertools.count(1), Lines()
+        done, line = itertools.count(1), ProgressLines()
         yield lambda name: line(name, next(done), total)
         return
     columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())

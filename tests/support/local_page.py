@@ -4,10 +4,12 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from flask.testing import FlaskClient
+from jinja2 import BytecodeCache
+from jinja2.bccache import Bucket
 from medsynth_cli.app import jobs
 from medsynth_cli.app.server import made
 from medsynth_cli.app.session import Session
@@ -19,6 +21,19 @@ CELL = "CANARY"  # what each planted cell contains
 HEADER = ("patient", "age", "sex", "note")
 
 
+class Compiled(BytecodeCache):
+    """Templates that were compiled before: to compile them takes most of a test's time."""
+
+    texts: ClassVar[dict[str, bytes]] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self.texts:
+            bucket.bytecode_from_string(self.texts[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.texts[bucket.key] = bucket.bytecode_to_string()
+
+
 class Page:
     """A browser in which the page is open. `post` names the state of the form, unless told otherwise."""
 
@@ -26,6 +41,7 @@ class Page:
         self.session = Session(folder.resolve(), table, language)
         self.session.door.port = PORT
         self.flask = made(self.session)
+        self.flask.jinja_env.bytecode_cache = Compiled()
         self.client: FlaskClient = self.flask.test_client()
 
     def enter(self) -> "Page":
