@@ -88,7 +88,7 @@ def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
             "language": session.language, "has": session.has, "folder": session.short(session.folder.name),
-            "told": session.told, "running": session.jobs.running, "state": session.state()}  # fmt: skip
+            "told": session.told, "running": session.jobs.running}  # fmt: skip
 
 
 Handler = Callable[[], Any]
@@ -102,7 +102,9 @@ def _routes(session: Session) -> Blueprint:
         def show() -> Any:
             if name != "table" and not session.choices.table:
                 return redirect(url_for("page.table"), 303)
-            return render_template(f"{name}.html", step="public" if name == "columns" else name, **content(session))
+            state = session.state()  # before the content: a form never names a newer state than it shows
+            step = "public" if name == "columns" else name
+            return render_template(f"{name}.html", step=step, state=state, **content(session))
 
         page.add_url_rule(f"/{name}", name, show)
 
