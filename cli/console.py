@@ -116,12 +116,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get("MEDSYNTH_TRACEBACK"):
                 raise
-            _fail(_own_fault(error), 1, as_json)
+            _fail(own_fault(error), 1, as_json)
 
     return run
 
 
-def _own_fault(error: Exception) -> str:
+def own_fault(error: Exception) -> str:
     """Return a message that says where medsynth failed. It omits the error's own text, which may quote a cell."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "medsynth" in frame.filename]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"
@@ -161,7 +161,7 @@ def newest_model(*, quiet: bool = False) -> Path | None:
     return found[-1]
 
 
-class Lines:
+class ProgressLines:
     """Progress as lines of JSON on standard error, at most `MOST_LINES` per second while the phase is the same."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ def fit_progress(show: bool) -> dict[str, Any]:
         return {"progress": show}
     from medsynth.fitting.settings import EpsilonSoFar
 
-    line, spent = Lines(), EpsilonSoFar()
+    line, spent = ProgressLines(), EpsilonSoFar()
 
     def advance(plan: Plan, device: str, done: int, total: int, releases: int) -> None:
         line(f"fitting on {device}", done, total, releases=releases, epsilon=spent(plan, releases))
@@ -200,7 +200,7 @@ def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None
 
     total = pages * computed() + 2
     if in_lines():
-        done, line = itertools.count(1), Lines()
+        done, line = itertools.count(1), ProgressLines()
         yield lambda name: line(name, next(done), total)
         return
     columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())

@@ -7,15 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from medsynth.errors import SchemaError
 from medsynth.schema.declared import parse_yaml
 
 TODO = "TODO"
+PLACEHOLDER = re.compile(rf'(?<!\\)"{TODO}"')
 LEVELS, BOUNDS = ("levels",), ("bounds",)
 KEYS = {  # what the form asks for, by kind
     "binary": LEVELS, "categorical": LEVELS, "ordinal": LEVELS, "count": (*BOUNDS, "scale", "unit"),
     "continuous": (*BOUNDS, "decimals", "scale", "unit"), "date": (*BOUNDS, "format"), "identifier": ("drop",),
 }  # fmt: skip
-WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+IN_JSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # not in a YAML text, or a new line there
 NOBODY: dict[str, Any] = {}
 HEAD = "# Written by the page of medsynth. Every value is public: none was looked up in the table.\n"
 
@@ -46,16 +49,22 @@ class Fields(NamedTuple):
 
 
 def content_of(text: str) -> dict[str, Any]:
-    """Return the plain data of a schema's text, finished or not. Raises SchemaError for invalid YAML."""
+    """Return the plain data of a schema's text, finished or not. Raise SchemaError if it is not a YAML mapping."""
     found = parse_yaml(text, "the schema")
-    return found if isinstance(found, dict) else {}
+    if found is not None and not isinstance(found, dict):
+        raise SchemaError("The schema has no `columns`. Correct its text below.")
+    try:
+        _json(found).encode()
+    except (UnicodeError, RecursionError, TypeError, ValueError):
+        raise SchemaError("The schema contains a value that no text can contain. Correct its text below.") from None
+    return found or {}
 
 
 def fields_of(content: Mapping[str, Any], header: Sequence[str]) -> list[Fields]:
     """Return the fields of each column in the header's order, then of columns that only the schema names."""
     declared = content.get("columns") if isinstance(content.get("columns"), dict) else {}
     assert isinstance(declared, dict)
-    names = [*header, *(str(name) for name in declared if name not in header)]
+    names = [*header, *(name for name in declared if isinstance(name, str) and name not in header)]
     return [_fields(name, declared.get(name)) for name in names]
 
 
@@ -83,27 +92,43 @@ def yaml_of(
 ) -> str:
     """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
 
-    `patient`: the keys that say whose rows are whose, if patients have several.
+    `patient`: the keys that say whose rows are whose, if patients have several. Columns that are not in the form, and
+    columns and rules that it did not change, stay as they are.
     """
     old = content.get("columns")
     declared = old if isinstance(old, dict) else {}
     keyed = (one._replace(kind="identifier") if one.name == patient.get("unit") else one for one in form)
     columns = {one.name: _column(one, declared.get(one.name)) for one in keyed}
+    columns |= {name: column for name, column in declared.items() if name not in columns}
     kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target")}
     top = kept | ({"target": target} if target else {}) | dict(patient)
-    lines = [f"{key}: {_json(value)}" for key, value in top.items()]
+    lines = [f"{_json(key)}: {_json(value)}" for key, value in top.items()]
     lines += ["columns:", *(f"  {_json(name)}: {_json(column)}" for name, column in columns.items())]
-    if found := [line.strip() for line in rules.splitlines() if line.strip()]:
-        lines += ["rules:", *(f"  - {_json(rule)}" for rule in found)]
+    found = [line.strip() for line in rules.split("\n") if line.strip()]
+    if rules == rules_of(content):
+        found = content.get("rules") or []
+    if found:
+        lines.append(f"rules: {_json(found)}" if not isinstance(found, list) else "rules:")
+        lines += [f"  - {_json(rule)}" for rule in found if isinstance(found, list)]
     return HEAD + "\n".join(lines) + "\n"
 
 
+def rules_of(content: Mapping[str, Any]) -> str:
+    """Return the rules of a schema, one per line."""
+    rules = content.get("rules")
+    return "\n".join(map(str, rules)) if isinstance(rules, list) else ""
+
+
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)  # dates as texts; JSON is YAML
+    """Return a value as JSON that is YAML, too. `TODO` is not quoted, so that no schema takes it for a level."""
+    text = PLACEHOLDER.sub(TODO, json.dumps(value, ensure_ascii=False, default=str))
+    return IN_JSON_ALONE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _column(one: Fields, old: Any) -> dict[str, Any]:
     """Return a column's declaration. Of the same kind, keys that the form does not show stay as they are."""
+    if isinstance(old, dict) and one == _fields(one.name, old):
+        return old  # as it was written: a level may be a text that looks like a number, or have a space at its end
     wanted = KEYS.get(one.kind, ())
     same = old if isinstance(old, dict) and old.get("kind") == one.kind else {}
     shown = {"kind", "missing", *(key for keys in KEYS.values() for key in keys)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -19,7 +22,7 @@ from medsynth.errors import UsageError
 from ..console import guarded, notify
 
 if TYPE_CHECKING:
-    from .server import Session
+    from .session import Session
 
 IDLE_MINUTES = 60
 Start = Annotated[Path | None, typer.Argument(help="Table, or the folder to work in [default: this folder].")]
@@ -57,15 +60,21 @@ def app(
         from waitress.server import create_server
     except ImportError:
         raise UsageError("The page needs two packages more. Install them: pip install 'medsynth[app]'") from None
-    from .server import Session, languages, made
+    from .server import LARGEST_FORM, made
+    from .session import Session, languages
 
     if language not in languages():
         raise UsageError(f"`language` must be one of {', '.join(languages())}.")
     session = Session(folder, table, language)
     listening = socket.create_server(("127.0.0.1", 0))
     session.door.port = listening.getsockname()[1]
-    server = create_server(made(session), sockets=[listening], threads=8, ident=None)
+    logging.getLogger("waitress").setLevel(logging.CRITICAL)  # it counts waiting requests, and quotes errors
+    server = create_server(
+        made(session), sockets=[listening], threads=8, ident=None, max_request_body_size=LARGEST_FORM
+    )
     threading.Thread(target=server.run, daemon=True).start()
+    for one in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal stops the page as Ctrl-C does
+        signal.signal(one, signal.default_int_handler)
     private = Path(tempfile.mkdtemp(prefix="medsynth-"))
     try:
         _open(session, private, no_browser)
@@ -73,6 +82,7 @@ def app(
     except KeyboardInterrupt:
         notify("Stopped.")
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command that runs is stopped below, in a known time
         shutil.rmtree(private, ignore_errors=True)
         session.jobs.stop()
         server.close()
@@ -108,8 +118,9 @@ def _open(session: Session, private: Path, no_browser: bool) -> None:
 
 def _renew(session: Session) -> None:
     """Print a new one-time address for each line that is typed."""
-    for _ in sys.stdin:
-        print(session.door.renew(), flush=True)
+    with contextlib.suppress(OSError, ValueError):  # a stream that was closed
+        for _ in sys.stdin or ():
+            print(session.door.renew(), flush=True)
 
 
 def _wait(session: Session, idle: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,11 +13,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from medsynth.errors import UsageError
+
 from ..console import INTERRUPTED
 from ..flags import IN_LINES
 
+COMMAND = (sys.executable, "-P", "-m", "medsynth_cli")  # -P: no file of the folder is run, such as one named csv.py
 MOST_KEPT = 200  # lines of messages that are kept, and shown
 PATIENCE = 20.0  # seconds that a command has to end by itself
+STOPPED = (INTERRUPTED, -signal.SIGINT, -signal.SIGKILL)  # exit codes of a command that was stopped
 
 
 class Job:
@@ -29,13 +34,13 @@ class Job:
         self.result: dict[str, Any] = {}
         self.text, self.seconds, self.stopped = "", 0.0, False
         self.code: int | None = None
-        command = [sys.executable, "-m", "medsynth_cli", *words, *["--json"] * as_json]
+        command = [*COMMAND, *words, *["--json"] * as_json]
         environment = os.environ | {IN_LINES: "lines", "NO_COLOR": "1", "COLUMNS": "100"}
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
-        self._readers = [threading.Thread(target=self._listen), threading.Thread(target=self._read)]
+        self._readers = [threading.Thread(target=one, daemon=True) for one in (self._listen, self._read)]
         for reader in self._readers:
             reader.start()
 
@@ -60,38 +65,44 @@ class Job:
                 "epsilon": self.progress.get("epsilon"), "releases": self.progress.get("releases", 0)}  # fmt: skip
 
     def stop(self, wait: bool = False) -> None:
-        """Interrupt the command as Ctrl-C does. With `wait`, kill it if it does not end by itself."""
-        if self.running:
+        """Interrupt the command as Ctrl-C does, and kill it if it does not end by itself. `wait` for its end."""
+        if self.running and not self.stopped:
             self.stopped = True
             self._process.send_signal(signal.SIGINT)
+            threading.Thread(target=self._kill_later, daemon=True).start()
         if wait:
-            try:
-                self._process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
             for reader in self._readers:
-                reader.join(PATIENCE)
+                reader.join(2 * PATIENCE)
+
+    def _kill_later(self) -> None:
+        """Kill the command, and all processes that it started, if it is still running in a while."""
+        self._readers[1].join(PATIENCE)
+        with contextlib.suppress(ProcessLookupError):
+            if self.running:
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _listen(self) -> None:
         """Sort the lines of standard error: progress, errors as JSON, and messages."""
         assert self._process.stderr
-        for line in self._process.stderr:
-            content = _object(line)
-            if "phase" in content:
-                first = content["phase"] != self.progress.get("phase")
-                since = time.monotonic() - self.started if first else self.progress["since"]
-                self.progress = {**content, "since": since}
-            elif text := str(content.get("error", line)).removeprefix("Error: ").rstrip():
-                self.messages = [*self.messages, text][-MOST_KEPT:]
+        with self._process.stderr as lines:
+            for line in lines:
+                content = _object(line)
+                if isinstance(content.get("phase"), str):
+                    first = content["phase"] != self.progress.get("phase")
+                    since = time.monotonic() - self.started if first else self.progress["since"]
+                    self.progress = {**content, "since": since}
+                elif text := str(content.get("error", line)).removeprefix("Error: ").rstrip():
+                    self.messages = [*self.messages, text][-MOST_KEPT:]
 
     def _read(self) -> None:
         """Read standard output to its end. Then the command has ended."""
         assert self._process.stdout
-        self.text = self._process.stdout.read()
+        with self._process.stdout as output:
+            self.text = output.read()
         self.result = _object(self.text)
         self._readers[0].join()
         code, self.seconds = self._process.wait(), time.monotonic() - self.started
-        self.stopped = self.stopped and code == INTERRUPTED
+        self.stopped = self.stopped and code in STOPPED
         self.code = code
 
 
@@ -99,7 +110,7 @@ def _object(text: str) -> dict[str, Any]:
     """Return a text's JSON object, or an empty one."""
     try:
         content = json.loads(text) if text.lstrip().startswith("{") else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
@@ -119,11 +130,16 @@ class Jobs:
         return next((job for job in self._jobs.values() if job.running), None)
 
     def start(self, step: str, words: list[str], as_json: bool = True) -> bool:
-        """Start a command. Return False, and start nothing, if another one runs."""
+        """Start a command. Return False, and start nothing, if another one runs. Raise UsageError if none can run."""
         with self._lock:
             if self.running:
                 return False
-            self._jobs[step] = Job(step, words, self._folder, as_json)
+            try:
+                job = Job(step, words, self._folder, as_json)
+            except (OSError, ValueError) as error:  # a null character, too many words, no folder
+                what = error.strerror if isinstance(error, OSError) else "a character that no command can have"
+                raise UsageError(f"The command could not be started ({what}). Shorten what you typed.") from None
+            self._jobs = {**self._jobs, step: job}  # not changed in place: other threads read it
             return True
 
     def forget(self) -> None:

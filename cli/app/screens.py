@@ -7,27 +7,27 @@ import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from markupsafe import Markup
 
-from medsynth.errors import MedsynthError
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import name_of
-from medsynth.schema import bundled
+from medsynth.schema import Schema, bundled
+from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
-from .choices import FORMATS, MADE, tables
-from .columns import KEYS, Fields, content_of, fields_of, yaml_of
+from ..options import whole_number
+from .choices import FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
+from .session import REVIEW, Session
 from .words import Problem, Refused, placed
-
-if TYPE_CHECKING:
-    from .server import Session
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
-REVIEW = "review.yaml"
 GROUPS = {  # of the review's entries
     "purpose": ("purpose", "recipient", "recipient_controls", "access", "licence"),
     "risks": ("harms", "expiry", "review_date", "incident_contact"),
@@ -94,8 +94,6 @@ def do_table(session: Session, form: Form) -> str:
 
 
 def _whole(session: Session, text: str) -> int:
-    from ..options import whole_number
-
     try:
         number = whole_number(text)
     except Exception:  # typer's own error, with a sentence for the command line
@@ -110,21 +108,15 @@ def _whole(session: Session, text: str) -> int:
 
 def show_public(session: Session) -> Content:
     """Show where public knowledge about the columns may come from, and what is declared already."""
-    found = sorted(path.name for path in session.folder.iterdir() if path.name.lower().endswith(DICTIONARIES))
+    found = [name for name in files(session.folder) if name.lower().endswith(DICTIONARIES)]
     likely = [name for name in found if name != session.choices.table and not name.endswith(WRITTEN)
               and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
     return {"dictionaries": likely, "bundled": bundled(), "problems": _problems(session),
             "check": session.jobs["check"]}  # fmt: skip
 
 
-def _schema_text(session: Session) -> str:
-    return (session.folder / session.choices.schema).read_text("utf-8") if session.has(session.choices.schema) else ""
-
-
 def _problems(session: Session) -> list[Problem]:
     """Return what the schema file itself lacks, without the table."""
-    from medsynth.schema import Schema
-
     if not session.has(session.choices.schema):
         return []
     header = _header(session)
@@ -132,7 +124,9 @@ def _problems(session: Session) -> list[Problem]:
         schema = Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
         try:
-            unfilled = [one.name for one in fields_of(content_of(_schema_text(session)), header) if one.open]
+            unfilled = [
+                one.name for one in fields_of(content_of(session.read(session.choices.schema)), header) if one.open
+            ]
         except MedsynthError:
             unfilled = []
         blanks = [Problem(session.say("still_open"), name) for name in unfilled]
@@ -152,8 +146,10 @@ def _patient(session: Session) -> dict[str, Any]:
 
 
 def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
-    """Start a command for a screen, unless another one runs."""
-    if not session.jobs.start(step, words, as_json):
+    """Start a command for a screen, unless another one runs. The form that started it starts no second one."""
+    if session.jobs.start(step, words, as_json):
+        session.changes += 1
+    else:
         session.tell(session.say("still_running"))
     return screen
 
@@ -176,14 +172,16 @@ def do_import(session: Session, form: Form) -> str:
     name = form.get("dictionary", "")
     if name not in show_public(session)["dictionaries"]:
         raise Refused(session.say("no_such_table"))
-    words = ["schema", "import", name, "--table", session.choices.table, *session.choices.saved_as]
+    words = ["schema", "import", operand(name), "--table", operand(session.choices.table), *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
 
 
 def do_draft(session: Session, form: Form) -> str:
     """Draft the schema from the header and the kinds of cells."""
-    return _start(session, "public", ["schema", "draft", session.choices.table, *session.choices.saved_as], "public")
+    return _start(
+        session, "public", ["schema", "draft", operand(session.choices.table), *session.choices.saved_as], "public"
+    )
 
 
 def do_bundled(session: Session, form: Form) -> str:
@@ -199,9 +197,10 @@ def do_aside(session: Session, form: Form) -> str:
     """Rename the schema file, so that a fit learns the schema."""
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
-    if aside.exists():
+    if os.path.lexists(aside):
         raise Refused(session.say("aside_exists"))
-    if path.exists():
+    if os.path.lexists(path):
+        session.changes += 1
         path.rename(aside)
     return "public"
 
@@ -216,37 +215,37 @@ def do_check(session: Session, form: Form) -> str:
 
 def show_columns(session: Session) -> Content:
     """Show a field for each public fact about each column, and the file itself."""
-    text = _schema_text(session)
+    text, content = "", Content()
     try:
+        text = session.read(session.choices.schema)
         content = content_of(text)
     except MedsynthError as error:
         session.tell(str(error), english=True)
-        content = {}
-    form = fields_of(content, _header(session))
-    rules, problems = content.get("rules"), _problems(session)
-    return {"fields": form, "kinds": list(KEYS), "text": text, "problems": problems,
-            "keys": person_keys(_header(session)),
-            "constant": content.get("constant", facts_of_a_person(_header(session))),
-            "faulty": {one.column for one in problems if one.column},
-            "rules": "\n".join(map(str, rules)) if isinstance(rules, list) else "",
-            "target": str(content.get("target") or ""), "commented": "#" in text}  # fmt: skip
+    form, header, problems = fields_of(content, _header(session)), _header(session), _problems(session)
+    return {
+        "fields": form, "kinds": list(KEYS), "text": text, "commented": "#" in text, "problems": problems,
+        "keys": person_keys(header), "constant": content.get("constant", facts_of_a_person(header)),
+        "faulty": {one.column for one in problems if one.column},
+        "rules": rules_of(content), "target": str(content.get("target") or ""),
+    }  # fmt: skip
 
 
 def do_columns(session: Session, form: Form) -> str:
     """Write the schema file from the fields."""
-    content = content_of(_schema_text(session))
+    content = content_of(session.read(session.choices.schema))
+    offered = {one.name for one in fields_of(content, _header(session))}
     found, patient = [], _patient(session)
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
         if session.say("separators")[1] == ",":
             answers |= {name: answers[name].replace(",", ".") for name in ("low", "high")}
-        if answers["kind"] in KEYS:
+        if answers["kind"] in KEYS and answers["name"] in offered:
             found.append(Fields(**answers))
     content.setdefault("name", session.choices.name)
     if patient:
         patient["constant"] = [one.name for k, one in enumerate(found) if f"{k}.constant" in form]
-    text = yaml_of(content, found, form.get("rules", ""), form.get("target", ""), patient)
-    session.write(session.choices.schema, text)
+    rules = form.get("rules", "").replace("\r\n", "\n")
+    session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
     return _saved(session)
 
 
@@ -267,16 +266,19 @@ def _saved(session: Session) -> str:
 
 def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
-    job = session.jobs["budget"]
-    plan = job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
-    return {"job": job, "plan": plan, "spent": _spent(session), "header": _header(session),
+    plan = _plan(session)
+    return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
             "drawings": _drawings(plan)}  # fmt: skip
+
+
+def _plan(session: Session) -> Content:
+    """Return the plan for the present choices, or an empty one."""
+    job = session.jobs["budget"]
+    return job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
 
 
 def _spent(session: Session) -> str:
     """Return in a sentence what all fits on the table have spent, or an empty text."""
-    from medsynth.fitting.budgets import spent_on
-
     try:
         return spent_on(session.folder / session.choices.table).sentence()
     except MedsynthError:
@@ -306,7 +308,7 @@ def do_budget(session: Session, form: Form) -> str:
     target = form.get("target", "")
     if target not in ("", "none", *_header(session)):
         raise Refused(session.say("no_such_column"))
-    if not 0 < epsilon < 1000:
+    if not 0 < epsilon < LARGEST_EPSILON:
         raise Refused(session.say("no_number"))
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
@@ -318,7 +320,7 @@ def do_budget(session: Session, form: Form) -> str:
 
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
-    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": show_budget(session)["plan"],
+    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
             "interrupted": session.has(session.choices.checkpoint)}  # fmt: skip
 
 
@@ -351,8 +353,11 @@ def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table."""
     if session.choices.format != ".csv":
         return []
-    with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
-        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    try:
+        with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
+            return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    except (OSError, ValueError, csv.Error):
+        return []
 
 
 def plots(session: Session) -> list[tuple[str, Markup]]:
@@ -386,6 +391,11 @@ def do_rows(session: Session, form: Form) -> str:
 def show_report(session: Session) -> Content:
     """Show the form of the review, the page, and what may leave."""
     chosen = session.choices
+    try:
+        review = _review(session)
+    except MedsynthError as error:
+        session.tell(str(error), english=True)
+        review = {}
     written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
     kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
     times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
@@ -393,7 +403,7 @@ def show_report(session: Session) -> Content:
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
     return {
         "job": session.jobs["report"], "package": session.jobs["package"], "groups": GROUPS,
-        "review": _review(session), "page": session.has(chosen.page), "stale": 0 < times[0] < max(times),
+        "review": review, "page": session.has(chosen.page), "stale": 0 < times[0] < max(times),
         "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
         "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
     }  # fmt: skip
@@ -401,13 +411,10 @@ def show_report(session: Session) -> Content:
 
 def _review(session: Session) -> Content:
     """Return what the review file says already."""
-    path = session.folder / REVIEW
-    if not path.exists():
-        return {}
-    from medsynth.schema.declared import parse_yaml
-
-    found = parse_yaml(path.read_text("utf-8"), REVIEW)
-    return found if isinstance(found, dict) else {}
+    found = parse_yaml(session.read(REVIEW), REVIEW)
+    if found is not None and not isinstance(found, dict):
+        raise UsageError(f"{REVIEW} must name entries, such as `purpose: teaching`. Correct it, or rename it.")
+    return found or {}
 
 
 def _reviewed(session: Session) -> str | None:
@@ -416,9 +423,10 @@ def _reviewed(session: Session) -> str | None:
 
 def do_report(session: Session, form: Form) -> str:
     """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
-    answers = {name: form[name].strip() or None for name in itertools.chain(*GROUPS.values()) if name in form}
-    if any(answers.values()) or session.has(REVIEW):
-        session.write(REVIEW, yaml.safe_dump(_review(session) | answers, allow_unicode=True, sort_keys=False))
+    old, names = _review(session), itertools.chain(*GROUPS.values())
+    given = {name: form[name].replace("\r\n", "\n").strip() for name in names if name in form}
+    if answers := {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}:
+        session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))
     if "save" in form:
         session.tell(session.say("saved").format(REVIEW))
         return "report"

@@ -2,94 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
+from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as Answer
 
-from medsynth.errors import MedsynthError
-from medsynth.io.atomic import atomic_write
+from medsynth.errors import MedsynthError, UsageError
 
+from ..console import notify, own_fault
 from . import screens
-from .choices import Choices, load, shown
-from .door import OF_REPORT, Door, protected
-from .jobs import Jobs
-from .words import Refused, plain
+from .choices import shown
+from .door import OF_REPORT, protected
+from .session import HERE, Session
+from .words import Refused
 
-HERE = Path(__file__).parent
 STYLE = resources.files("medsynth.report.page") / "templates" / "report.css"  # the page looks like the report
 STEPS = ("table", "public", "budget", "fit", "rows", "report")
 LARGEST_FORM = 4_000_000  # bytes; a schema of 2,000 columns has about half of it
-
-
-def languages() -> list[str]:
-    """Return the languages that the page's texts exist in."""
-    return sorted(path.stem for path in (HERE / "texts").glob("*.yaml"))
-
-
-class Session:
-    """One person's work in one folder: the door, the choices and the commands."""
-
-    def __init__(self, folder: Path, table: str = "", language: str = "en") -> None:
-        self.folder, self.language, self.door, self.jobs = folder, language, Door(), Jobs(folder)
-        self.choices, self.used, self.lock = Choices(), time.monotonic(), threading.RLock()
-        self.texts: dict[str, str] = _texts("en") | _texts(language)
-        self._told: list[str] = []
-        if table:
-            self.choose(table)
-
-    def choose(self, table: str) -> None:
-        """Go to a table, with what was chosen for it before."""
-        self.choices = load(self.folder, table)
-        self.jobs.forget()
-
-    def has(self, name: str) -> bool:
-        """Return whether a file or folder of that name is in the folder."""
-        return (self.folder / name).exists()
-
-    def change(self, **answers: Any) -> None:
-        """Keep answers, and save them next to the table."""
-        for name, value in answers.items():
-            setattr(self.choices, name, value)
-        self.choices.changes += 1
-        self.choices.save(self.folder)
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file of the folder as a whole. What it replaces was shown to the person first."""
-        atomic_write(self.folder / name, lambda file: file.write(text.encode()), force=True)
-
-    def say(self, text: str) -> str:
-        """Return one of the page's texts."""
-        return self.texts[text]
-
-    def tell(self, message: str, *, english: bool = False) -> None:
-        """Show a message on the next screen. One of the library is in `english`, which the page says."""
-        self._told.append("\n".join(filter(None, [self.say("english") * english, self.short(message)])))
-
-    def short(self, message: str) -> str:
-        """Return a message in the page's words, with the names of this folder's files alone."""
-        return plain(message.replace(f"{self.folder}{os.sep}", ""), self.texts)
-
-    def number(self, value: float, digits: int = 0) -> str:
-        """Return a number as the language writes it, with at most this many decimals."""
-        text = f"{value:,.{digits}f}".rstrip("0" * bool(digits)).rstrip("." * bool(digits))
-        return text.translate(str.maketrans(",.", self.say("separators")))
-
-    def told(self) -> list[str]:
-        """Return the messages for the screen that is shown now."""
-        found, self._told = self._told, []
-        return found
-
-
-def _texts(language: str) -> dict[str, str]:
-    return dict(yaml.safe_load((HERE / "texts" / f"{language}.yaml").read_text("utf-8")))
 
 
 def made(session: Session) -> Flask:
@@ -101,34 +35,47 @@ def made(session: Session) -> Flask:
     flask.before_request(lambda: _guard(session))
     flask.after_request(protected)
     flask.register_error_handler(MedsynthError, lambda error: _back(session, error))
-    for code in (400, 403, 404, 405, 409, 413, 500):
-        flask.register_error_handler(code, lambda error: _failure(session, error))
+    flask.register_error_handler(OSError, lambda error: _back(session, UsageError(_unreadable(error))))
+    flask.register_error_handler(HTTPException, lambda error: _failure(session, error))
+    flask.register_error_handler(Exception, lambda error: _fault(session, error))
     flask.context_processor(lambda: _known(session))
     flask.register_blueprint(_routes(session), url_prefix=session.door.path)
     return flask
 
 
 def _guard(session: Session) -> Any:
-    session.used = time.monotonic()
     session.choices.declared = bool(session.choices.table) and session.has(session.choices.schema)
     if request.path == f"{session.door.path}/enter" and session.door.refusal(request) in (None, "refused_cookie"):
         return None
     if (reason := session.door.refusal(request)) is not None:
         return Response(session.say(reason), 403, mimetype="text/plain")
-    if request.method == "POST" and request.form.get("changes") != str(session.choices.changes):
-        return _back(session, Refused(session.say("other_tab")))
+    session.used = time.monotonic()
     return None
 
 
-def _failure(session: Session, error: Any) -> Response:
+def _failure(session: Session, error: HTTPException) -> Any:
     """Answer an error in one sentence, without what the request contained."""
-    code = getattr(error, "code", 500) or 500
-    text = session.say(f"error_{code}" if f"error_{code}" in session.texts else "error_500")
+    if (code := error.code or 500) < 400:
+        return error  # a redirection
+    text = session.say(f"error_{code}" if f"error_{code}" in session.texts else "error_400")
     return Response(text, code, mimetype="text/plain")
 
 
+def _fault(session: Session, error: Exception) -> Response:
+    """Answer a fault of the program, and print where it is. Its own text may quote a cell, so it is shown nowhere."""
+    notify(own_fault(error))
+    return Response(session.say("error_500"), 500, mimetype="text/plain")
+
+
+def _unreadable(error: OSError) -> str:
+    name = Path(str(error.filename or "a file")).name
+    return f"Cannot read or write {name} ({error.strerror or 'no reason is known'})."
+
+
 def _back(session: Session, error: MedsynthError) -> Answer:
-    """Return to the screen that was answered, with a message."""
+    """Return to the screen that was answered, with a message. A page that cannot be shown becomes the message."""
+    if request.method != "POST":
+        return Response(session.short(str(error)), 409, mimetype="text/plain")
     session.tell(str(error), english=not isinstance(error, Refused))
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
@@ -143,7 +90,7 @@ SCREEN_OF = {  # of forms that are not named as their screen
 def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
-            "language": session.language, "has": session.has, "folder": session.folder.name,
+            "language": session.language, "has": session.has, "folder": session.short(session.folder.name),
             "told": session.told, "running": session.jobs.running}  # fmt: skip
 
 
@@ -158,7 +105,9 @@ def _routes(session: Session) -> Blueprint:
         def show() -> Any:
             if name != "table" and not session.choices.table:
                 return redirect(url_for("page.table"), 303)
-            return render_template(f"{name}.html", step="public" if name == "columns" else name, **content(session))
+            state = session.state()  # before the content: a form never names a newer state than it shows
+            step = "public" if name == "columns" else name
+            return render_template(f"{name}.html", step=step, state=state, **content(session))
 
         page.add_url_rule(f"/{name}", name, show)
 
@@ -167,6 +116,8 @@ def _routes(session: Session) -> Blueprint:
             if name != "table" and not session.choices.table:
                 abort(409)
             with session.lock:
+                if request.form.get("changes") != session.state():
+                    return _back(session, Refused(session.say("other_tab")))
                 target = handle(session, request.form)
             stays = target == name or target == SCREEN_OF.get(name)
             return redirect(url_for(f"page.{target}", _anchor="now" if stays else None), 303)
@@ -198,13 +149,12 @@ def _enter(session: Session) -> Response:
 
 def _job(session: Session) -> dict[str, Any]:
     job = session.jobs[request.args.get("step", "")]
-    session.used = time.monotonic()
     return job.facts() if job else {"running": False}
 
 
 def _report(session: Session) -> Response:
     """Return the report as it was written, with no right to ask this server for anything."""
-    path = session.folder / session.choices.page
-    if not session.choices.table or not path.is_file():
+    if not session.choices.table or not session.has(session.choices.page):
         abort(404)
-    return Response(path.read_bytes(), mimetype="text/html", headers={"Content-Security-Policy": OF_REPORT})
+    content = (session.folder / session.choices.page).read_bytes()
+    return Response(content, mimetype="text/html", headers={"Content-Security-Policy": OF_REPORT})
