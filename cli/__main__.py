@@ -1,5 +1,5 @@
 """`python -m medsynth_cli`."""
 
-from .app import main
+from .main import main
 
 main()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +20,10 @@ import typer
 from medsynth.errors import ArtifactError, MedsynthError, UsageError
 from medsynth.io.formats import named
 
-from .flags import hints, translated
+from .flags import hints, in_lines, translated
+
+if TYPE_CHECKING:
+    from medsynth.privacy.accounting.calibration import Plan
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 INTERRUPTED = 130
 SHOWN_NAME = 200  # characters of a file's name in a message
+MOST_LINES = 4  # of progress per second
 OWN_FAULT = "This is a bug in medsynth"
 
 
@@ -114,12 +120,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get("MEDSYNTH_TRACEBACK"):
                 raise
-            _fail(_own_fault(error), 1, as_json)
+            _fail(own_fault(error), 1, as_json)
 
     return run
 
 
-def _own_fault(error: Exception) -> str:
+def own_fault(error: Exception) -> str:
     """Return a message that says where medsynth failed. It omits the error's own text, which may quote a cell."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "medsynth" in frame.filename]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"
@@ -165,6 +171,35 @@ def newest_model(*, quiet: bool = False) -> Path | None:
     return found[-1]
 
 
+class ProgressLines:
+    """Progress as lines of JSON on standard error, at most `MOST_LINES` per second while the phase is the same."""
+
+    def __init__(self) -> None:
+        self._phase, self._next = "", 0.0
+
+    def __call__(self, phase: str, done: int = 0, total: int = 0, **facts: Any) -> None:
+        """Print one line, unless another of the same phase was printed just before."""
+        if phase == self._phase and time.monotonic() < self._next and done != total:
+            return
+        self._phase, self._next = phase, time.monotonic() + 1 / MOST_LINES
+        with contextlib.suppress(OSError):
+            print(json.dumps({"phase": phase, "done": done, "total": total, **facts}), file=sys.stderr, flush=True)
+
+
+def fit_progress(show: bool) -> dict[str, Any]:
+    """Return the options by which a fit tells its progress: as a bar, in lines, or not at all."""
+    if not in_lines():
+        return {"progress": show}
+    from medsynth.fitting.settings import EpsilonSoFar
+
+    line, spent = ProgressLines(), EpsilonSoFar()
+
+    def advance(plan: Plan, device: str, done: int, total: int, releases: int) -> None:
+        line(f"fitting on {device}", done, total, releases=releases, epsilon=spent(plan, releases))
+
+    return {"progress": advance, "phase": line}
+
+
 @contextmanager
 def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None]]:
     """Show a line with the section that is being computed and the time since the start."""
@@ -173,9 +208,14 @@ def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None
 
     from medsynth.report.sections.registry import computed
 
+    total = pages * computed() + 2
+    if in_lines():
+        done, line = itertools.count(1), ProgressLines()
+        yield lambda name: line(name, next(done), total)
+        return
     columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("reading", total=pages * computed() + 2)
+        task = bar.add_task("reading", total=total)
 
         def step(name: str) -> None:
             bar.update(task, description=name, advance=1)

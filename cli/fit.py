@@ -15,7 +15,7 @@ from medsynth.errors import OutputExists, UsageError, brief, did_you_mean
 from medsynth.fitting.settings import NO_TARGET, FitSettings
 from medsynth.io.formats import SUFFIXES, beside, name_of
 
-from .console import guarded, notify, result, starting
+from .console import fit_progress, guarded, notify, result, starting
 from .flags import translated
 from .options import DECIMAL, Force, Json, Output, Quiet, Scheduler, with_settings
 
@@ -75,7 +75,7 @@ def fit(
         try:
             model = run(
                 source, **options, checkpoint=files.checkpoint, resume=resume,
-                model_name=files.model.name, notice=tell, progress=show,
+                model_name=files.model.name, notice=tell, **fit_progress(show),
             )  # fmt: skip
             model.save(files.model, force=force)
         except KeyboardInterrupt:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
+
+IN_LINES = "MEDSYNTH_PROGRESS"  # `lines`: a program shows the messages, and progress as JSON on standard error
 
 # Parameters whose option has another name. All others are read from the commands themselves.
 ALIASES = {"groups": "subgroup", "fraction": "holdout"}
@@ -29,11 +32,19 @@ def register(root: Any) -> None:
     FLAGS.update({name: FLAGS[option] for name, option in ALIASES.items()})
 
 
+def in_lines() -> bool:
+    """Return whether a program that shows messages and progress itself runs this command."""
+    return os.environ.get(IN_LINES) == "lines"
+
+
 def translated(text: str) -> str:
     """Return a message of the library with flags in place of parameter names.
 
-    `no_dp` becomes --no-dp, `device="cpu"` becomes --device cpu; other words in backquotes stay as they are.
+    `no_dp` becomes --no-dp, `device="cpu"` becomes --device cpu; other words in backquotes stay as they are. A program
+    that shows the message has its own words for parameters.
     """
+    if in_lines():
+        return text
 
     def flag(match: re.Match[str]) -> str:
         name, value = match.groups()
@@ -46,6 +57,8 @@ def translated(text: str) -> str:
 
 def hints(text: str, table: str) -> list[str]:
     """Return the commands that follow the advice in a message of the library."""
+    if in_lines():
+        return []
     return [f"{what}: {how.format(table=table)}" for what, how in COMMANDS.items() if what.lower() in text.lower()]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from medsynth.errors import MedsynthError
 from medsynth.fitting.settings import FitSettings, methods_with
 
 from .console import guarded, result
@@ -50,7 +52,10 @@ def plan(
     from medsynth.privacy.accounting.accountant import rounded_up
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
-    made, notes = plan_fit(source, settings, public=public)
+    made, notes, expected = plan_fit(source, settings, public=public)
+    from medsynth.report.sections.claim import reach
+
+    most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)
     content = {
         "epsilon": made.epsilon,
         "epsilon_asked": settings.epsilon,
@@ -61,11 +66,16 @@ def plan(
         "accountant": made.accountant,
         "steps": made.events[made.most_frequent][1],
         "notes": notes,
+        "expected": None if expected is None else asdict(expected) | {"stops": expected.stops},
+        "on_file": _on_file(source, made),
         "measurements": measurements(made),
+        "guess_right": most.guess_right,
+        "curve": most.curve,
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
         f"{made.rows} rows (accountant {made.accountant.upper()}).",
+        f"A guess whether one person is in the table would be right at most {most.guess_right:.0%} of the time.",
         "",
         *table_of(measurements(made)),
         "",
@@ -74,6 +84,28 @@ def plan(
         "the approximate part of the budget that a measurement uses.",
     ]
     result(content, "\n".join(lines), as_json=as_json)
+
+
+def _on_file(source: Path | int, made: Plan) -> dict[str, Any]:
+    """Return the number and the cost of all fits on the table, and what they would cost together with this one.
+
+    The costs are None without a bound for the unit: one patient, if this fit protects patients, else one row.
+    """
+    from medsynth.budget import Fit, Spent
+    from medsynth.fitting.budgets import spent_on
+
+    earlier = Spent(fits=())
+    if isinstance(source, Path):
+        with suppress(MedsynthError):  # no fit is on file
+            earlier = spent_on(source)
+    this = Fit(number="", started="", method="", max_rows=made.max_rows, noise=True, delta=made.delta,
+               accountant=made.accountant, events=tuple(made.events.values()))  # fmt: skip
+
+    def cost(spent: Spent) -> float | None:
+        return (spent.row() if made.max_rows is None else spent.patient()).epsilon
+
+    return {"fits": len(earlier.fits), "epsilon": cost(earlier) if earlier.fits else 0.0,
+            "epsilon_after": cost(Spent(fits=(*earlier.fits, this)))}  # fmt: skip
 
 
 def measurements(made: Plan) -> list[dict[str, Any]]:

@@ -223,7 +223,7 @@ def fitted_clinic(once: Callable[[str, Callable[[Path], object]], Path], cohort:
     """The folder of patients.csv, its schema and patients.medsynth: a quick fit by the command. Read-only."""
 
     def make(folder: Path) -> None:
-        from medsynth_cli.app import app
+        from medsynth_cli.main import app
         from typer.testing import CliRunner
 
         path = write_patients(folder, cohort)

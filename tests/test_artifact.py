@@ -171,7 +171,7 @@ def test_what_is_not_forged_is_read(content: Any, tmp_path: Path) -> None:
 
 
 def test_a_note_cannot_pass_for_a_claim(content: Any, tmp_path: Path) -> None:
-    from medsynth_cli.app import app
+    from medsynth_cli.main import app
     from typer.testing import CliRunner
 
     claim = "(0.1, 1e-05)-differential privacy for one row"

@@ -313,7 +313,7 @@ def test_a_fit_whose_copy_was_resumed_stops_by_whatever_name_its_file_was_opened
 
 
 def test_the_ledger_of_a_folder_of_tables_is_found(tmp_path: Path) -> None:
-    from medsynth_cli.app import app
+    from medsynth_cli.main import app
     from typer.testing import CliRunner
 
     folder = tmp_path / "hosp"

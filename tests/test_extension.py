@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import good
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 from medsynth.methods.registry import METHODS
@@ -105,7 +105,7 @@ def test_the_kind_works_with_the_default_method_and_its_conditions(extended: Pat
 
 def test_help_names_the_method(extended: Path) -> None:
     """In a process of its own: the list is made from the registry when the command line is first imported."""
-    script = "import extension, sys; from medsynth_cli.app import main; sys.argv = ['medsynth', 'methods']; main()"
+    script = "import extension, sys; from medsynth_cli.main import main; sys.argv = ['medsynth', 'methods']; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=extended)
     assert "uniform" in done.stdout
 

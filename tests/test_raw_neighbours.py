@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from held import EPSILON, FixedReleases, measure_alone, released
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth

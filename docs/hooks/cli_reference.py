@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import typer
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.cli import get_docs_for_click
 
 PAGE, MARKER = "reference/cli.md", "<!-- commands -->"

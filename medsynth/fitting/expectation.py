@@ -64,6 +64,11 @@ class Expectation:
     level: float | None = None
     target_class: float | None = None
 
+    @property
+    def stops(self) -> bool:
+        """Whether a fit stops before it spends anything, because most of its model would be noise."""
+        return self.one_way < LIMIT
+
     def __str__(self) -> str:
         found = f"Expected: one-way similarity {self.one_way:.2f} (1 is perfect)"
         if self.level is not None:

@@ -23,7 +23,7 @@ from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .environment import choose_device
-from .expectation import LIMIT
+from .expectation import LIMIT, Expectation
 from .opening import Fittable, opened
 from .private import Private, Remark
 from .private_table import PrivateTable, PublicRows
@@ -127,7 +127,7 @@ def notes_on_quality(private: Private, plan: Plan, *, stop: bool) -> list[str]:
     found, notes = private.expected(plan), private.notes_on_noise(plan)
     if found is None:
         return notes
-    if found.one_way >= LIMIT:
+    if not found.stops:
         return [f"{found}.", *notes]
     text = (
         f"{plan.rows} rows are too few for {private.columns} columns at this budget. {found}. Below {LIMIT:.2f} most "
@@ -213,7 +213,7 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
     >>> 3.5 < found.epsilon <= 3.7, "one-way marginals" in list(found.measurements["measurement"])
     (True, True)
     """
-    made, notes = plan_fit(table, settings)
+    made, notes, _ = plan_fit(table, settings)
     shares = made.shares()
     lines = [
         {
@@ -232,8 +232,8 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
 
 def plan_fit(
     table: Fittable | int, settings: FitSettings, *, columns: int = 20, public: bool | None = None
-) -> tuple[Plan, list[str]]:
-    """Return the plan that `fit` would follow on a table or tables, and notes. No row is measured.
+) -> tuple[Plan, list[str], Expectation | None]:
+    """Return the plan that `fit` would follow on a table or tables, notes, and what to expect. No row is measured.
 
     A number of rows in place of a table means a table of `columns` columns with a schema. `public`: whether rows will
     be declared public, if the settings do not name them yet. Raises the errors of `fit` before its first measurement.
@@ -263,7 +263,8 @@ def plan_fit(
     check_inference(config, max_rows)
     made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
     if private is None:
-        return made, module.notes(config, made.equivalent_rows, columns, settings.budget)
+        return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, count))}."]
     notes += notes_on_quality(private, made, stop=False)
-    return made, notes + module.notes(config, private.records(made), columns, settings.budget)
+    notes += module.notes(config, private.records(made), columns, settings.budget)
+    return made, notes, private.expected(made)

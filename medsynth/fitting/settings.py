@@ -242,6 +242,19 @@ def keywords_of(settings: Callable[P, Any]) -> Callable[[Callable[[T, Any], R]],
     return decorate
 
 
+class EpsilonSoFar:
+    """Epsilon after a number of releases of a plan. Its table is computed once, at the first call."""
+
+    def __init__(self) -> None:
+        self._table: list[tuple[int, float]] = []
+
+    def __call__(self, plan: Plan, releases: int) -> float:
+        """Return epsilon after that many releases."""
+        if not self._table:
+            self._table = list(plan.epsilon_by_release())
+        return next((epsilon for steps, epsilon in self._table if releases <= steps), plan.epsilon)
+
+
 @contextmanager
 def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
     """Show a bar with the phase, device, rows per second, epsilon so far and the time left; nothing unless `show`.
@@ -258,16 +271,13 @@ def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
     with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", detail="", total=None)
-        table: list[tuple[int, float]] = []
+        spent = EpsilonSoFar()
 
         def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:
             event, _ = plan.events[plan.most_frequent]
-            if not table:
-                table.extend(plan.epsilon_by_release())
             elapsed = bar.tasks[0].elapsed or 0.0
             rows = lots * plan.rows * getattr(event, "rate", 1.0) / elapsed if elapsed else 0
-            epsilon = next((epsilon for steps, epsilon in table if lots <= steps), plan.epsilon)
-            detail = f"{rows:,.0f} rows/s, epsilon {epsilon:.2f}"
+            detail = f"{rows:,.0f} rows/s, epsilon {spent(plan, lots):.2f}"
             bar.update(task, description=f"fitting on {device}", completed=done, total=total, detail=detail)
 
         yield advance, lambda name: bar.update(task, description=name)

@@ -20,7 +20,7 @@ from tests.benchmarks.common import DELTA, options
 from tests.benchmarks.kills import forked
 
 PRELOADED = (
-    "medsynth_cli.app",
+    "medsynth_cli.main",
     "medsynth.fitting.pipeline",
     "medsynth.mixture.independent",
     "opacus.accountants",

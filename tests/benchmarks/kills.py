@@ -30,7 +30,7 @@ EPSILON = 3.7
 CHAIN = 5  # kills of one fit at most
 AT_ONCE = 0.1  # share of kills before the first measurement
 MESSAGES = "messages.txt"  # of a fit: its standard error
-PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan", "opacus.accountants")
+PRELOADED = ("medsynth_cli.main", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan", "opacus.accountants")
 
 
 def forked(preloaded: Sequence[str], target: Any, *args: Any) -> BaseProcess:
@@ -60,7 +60,7 @@ def small(folder: Path) -> Job:
 
 def run(job: Job) -> None:
     """Run `medsynth fit` in a process of its own, with its standard error in a file."""
-    from medsynth_cli.app import main
+    from medsynth_cli.main import main
 
     os.chdir(job.folder)
     settings = (f"lots={job.lots}", f"features={job.features}")

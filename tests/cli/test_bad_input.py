@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner, Result
 
 CANARY = "CANARY7431"

@@ -99,7 +99,7 @@ def test_a_column_of_the_name_none_is_the_target() -> None:
 def typed(answers: list[str], *words: str) -> tuple[str, int]:
     """Return what the command prints in a terminal, and its exit code, if a person types `answers`."""
     leader, follower = pty.openpty()
-    program = [sys.executable, "-c", "from medsynth_cli.app import main; main()", *words]
+    program = [sys.executable, "-c", "from medsynth_cli.main import main; main()", *words]
     process = subprocess.Popen(program, stdin=follower, stderr=follower, stdout=follower, close_fds=True)
     os.close(follower)
     seen, waiting, end = "", list(answers), time.monotonic() + 120

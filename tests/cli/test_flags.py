@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import typer
-from medsynth_cli.app import app
 from medsynth_cli.flags import COMMANDS, FLAGS, QUOTED, hints, register, translated
+from medsynth_cli.main import app
 from pydantic import BaseModel
 
 import medsynth

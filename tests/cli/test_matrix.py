@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
 from medsynth_cli.console import OWN_FAULT
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth

@@ -19,7 +19,7 @@ GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 
 def labels(table: Any, **settings: Any) -> Any:
     """The labels of what a fit would measure."""
-    plan, _ = plan_fit(table, FitSettings(epsilon=3.7, **settings))
+    plan, *_ = plan_fit(table, FitSettings(epsilon=3.7, **settings))
     return set(plan.events)
 
 

@@ -43,7 +43,7 @@ def test_it_builds_without_a_warning_and_needs_nothing_from_elsewhere(site: Any)
 
 def test_the_command_reference_has_every_command(site: Any) -> None:
     import typer
-    from medsynth_cli.app import app
+    from medsynth_cli.main import app
 
     text = (site / "reference" / "cli.html").read_text()
     group: Any = typer.main.get_command(app)

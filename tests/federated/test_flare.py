@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from three_sites import SCHEMA, SITES, Federation
 from typer.testing import CliRunner
 

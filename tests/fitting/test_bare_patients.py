@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth
@@ -81,13 +81,13 @@ def test_noise_and_needs_are_those_of_patients(tmp_path: Path) -> None:
     visits().to_csv(tmp_path / "v.csv", index=False)
     table, plans = tmp_path / "v.csv", {}
     for most in (1, 3):
-        plans[most], notes = plan_fit(
+        plans[most], notes, _ = plan_fit(
             table, FitSettings(epsilon=3.7, method="independent", unit="patient_id", max_rows=most)
         )
     assert plans[3].noise(selection.KINDS) == pytest.approx(3 * plans[1].noise(selection.KINDS))
     assert "rows per patient" in plans[1].events
     assert any("'patient_id' names the patient of each row" in note for note in notes)
-    _, notes = plan_fit(table, FitSettings(epsilon=3.7, unit="patient_id", max_rows=100))
+    _, notes, _ = plan_fit(table, FitSettings(epsilon=3.7, unit="patient_id", max_rows=100))
     assert any("too few" in note for note in notes)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from test_large_tables import CASES, PATIENT, ROW, visits, write
 from typer.testing import CliRunner
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth
@@ -81,7 +81,7 @@ def test_an_expectation_reads_the_header_and_the_public_number_alone() -> None:
 
 def test_the_share_of_lost_levels_follows_from_the_plan() -> None:
     frame = typical(500)
-    made, notes = plan_fit(frame, FitSettings(epsilon=3.7))
+    made, notes, _ = plan_fit(frame, FitSettings(epsilon=3.7))
     found = open_table(frame, FitSettings(epsilon=3.7), silent).expected(made)
     assert found and found.level == smallest_level(made, partition_selection.LEVELS, 8) / 500
     assert any(note.startswith(f"Expected: one-way similarity {found.one_way:.2f}") for note in notes)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import good
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 from .conftest import write

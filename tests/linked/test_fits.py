@@ -36,7 +36,7 @@ def test_the_ledger_is_the_plan_and_epsilon_stands_once(model: medsynth.Model, w
         and model.ledger.protects == "one patient with up to 9 rows"
     )
     assert verify(model)["pld"] <= 50
-    planned, facts = plan_fit(ward, FitSettings(epsilon=50, method="independent", rows=300))
+    planned, facts, _ = plan_fit(ward, FitSettings(epsilon=50, method="independent", rows=300))
     assert {e.label for e in model.ledger.entries} == set(planned.events)
     labels = [f"{table}: {label}" for table in ("stays", "tests") for label in shares.SHARES]
     assert set(labels) < set(planned.events)

@@ -101,10 +101,10 @@ def test_mistakes_are_refused_before_anything_is_measured() -> None:
 
 
 def test_the_plan_gives_them_their_share() -> None:
-    made, _ = plan_fit(4000, FitSettings(epsilon=3.7, inference=["y ~ a"]))
-    plain, _ = plan_fit(4000, FitSettings(epsilon=3.7))
+    made, *_ = plan_fit(4000, FitSettings(epsilon=3.7, inference=["y ~ a"]))
+    plain, *_ = plan_fit(4000, FitSettings(epsilon=3.7))
     assert made.shares()[DECLARED] == pytest.approx(0.25) and DECLARED not in plain.events
-    by_text, _ = plan_fit(4000, FitSettings(epsilon=3.7, settings={"inference": "y ~ a; b ~ a"}))
+    by_text, *_ = plan_fit(4000, FitSettings(epsilon=3.7, settings={"inference": "y ~ a; b ~ a"}))
     assert by_text.events == made.events
 
 

@@ -8,5 +8,5 @@ from medsynth.fitting.settings import FitSettings
 
 @pytest.mark.parametrize("rows", [300, 10_000, 1_000_000])
 def test_it_plans_no_pairs(rows: int) -> None:
-    made, notes = plan_fit(rows, FitSettings(epsilon=3.7, method="independent"))
+    made, notes, _ = plan_fit(rows, FitSettings(epsilon=3.7, method="independent"))
     assert all("marginals" in label or label == "frequent values" for label in made.events) and not notes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from medsynth_sample_data import simulate
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner

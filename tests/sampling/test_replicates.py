@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth
@@ -113,7 +113,7 @@ def test_no_table_is_opened(tmp_path: Path) -> None:
         "import sys\n"
         "opened = []\n"
         "sys.addaudithook(lambda event, args: event == 'open' and opened.append((str(args[0]), str(args[1]))))\n"
-        "from medsynth_cli.app import main\n"
+        "from medsynth_cli.main import main\n"
         "sys.argv = ['medsynth', 'sample', '--schema', 'clinic.schema.yaml', '-n', '50']\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "print([name for name, mode in opened if name.endswith('.csv') and 'structure' not in name])\n"

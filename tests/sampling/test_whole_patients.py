@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from scipy.stats import chi2_contingency
 from typer.testing import CliRunner
 

@@ -1,6 +1,6 @@
 """The command line in tests: without a process of its own, and without a terminal."""
 
-from medsynth_cli.app import app
+from medsynth_cli.main import app
 from typer.testing import CliRunner, Result
 
 

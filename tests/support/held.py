@@ -167,7 +167,7 @@ def released(source: Any, schema: Any, folder: Path, **unit: Any) -> dict[str, A
     if isinstance(source, Path):
         lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
         found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started", "attempt")} for line in lines]
-        plan, notes = plan_fit(
+        plan, notes, _ = plan_fit(
             source, FitSettings(epsilon=EPSILON, anyway=True, schema=schema, target="sick", method="independent")
         )
         found["plan"] = plan.to_json(), plan.rows, notes

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..data.verdict import Estimate
 from ..sections.attacks import Attacks
-from ..sections.claim import Claim, PrivacyLedger
+from ..sections.claim import PrivacyLedger, Reach
 from ..sections.fidelity import Fidelity
 from ..sections.inference import Importance, Inference
 from ..sections.outcomes import Survival
@@ -118,7 +118,7 @@ def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scal
     return across, up
 
 
-def odds(claim: Claim) -> Drawing:
+def odds(claim: Reach) -> Drawing:
     """Draw how often a guess can be right at most, between tossing a coin and being certain."""
     width, top = 420.0, 30.0
     best = math.ceil(100 * claim.guess_right - 1e-9)
@@ -141,7 +141,7 @@ def odds(claim: Claim) -> Drawing:
     return drawing
 
 
-def tradeoff(claim: Claim) -> Drawing:
+def tradeoff(claim: Reach) -> Drawing:
     """Draw the attacker's best true-positive rate at each false-positive rate."""
     drawing = Drawing(
         300, 280, "What any attacker can reach at most",

@@ -33,25 +33,16 @@ SAMPLING: dict[type, str] = {
 }
 
 
-class Claim(Record):
-    """The guarantee and its privacy unit. `guess_right`: the best chance to guess whether a unit was in the table.
+class Reach(Record):
+    """How far an attacker can get at most, by the measurements. `guess_right`: the best chance to guess whether a unit
+    was in the table.
 
-    `protects` names the privacy unit; `per_patient` is true if it is a patient and not a row. `units` is the number of
-    units: the public row count, divided by the measured mean number of rows per patient if a patient is the unit.
     `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first). From it follow
     `advantage`, the largest 2 AuROC - 1 of any attack, and `at_one_percent`, the rate at 1 % false alarms.
     """
 
-    sentence: str
     epsilon: float
     delta: float
-    delta_times_units: float
-    units: int
-    rows: int
-    rows_declared: bool
-    relation: str
-    protects: str
-    per_patient: bool
     guess_right: float
     generic_guess_right: float
     advantage: float
@@ -59,26 +50,51 @@ class Claim(Record):
     curve: list[tuple[float, float]]
 
 
+class Claim(Reach):
+    """The guarantee and its privacy unit.
+
+    `protects` names the privacy unit; `per_patient` is true if it is a patient and not a row. `units` is the number of
+    units: the public row count, divided by the measured mean number of rows per patient if a patient is the unit.
+    """
+
+    sentence: str
+    delta_times_units: float
+    units: int
+    rows: int
+    rows_declared: bool
+    relation: str
+    protects: str
+    per_patient: bool
+
+
 def privacy(model: Model) -> Claim | None:
     """Return the claim of `model`, or None if it makes none."""
     if model.epsilon is None or not model.claims:
         return None
-    ledger, delta, count = model.ledger, model.ledger.delta, units(model)
-    pairs = _pairs(model)
-    # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.
-    generic = (math.exp(model.epsilon) + delta) / (1 + math.exp(model.epsilon))
-    fine = _curve(2001, pairs)
+    ledger, count = model.ledger, units(model)
     return Claim(
+        **reach(ledger.composition(), model.epsilon, ledger.delta, ledger.accountant).model_dump(),
         sentence=sentence(model),
-        epsilon=model.epsilon,
-        delta=delta,
-        delta_times_units=delta * count,
+        delta_times_units=ledger.delta * count,
         units=count,
         rows=model.rows,
         rows_declared=model.rows_declared,
         relation=ledger.relation,
         protects=ledger.protects,
         per_patient=ledger.max_rows is not None,
+    )
+
+
+def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by: accountant.Accountant) -> Reach:
+    """Return what measurements allow an attacker at most, of a ledger or of a plan; `by` names the accountant."""
+    deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
+    pairs = [(epsilon, delta), *accountant.profile(events, [float(d) for d in deltas], by)]  # all valid at once
+    # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.
+    generic = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+    fine = _curve(2001, pairs)
+    return Reach(
+        epsilon=epsilon,
+        delta=delta,
         guess_right=min(generic, max((1 - x + y) / 2 for x, y in fine)),
         generic_guess_right=generic,
         # The curve rises, so the mean of right ends is no less than the area under it.
@@ -95,14 +111,6 @@ def units(model: Model) -> int:
     shares = model.tensors[ROWS_PER_PATIENT]
     mean = float(np.average(np.arange(1, len(shares) + 1), weights=np.asarray(shares, np.float64)))
     return math.ceil(model.rows / mean)
-
-
-def _pairs(model: Model) -> list[tuple[float, float]]:
-    """Return (epsilon, delta) pairs that are all valid at once, including the claimed one."""
-    delta = model.ledger.delta
-    deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
-    found = accountant.profile(model.ledger.composition(), [float(d) for d in deltas], model.ledger.accountant)
-    return [(model.epsilon or math.inf, delta), *found]
 
 
 def _power(false: float, pairs: list[tuple[float, float]]) -> float:

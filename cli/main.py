@@ -10,6 +10,7 @@ import typer
 from medsynth import __version__
 
 from . import audit, demo, federate, fit, ledger, metadata, methods, plan, report, sample, schema
+from .app import command as page
 from .console import INTERRUPTED, open_streams
 from .flags import register
 
@@ -62,6 +63,7 @@ app.command("ledger")(ledger.ledger)
 app.command("inspect")(ledger.inspect)
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
+app.command("app")(page.app)
 app.add_typer(schema.app, name="schema")
 app.add_typer(federate.app, name="federate")
 

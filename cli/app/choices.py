@@ -1,0 +1,182 @@
+"""What a person has chosen on the page, and the commands that follow from it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from medsynth.io.atomic import atomic_write
+from medsynth.io.formats import SUFFIXES, name_of
+
+HOLDOUT = 0.25  # probability of a row to be held out
+MADE = (".train", ".heldout", ".synthetic", ".structure")  # ends of names of tables that medsynth has written
+FORMATS = (".csv", ".parquet", ".sav", ".dta", ".xpt")
+LARGEST = 1 << 20  # bytes of a file of choices
+LARGEST_EPSILON, LARGEST_NUMBER = 1000.0, 10**18  # below which they are
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, and no form can return such a text
+
+
+@dataclass
+class Choices:
+    """The choices of one table. They are public: no cell is among them.
+
+    `declared`: whether there is a schema file. It declares the patients and the codes of missing values itself.
+    """
+
+    table: str = ""
+    unit: str = ""
+    max_rows: int = 1
+    order: str = ""
+    encoding: str = ""
+    codes: str = ""
+    declared: bool = False
+    target: str = ""
+    epsilon: float = 3.7
+    holdout: bool = True
+    rows: int = 10000
+    where: list[str] = field(default_factory=list)
+    replicates: int = 0
+    format: str = ".csv"
+    shareable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The table's name without its ending, which all files of its fit begin with."""
+        return name_of(Path(self.table))
+
+    @property
+    def schema(self) -> str:
+        """The name of its schema file."""
+        return f"{self.name}.schema.yaml"
+
+    @property
+    def model(self) -> str:
+        """The name of its model."""
+        return f"{self.name}.medsynth"
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the checkpoint of an interrupted fit."""
+        return f"{self.name}.medsynth-checkpoint"
+
+    @property
+    def synthetic(self) -> str:
+        """The name of its synthetic table."""
+        return f"{self.name}.synthetic{self.format}"
+
+    @property
+    def page(self) -> str:
+        """The name of its report."""
+        return f"{self.name}.{'open.' if self.shareable else ''}report.html"
+
+    @property
+    def saved_as(self) -> list[str]:
+        """The words of a command that say how the table was saved, if not as UTF-8."""
+        return ["--encoding", self.encoding] if self.encoding else []
+
+    def _settings(self) -> list[str]:
+        found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
+        if self.unit and not self.declared:
+            found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        return found + (["--target", self.target] if self.target else [])
+
+    def plan(self) -> list[str]:
+        """Return the command that plans the fit."""
+        return ["plan", operand(self.table), *self._settings()]
+
+    def check(self) -> list[str]:
+        """Return the command that compares the table with its schema."""
+        return ["schema", "check", operand(self.table), *self.saved_as]
+
+    def fit(self, *, resume: bool = False, force: bool = False) -> list[str]:
+        """Return the command that fits, or goes on with an interrupted fit."""
+        more = ["--holdout", f"{HOLDOUT:g}"] if self.holdout else []
+        if self.codes and not self.declared:
+            more += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
+        return ["fit", operand(self.table), *self._settings(), *more, *["--resume"] * resume, *["--force"] * force]
+
+    def sample(self, *, force: bool = False) -> list[str]:
+        """Return the command that draws rows."""
+        found = ["sample", operand(self.model), "-n", str(self.rows), "-o", self.synthetic]
+        for condition in self.where:
+            found += ["--where", condition]
+        return found + (["--replicates", str(self.replicates)] if self.replicates else []) + ["--force"] * force
+
+    def report(self, review: str | None, *, force: bool = False) -> list[str]:
+        """Return the command that writes the report."""
+        found = ["report", operand(self.model), "--synthetic", self.synthetic, "--output", self.page]
+        found += ["--shareable"] * self.shareable + (["--review", review] if review else [])
+        return found + self.saved_as + ["--force"] * force
+
+    def package(self, review: str | None, *, force: bool = False) -> list[str]:
+        """Return the command that writes the folder to hand over."""
+        words = ["metadata", operand(self.model), "--synthetic", self.synthetic]
+        return [*words, *(["--review", review] if review else []), *["--force"] * force]
+
+    def save(self, folder: Path) -> None:
+        """Write the choices next to the table, for the next start."""
+        text = json.dumps(asdict(self), indent=1)
+        atomic_write(folder / f"{self.name}.medsynth-app", lambda file: file.write(text.encode()), force=True)
+
+
+def load(folder: Path, table: str) -> Choices:
+    """Return the choices that were saved for a table; the usual ones without a file, or of a damaged one."""
+    usual, path = Choices(table=table), folder / f"{name_of(Path(table))}.medsynth-app"
+    try:
+        if not is_inside(folder, path.name) or path.stat().st_size > LARGEST:
+            return usual
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kept = {one.name: content[one.name] for one in fields(Choices)}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return usual
+    same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
+    return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
+
+
+def _possible(choices: Choices) -> bool:
+    """Return whether the forms could have led to these choices."""
+    texts = [choices.unit, choices.target, choices.order, choices.encoding, choices.codes, *choices.where]
+    numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
+    return (
+        all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
+        and all(least <= number < LARGEST_NUMBER for number, least in numbers)
+        and 0 < choices.epsilon < LARGEST_EPSILON
+        and choices.format in FORMATS
+    )
+
+
+def is_inside(folder: Path, name: str) -> bool:
+    """Return whether a file or a folder of that name is in the folder. A link that leads out of it is not."""
+    try:
+        path = (folder / name).resolve()
+        return path.parent == folder and (path.is_file() or path.is_dir())
+    except (OSError, ValueError):
+        return False
+
+
+def files(folder: Path) -> list[str]:
+    """Return the names of the files in a folder, sorted, without hidden ones and without links that lead out of it."""
+    names = (path.name for path in folder.iterdir() if path.is_file())
+    return sorted(
+        name for name in names
+        if not name.startswith(".") and not UNPRINTABLE.search(name) and is_inside(folder, name)
+    )  # fmt: skip
+
+
+def tables(folder: Path) -> list[str]:
+    """Return the names of the tables in a folder that medsynth has not written, sorted."""
+    found = (name for name in files(folder) if name.lower().endswith(SUFFIXES))
+    return [name for name in found if not name_of(Path(name)).endswith(MADE)]
+
+
+def operand(name: str) -> str:
+    """Return a file's name as a word of a command that is not read as an option."""
+    return f"./{name}" if name.startswith("-") else name
+
+
+def shown(words: list[str]) -> str:
+    """Return a command as a person types it."""
+    return shlex.join(["medsynth", *words])

@@ -1,0 +1,441 @@
+"""What each screen shows, and what happens when its form is sent. All figures come from commands and the library."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from markupsafe import Markup
+
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.fitting.budgets import spent_on
+from medsynth.fitting.private_table import table_header
+from medsynth.io.formats import name_of
+from medsynth.schema import Schema, bundled
+from medsynth.schema.declared import parse_yaml
+from medsynth.schema.header import facts_of_a_person, person_keys
+
+from ..options import whole_number
+from .choices import FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
+from .session import REVIEW, Session
+from .words import Problem, Refused, placed
+
+Form = Mapping[str, str]
+Content = dict[str, Any]
+GROUPS = {  # of the review's entries
+    "purpose": ("purpose", "recipient", "recipient_controls", "access", "licence"),
+    "risks": ("harms", "expiry", "review_date", "incident_contact"),
+    "signatures": ("steward", "privacy_officer", "expert"),
+}
+SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
+PREVIEWED = 20  # synthetic rows that are shown
+PLOTTED = 2_000  # synthetic rows that plots are drawn from
+ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
+WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
+DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+
+
+# The table
+
+
+def show_table(session: Session) -> Content:
+    """Show the tables of the folder, and the chosen one's header."""
+    header = _header(session)
+    return {"tables": tables(session.folder), "header": header, "keys": person_keys(header), "encodings": ENCODINGS}
+
+
+def _header(session: Session) -> tuple[str, ...]:
+    """Return the names in the header of the chosen table. No other line is read."""
+    if not session.choices.table:
+        return ()
+    try:
+        return table_header(session.folder / session.choices.table, session.choices.encoding or None)
+    except MedsynthError as error:
+        session.tell(str(error), english=True)
+        return ()
+
+
+def do_table(session: Session, form: Form) -> str:
+    """Choose a table, then say who is a row of it."""
+    if "unit" not in form:
+        if form.get("table") not in tables(session.folder):
+            raise Refused(session.say("no_such_table"))
+        if session.jobs.running:
+            raise Refused(session.say("still_running"))
+        session.choose(form["table"])
+        try:
+            table_header(session.folder / form["table"], session.choices.encoding or None)
+        except MedsynthError as error:
+            if "encoding" in str(error):
+                session.choices.encoding = ENCODINGS[1]
+                session.tell(session.say("read_as_windows"))
+        session.change()
+        return "table"
+    if form.get("encoding", "") not in ENCODINGS:
+        raise Refused(session.say("no_such_format"))
+    unit = form["unit"] if form.get("who") == "several" else ""
+    if unit and unit not in _header(session):
+        raise Refused(session.say("no_such_column"))
+    if form.get("who") == "several" and not unit:
+        raise Refused(session.say("name_the_patient"))
+    order = form.get("order", "") if unit else ""
+    if order and order not in _header(session):
+        raise Refused(session.say("no_such_column"))
+    session.change(
+        unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=_whole(session, form.get("max_rows") or "1")
+    )
+    return "public"
+
+
+def _whole(session: Session, text: str) -> int:
+    try:
+        number = whole_number(text)
+    except Exception:  # typer's own error, with a sentence for the command line
+        raise Refused(session.say("no_whole_number")) from None
+    if number < 1:
+        raise Refused(session.say("no_whole_number"))
+    return number
+
+
+# What is public
+
+
+def show_public(session: Session) -> Content:
+    """Show where public knowledge about the columns may come from, and what is declared already."""
+    found = [name for name in files(session.folder) if name.lower().endswith(DICTIONARIES)]
+    likely = [name for name in found if name != session.choices.table and not name.endswith(WRITTEN)
+              and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
+    return {"dictionaries": likely, "bundled": bundled(), "problems": _problems(session),
+            "check": session.jobs["check"]}  # fmt: skip
+
+
+def _problems(session: Session) -> list[Problem]:
+    """Return what the schema file itself lacks, without the table."""
+    if not session.has(session.choices.schema):
+        return []
+    header = _header(session)
+    try:
+        schema = Schema.load(session.folder / session.choices.schema)
+    except MedsynthError as error:
+        try:
+            unfilled = [
+                one.name for one in fields_of(content_of(session.read(session.choices.schema)), header) if one.open
+            ]
+        except MedsynthError:
+            unfilled = []
+        blanks = [Problem(session.say("still_open"), name) for name in unfilled]
+        message = str(error).replace(f"{session.folder}{os.sep}", "")
+        return blanks or placed(message, header, session.texts) or [Problem(session.short(message))]
+    patient = _patient(session)
+    if patient and patient != {key: getattr(schema, key) for key in patient}:
+        return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
+    return []
+
+
+def _patient(session: Session) -> dict[str, Any]:
+    """Return the keys of a schema that say whose rows are whose; none if each patient has one row."""
+    chosen = session.choices
+    found = {"unit": chosen.unit, "max_rows": chosen.max_rows} if chosen.unit else {}
+    return found | ({"order": chosen.order} if found and chosen.order else {})
+
+
+def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
+    """Start a command for a screen, unless another one runs. The form that started it starts no second one."""
+    if session.jobs.start(step, words, as_json):
+        session.changes += 1
+    else:
+        session.tell(session.say("still_running"))
+    return screen
+
+
+def do_public(session: Session, form: Form) -> str:
+    """Go on: with the schema file, if there is one."""
+    session.change(codes=form.get("codes", "").replace(",", " "))
+    _complete(session)
+    return "budget"
+
+
+def _complete(session: Session) -> None:
+    """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
+    if found := _problems(session):
+        raise Refused(session.say("schema_first").format(found[0].column or found[0].text))
+
+
+def do_import(session: Session, form: Form) -> str:
+    """Write the schema from a data dictionary in the folder."""
+    name = form.get("dictionary", "")
+    if name not in show_public(session)["dictionaries"]:
+        raise Refused(session.say("no_such_table"))
+    words = ["schema", "import", operand(name), "--table", operand(session.choices.table), *session.choices.saved_as]
+    public = ["--labels-are-public"] * ("labels_are_public" in form)
+    return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
+
+
+def do_draft(session: Session, form: Form) -> str:
+    """Draft the schema from the header and the kinds of cells."""
+    return _start(
+        session, "public", ["schema", "draft", operand(session.choices.table), *session.choices.saved_as], "public"
+    )
+
+
+def do_bundled(session: Session, form: Form) -> str:
+    """Use a schema that comes with medsynth."""
+    found = bundled().get(form.get("bundled", ""))
+    if found is None or (session.has(session.choices.schema) and "replace" not in form):
+        raise Refused(session.say("no_such_schema" if found is None else "tick_replace"))
+    session.write(session.choices.schema, found.to_yaml())
+    return "public"
+
+
+def do_aside(session: Session, form: Form) -> str:
+    """Rename the schema file, so that a fit learns the schema."""
+    path = session.folder / session.choices.schema
+    aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
+    if os.path.lexists(aside):
+        raise Refused(session.say("aside_exists"))
+    if os.path.lexists(path):
+        session.changes += 1
+        path.rename(aside)
+    return "public"
+
+
+def do_check(session: Session, form: Form) -> str:
+    """Compare the table with its schema. What comes of it is private, and is shown here alone."""
+    return _start(session, "check", session.choices.check(), "public")
+
+
+# The form of the columns
+
+
+def show_columns(session: Session) -> Content:
+    """Show a field for each public fact about each column, and the file itself."""
+    text, content = "", Content()
+    try:
+        text = session.read(session.choices.schema)
+        content = content_of(text)
+    except MedsynthError as error:
+        session.tell(str(error), english=True)
+    form, header, problems = fields_of(content, _header(session)), _header(session), _problems(session)
+    return {
+        "fields": form, "kinds": list(KEYS), "text": text, "commented": "#" in text, "problems": problems,
+        "keys": person_keys(header), "constant": content.get("constant", facts_of_a_person(header)),
+        "faulty": {one.column for one in problems if one.column},
+        "rules": rules_of(content), "target": str(content.get("target") or ""),
+    }  # fmt: skip
+
+
+def do_columns(session: Session, form: Form) -> str:
+    """Write the schema file from the fields."""
+    content = content_of(session.read(session.choices.schema))
+    offered = {one.name for one in fields_of(content, _header(session))}
+    found, patient = [], _patient(session)
+    for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
+        answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
+        if session.say("separators")[1] == ",":
+            answers |= {name: answers[name].replace(",", ".") for name in ("low", "high")}
+        if answers["kind"] in KEYS and answers["name"] in offered:
+            found.append(Fields(**answers))
+    content.setdefault("name", session.choices.name)
+    if patient:
+        patient["constant"] = [one.name for k, one in enumerate(found) if f"{k}.constant" in form]
+    rules = form.get("rules", "").replace("\r\n", "\n")
+    session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
+    return _saved(session)
+
+
+def do_text(session: Session, form: Form) -> str:
+    """Write the schema file as it was typed."""
+    session.write(session.choices.schema, form.get("text", "").replace("\r\n", "\n"))
+    return _saved(session)
+
+
+def _saved(session: Session) -> str:
+    """Return to the form while the file has problems, else to the screen before it."""
+    session.tell(session.say("saved").format(session.choices.schema))
+    return "columns" if _problems(session) else "public"
+
+
+# The budget
+
+
+def show_budget(session: Session) -> Content:
+    """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
+    plan = _plan(session)
+    return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
+            "drawings": _drawings(plan)}  # fmt: skip
+
+
+def _plan(session: Session) -> Content:
+    """Return the plan for the present choices, or an empty one."""
+    job = session.jobs["budget"]
+    return job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
+
+
+def _spent(session: Session) -> str:
+    """Return in a sentence what all fits on the table have spent, or an empty text."""
+    try:
+        return spent_on(session.folder / session.choices.table).sentence()
+    except MedsynthError:
+        return ""
+
+
+def _drawings(plan: Content) -> list[Markup]:
+    """Return the pictures of a plan: how often a guess is right, and what any attacker can reach."""
+    from medsynth.report.page import charts
+    from medsynth.report.sections.claim import Reach
+
+    if not plan:
+        return []
+    reach = Reach(**{name: plan.get(name, 0.0) for name in Reach.model_fields})
+    made = (charts.odds(reach), charts.tradeoff(reach))
+    return [Markup(drawing.render(k)) for k, drawing in enumerate(made)]
+
+
+def do_budget(session: Session, form: Form) -> str:
+    """Keep the budget and plan the fit, or go on to it."""
+    if "go_on" in form:
+        return "fit"
+    try:
+        epsilon = float(form.get("epsilon", "").replace(",", "."))
+    except ValueError:
+        raise Refused(session.say("no_number")) from None
+    target = form.get("target", "")
+    if target not in ("", "none", *_header(session)):
+        raise Refused(session.say("no_such_column"))
+    if not 0 < epsilon < LARGEST_EPSILON:
+        raise Refused(session.say("no_number"))
+    _complete(session)
+    session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
+    return _start(session, "budget", session.choices.plan(), "budget")
+
+
+# The fit
+
+
+def show_fit(session: Session) -> Content:
+    """Show what the fit will spend, or how far it is, or what it has written."""
+    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
+            "interrupted": session.has(session.choices.checkpoint)}  # fmt: skip
+
+
+def do_fit(session: Session, form: Form) -> str:
+    """Start the fit, or go on with an interrupted one."""
+    resume = "resume" in form
+    if not resume and "agreed" not in form:
+        raise Refused(session.say("tick_agreed"))
+    _complete(session)
+    return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
+
+
+def do_cancel(session: Session, form: Form) -> str:
+    """Interrupt the command that runs."""
+    if job := session.jobs.running:
+        job.stop()
+    return SCREENS.get(job.step, job.step) if job else "fit"
+
+
+# The rows
+
+
+def show_rows(session: Session) -> Content:
+    """Show the synthetic rows: a preview, and a plot of each column."""
+    made = session.has(session.choices.synthetic)
+    return {"job": session.jobs["rows"], "formats": FORMATS, "made": made, "preview": _preview(session) if made else []}
+
+
+def _preview(session: Session) -> list[list[str]]:
+    """Return the header and the first rows of the synthetic table."""
+    if session.choices.format != ".csv":
+        return []
+    try:
+        with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
+            return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    except (OSError, ValueError, csv.Error):
+        return []
+
+
+def plots(session: Session) -> list[tuple[str, Markup]]:
+    """Return a drawing of each column of the first synthetic rows, by name."""
+    from medsynth.report.data.tables import read
+    from medsynth.report.page import charts
+    from medsynth.report.sections.fidelity import column_summaries
+
+    cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
+    found = [one for one in column_summaries(cells, None).columns if one.name != session.choices.unit]
+    drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
+    return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
+
+
+def do_rows(session: Session, form: Form) -> str:
+    """Draw rows."""
+    if form.get("format") not in FORMATS:
+        raise Refused(session.say("no_such_format"))
+    replicates = form.get("replicates", "").strip()
+    session.change(
+        rows=_whole(session, form.get("rows", "")), format=form["format"],
+        where=[line.strip() for line in form.get("where", "").splitlines() if line.strip()],
+        replicates=_whole(session, replicates) if replicates else 0,
+    )  # fmt: skip
+    return _start(session, "rows", session.choices.sample(force="replace" in form), "rows")
+
+
+# The report
+
+
+def show_report(session: Session) -> Content:
+    """Show the form of the review, the page, and what may leave."""
+    chosen = session.choices
+    try:
+        review = _review(session)
+    except MedsynthError as error:
+        session.tell(str(error), english=True)
+        review = {}
+    written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
+    kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
+    times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
+             for name in (chosen.page, chosen.synthetic, REVIEW)]  # fmt: skip
+    pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
+    return {
+        "job": session.jobs["report"], "package": session.jobs["package"], "groups": GROUPS,
+        "review": review, "page": session.has(chosen.page), "stale": 0 < times[0] < max(times),
+        "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
+        "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
+    }  # fmt: skip
+
+
+def _review(session: Session) -> Content:
+    """Return what the review file says already."""
+    found = parse_yaml(session.read(REVIEW), REVIEW)
+    if found is not None and not isinstance(found, dict):
+        raise UsageError(f"{REVIEW} must name entries, such as `purpose: teaching`. Correct it, or rename it.")
+    return found or {}
+
+
+def _reviewed(session: Session) -> str | None:
+    return REVIEW if session.has(REVIEW) else None
+
+
+def do_report(session: Session, form: Form) -> str:
+    """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
+    old, names = _review(session), itertools.chain(*GROUPS.values())
+    given = {name: form[name].replace("\r\n", "\n").strip() for name in names if name in form}
+    if answers := {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}:
+        session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))
+    if "save" in form:
+        session.tell(session.say("saved").format(REVIEW))
+        return "report"
+    session.change(shareable=form.get("kind") == "shareable")
+    words = session.choices.report(_reviewed(session), force="replace" in form)
+    return _start(session, "report", words, "report")
+
+
+def do_package(session: Session, form: Form) -> str:
+    """Write the folder to hand over."""
+    words = session.choices.package(_reviewed(session), force="replace" in form)
+    return _start(session, "package", words, "report")

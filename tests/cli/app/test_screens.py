@@ -1,0 +1,309 @@
+"""The screens: each in each state, with hostile names and texts in it, and what their forms refuse."""
+
+import json
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from local_page import CELL, Page, fake, table
+from medsynth_cli.app.server import STEPS
+from medsynth_cli.app.session import languages
+
+SCREENS = (*STEPS, "columns")
+HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7331*7 }}"
+MEASURED = {"label": HOSTILE, "multiplier": 2.0, "share": 0.5, "times": 1}
+PLAN = {"guess_right": 0.61, "notes": [HOSTILE], "measurements": [MEASURED]}
+
+
+class Tags(HTMLParser):
+    """The tags of a page, each with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def shown(page: Page, screen: str) -> str:
+    """A screen that is whole, and in which nothing of what it shows has become a tag."""
+    answer = page.get(screen)
+    text = answer.get_data(as_text=True)
+    assert answer.status_code == 200 and "</html>" in text, (screen, text[:300])
+    tags = Tags(text).tags
+    assert all(attrs.get("src", "").endswith("app.js") for tag, attrs in tags if tag == "script")
+    assert not [tag for tag, _ in tags if tag == "img"]
+    assert not [name for _, attrs in tags for name in attrs if name.startswith("on")]
+    assert "51317" not in text and CELL not in text
+    names = [attrs.get("name") for tag, attrs in tags if tag == "form" or attrs.get("name") == "changes"]
+    assert names.count("changes") == sum(tag == "form" for tag, _ in tags)
+    return text
+
+
+def hostile(folder: Path) -> None:
+    """Put everything into the folder that the screens show, with tags in it."""
+    header = ("patient", HOSTILE.replace('"', ""), "sex")
+    table(folder, "ward.csv", header)
+    column = {"kind": "categorical", "levels": [HOSTILE, "b"], "unit": HOSTILE}
+    columns: dict[str, Any] = dict.fromkeys(header, column)
+    schema = {"name": HOSTILE, "columns": columns, "rules": [HOSTILE], "target": HOSTILE}
+    (folder / "ward.schema.yaml").write_text(json.dumps(schema))
+    (folder / "ward.synthetic.csv").write_text(f"a,b\n{HOSTILE.replace(',', '')},2\n")
+    (folder / "review.yaml").write_text(json.dumps({"purpose": HOSTILE, "steward": [HOSTILE], HOSTILE: 1}))
+    (folder / "<img src=x>.csv").write_text("a\n1\n")
+    (folder / "<img src=x onerror=y>.json").write_text("{}")
+    for name in ("ward.medsynth", "ward.report.html", "ward.medsynth-checkpoint"):
+        (folder / name).write_text(HOSTILE)
+
+
+@pytest.mark.parametrize("language", languages())
+@pytest.mark.parametrize("state", ["empty", "chosen", "hostile", "failed", "ended"])
+def test_each_screen_in_each_state(state: str, language: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(folder, "other.csv")
+    if state != "empty" and state != "chosen":
+        hostile(folder)
+    scripts = {"failed": f"print({HOSTILE!r}, file=sys.stderr); sys.exit(1)", "ended": f"print({json.dumps(PLAN)!r})"}
+    fake(monkeypatch, scripts.get(state, "pass"))
+    page = Page(folder, "" if state == "empty" else "ward.csv", language).enter()
+    if state in scripts:
+        rows = {"rows": "10", "format": ".csv", "where": HOSTILE}
+        forms = {"budget": {"epsilon": "1"}, "fit": {"agreed": "on"}, "rows": rows}
+        for step, form in (forms | {name: {} for name in ("check", "draft", "package", "report")}).items():
+            page.post(step, form)
+            page.wait()
+        monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda plan: [])
+    for screen in SCREENS:
+        if state == "empty" and screen != "table":
+            assert page.get(screen).status_code == 303
+        else:
+            text = shown(page, screen)
+            assert f'<html lang="{language}">' in text
+    page.session.jobs.stop()
+
+
+def test_a_running_command_is_shown_on_its_screen(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(monkeypatch, "import time; time.sleep(600)")
+    page.post("fit", {"agreed": "on"})
+    assert "data-job" in shown(page, "fit") and page.get("job?step=fit").json["running"]  # type: ignore[index]
+    for screen in SCREENS:
+        shown(page, screen)
+    page.post("budget", {"epsilon": "2"})
+    assert "still running" in page.said("budget")
+    assert page.post("cancel").headers["Location"].endswith("/fit")
+    page.wait()
+    assert "Stopped" in shown(page, "fit")
+
+
+def test_many_columns_are_shown(folder: Path) -> None:
+    table(folder, header=tuple(f"column{k}" for k in range(300)))
+    page = Page(folder, "ward.csv").enter()
+    assert shown(page, "columns").count('class="column"') == 300
+    form: dict[str, str] = {"rules": "", "target": ""}
+    for k in range(300):
+        form |= {f"{k}.name": f"column{k}", f"{k}.kind": "count", f"{k}.low": "0", f"{k}.high": "9"}
+    assert page.post("columns", form).headers["Location"].endswith("/public")
+    assert (
+        len(
+            json.loads(
+                "{" + (folder / "ward.schema.yaml").read_text().split("columns:")[1].replace("\n  ", ",")[1:] + "}"
+            )
+        )
+        == 300
+    )
+
+
+# What forms refuse
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "",
+        "other.csv\0",
+        "../work/ward.csv",
+        "./ward.csv",
+        "link.csv",
+        "ward.csv/",
+        ".",
+    ],
+)
+def test_only_offered_tables_are_chosen(page: Page, folder: Path, name: str) -> None:
+    (folder / "link.csv").symlink_to("/etc/passwd")
+    page.post("table", {"table": name})
+    assert page.session.choices.table == "ward.csv" and "not in the folder" in page.said()
+
+
+@pytest.mark.parametrize(
+    "name", ["../dictionary.json", "/etc/passwd", "link.json", "ward.csv", "ward.csv.json", "pipe.json", ""]
+)
+def test_only_offered_dictionaries_are_imported(page: Page, folder: Path, name: str) -> None:
+    (folder.parent / "dictionary.json").write_text("{}")
+    (folder / "link.json").symlink_to(folder.parent / "dictionary.json")
+    os.mkfifo(folder / "pipe.json")
+    page.post("import", {"dictionary": name})
+    assert page.session.jobs["public"] is None and "not in the folder" in page.said("public")
+
+
+def test_only_columns_of_the_header_are_chosen(page: Page) -> None:
+    page.post("table", {"who": "several", "unit": "../x", "max_rows": "3"})
+    page.post("budget", {"epsilon": "1", "target": "--force"})
+    assert (page.session.choices.unit, page.session.choices.target) == ("", "") and not page.session.jobs["budget"]
+    page.post("table", {"who": "several", "unit": "patient", "max_rows": "3"})
+    assert page.session.choices.unit == "patient" and page.session.choices.max_rows == 3
+
+
+def test_only_columns_of_the_table_get_into_the_schema(page: Page, folder: Path) -> None:
+    form = {
+        "0.name": "age",
+        "0.kind": "count",
+        "0.low": "0",
+        "0.high": "9",
+        "1.name": "<b>",
+        "1.kind": "count",
+        "2.name": "sex",
+        "2.kind": "../",
+    }
+    page.post("columns", form)
+    text = (folder / "ward.schema.yaml").read_text()
+    assert '"age"' in text and "<b>" not in text and "sex" not in text
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", "", "ten", "9" * 30, "1e99", "١e٣x", "\0"])
+def test_only_whole_numbers_are_rows(page: Page, number: str) -> None:
+    page.post("rows", {"rows": number, "format": ".csv"})
+    assert page.session.choices.rows == 10000 and "whole number" in page.said("rows") and not page.session.jobs["rows"]
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf", "1000", "", "x", "1e999"])
+def test_only_a_number_is_an_epsilon(page: Page, epsilon: str) -> None:
+    page.post("budget", {"epsilon": epsilon})
+    assert page.session.choices.epsilon == 3.7 and "number above 0" in page.said("budget")
+
+
+@pytest.mark.parametrize("format", ["", ".exe", "/../../x", ".csv/x", "csv"])
+def test_only_offered_formats_are_written(page: Page, format: str) -> None:
+    page.post("rows", {"rows": "10", "format": format})
+    assert page.session.choices.format == ".csv" and not page.session.jobs["rows"]
+
+
+def test_a_fit_needs_the_agreement(page: Page) -> None:
+    for form in ({}, {"agreed": "on", "changes": "7"}, {"replace": "on"}):
+        page.post("fit", form)
+        assert not page.session.jobs["fit"]
+    assert "Tick the box" in page.said("fit") or page.session.changes == 0
+    page.post("fit", {"agreed": "on"})
+    page.wait()
+    job = page.session.jobs["fit"]
+    assert job and job.words == page.session.choices.fit()
+
+
+def test_nothing_is_replaced_without_a_tick(page: Page, folder: Path) -> None:
+    """Neither by the page, nor by a command that it starts."""
+    (folder / "ward.schema.yaml").write_text("kept")
+    page.post("bundled", {"bundled": "thyroid"})
+    assert (folder / "ward.schema.yaml").read_text() == "kept" and "Tick the box" in page.said("public")
+    page.post("bundled", {"bundled": "../../x", "replace": "on"})
+    assert (folder / "ward.schema.yaml").read_text() == "kept"
+    (folder / "dictionary.json").write_text("{}")
+    forms = {
+        "fit": {"agreed": "on"},
+        "rows": {"rows": "9", "format": ".csv"},
+        "report": {},
+        "package": {},
+        "import": {"dictionary": "dictionary.json"},
+    }
+    for step, form in forms.items():
+        for tick in ({}, {"replace": "on"}):
+            page.post(step, form | tick)
+            page.wait()
+            job = page.session.jobs["public" if step == "import" else step]
+            assert job and ("--force" in job.words) == bool(tick), step
+    page.post("bundled", {"bundled": "thyroid", "replace": "on"})
+    assert "columns:" in (folder / "ward.schema.yaml").read_text()
+
+
+def test_putting_a_schema_aside_replaces_none(page: Page, folder: Path) -> None:
+    (folder / "ward.schema.yaml").write_text("new")
+    page.post("aside")
+    assert (folder / "ward.unused.schema.yaml").read_text() == "new" and not (folder / "ward.schema.yaml").exists()
+    (folder / "ward.schema.yaml").write_text("newer")
+    page.post("aside")
+    assert (folder / "ward.unused.schema.yaml").read_text() == "new" and "put aside" in page.said("public")
+    (folder / "ward.unused.schema.yaml").unlink()
+    (folder / "ward.unused.schema.yaml").symlink_to("nowhere")
+    page.post("aside")
+    assert (folder / "ward.schema.yaml").read_text() == "newer"
+
+
+# Two tabs
+
+
+def test_an_old_form_changes_nothing(page: Page) -> None:
+    old = page.session.state()
+    page.post("budget", {"epsilon": "1"})
+    page.wait()
+    for changes in (old, "", "0", "-1", "x" * 1000):
+        page.post("budget", {"epsilon": "9", "changes": changes})
+        assert page.session.choices.epsilon == 1 and "Another tab" in page.said("budget")
+
+
+def test_an_agreement_is_for_the_table_that_it_names(page: Page, folder: Path) -> None:
+    """In another tab another table was chosen, with as many answers as the first one had."""
+    table(folder, "other.csv")
+    page.post("budget", {"epsilon": "1"})
+    page.wait()
+    old = page.session.state()
+    page.post("table", {"table": "other.csv"})
+    page.post("fit", {"agreed": "on", "changes": old})
+    assert page.session.jobs["fit"] is None
+
+
+def test_an_agreement_starts_one_fit(page: Page) -> None:
+    """A form that is sent twice: by a double click, or by going back after the fit has ended."""
+    form = {"agreed": "on", "replace": "on", "changes": page.session.state()}
+    page.post("fit", form)
+    page.wait()
+    first = page.session.jobs["fit"]
+    page.post("fit", form)
+    assert page.session.jobs["fit"] is first
+
+
+@pytest.mark.parametrize("form", ["text", "columns"])
+def test_a_schema_that_was_edited_elsewhere_is_not_replaced(page: Page, folder: Path, form: str) -> None:
+    path = folder / "ward.schema.yaml"
+    page.post("text", {"text": "name: a"})
+    old = page.session.state()
+    path.write_text("name: b\n")
+    os.utime(path, ns=(1, 1))
+    page.post(form, {"text": "name: c", "changes": old})
+    assert path.read_text() == "name: b\n" and "Another tab" in page.said("columns")
+
+
+# The review
+
+
+def test_a_review_keeps_what_the_form_does_not_show(page: Page, folder: Path) -> None:
+    path = folder / "review.yaml"
+    path.write_text("purpose: old\nthresholds: {epsilon: {limit: 4, source: us}}\nsteward: [a, b]\n")
+    page.post(
+        "review", {"purpose": "new\r\nline", "steward": "['a', 'b']", "recipient": "", "thresholds": "x", "other": "y"}
+    )
+    assert yaml.safe_load(path.read_text()) == {
+        "purpose": "new\nline", "thresholds": {"epsilon": {"limit": 4, "source": "us"}}, "steward": ["a", "b"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("content", [b"[1]", b"\xff", b"a: &a [*a]", b"text", b"{", b"a: 1\na: 2"])
+def test_a_review_that_is_none_is_said_and_kept(page: Page, folder: Path, content: bytes) -> None:
+    (folder / "ward.synthetic.csv").write_text("a\n1\n")
+    (folder / "review.yaml").write_bytes(content)
+    assert "review.yaml" in page.said("report")
+    page.post("review", {"purpose": "new"})
+    assert (folder / "review.yaml").read_bytes() == content

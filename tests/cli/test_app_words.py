@@ -1,0 +1,88 @@
+"""The page's words: texts in each language, and messages of the library for people who type no commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("flask")
+from medsynth_cli.app.columns import Fields, yaml_of
+from medsynth_cli.app.screens import GROUPS
+from medsynth_cli.app.words import Problem, placed, plain
+
+from medsynth.errors import SchemaError
+from medsynth.report.data.verdict import Purpose
+from medsynth.schema import Schema
+
+APP = Path(__file__).parents[2] / "cli" / "app"
+TEXTS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (APP / "texts").glob("*.yaml")}
+ENGLISH = TEXTS["en"]
+BUILT = ("nav_", "title_", "kind_", "name_", "format.", "review_", "outcome_", "picture_", "phase_", "error_",
+         "encoding_", "refused_", "bounds")  # fmt: skip  # names that templates put together
+
+
+@pytest.mark.parametrize("language", sorted(set(TEXTS) - {"en"}))
+def test_a_translation_has_every_text_and_its_places(language: str) -> None:
+    other = TEXTS[language]
+    assert set(other) == set(ENGLISH)
+    odd = [key for key in other if sorted(re.findall(r"{\d?}", str(other[key])))
+           != sorted(re.findall(r"{\d?}", str(ENGLISH[key])))]  # fmt: skip
+    assert not odd and other["english"]
+
+
+def test_every_text_is_used_and_exists() -> None:
+    source = "".join(path.read_text("utf-8") for path in [*APP.glob("*.py"), *APP.glob("templates/*.html")])
+    used = set(re.findall(r"\bt\.(\w+)", source)) | set(re.findall(r'"([a-z_]+)"', source))
+    named = set(re.findall(r"\bt\.(\w+)", source)) | set(re.findall(r'say\("(\w+)"', source))
+    assert not sorted(named - set(ENGLISH))
+    assert not [key for key in ENGLISH if key not in used and not key.startswith(BUILT)]
+    assert not set(ENGLISH) & set(dir(dict))  # a template would show the dictionary's method
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("Use a larger `epsilon`.", "Use a larger epsilon."),
+        ("Set `max_rows` lower.", "Set “Rows per patient at most” lower."),
+        ("Add --resume to continue.", "Add “Go on with the fit” to continue."),
+        ("Wrote a.medsynth, fitted on cpu.\n99% alike.\nNext: medsynth sample -n 10000", "99% alike."),
+        ("Fill in `x y`, then: medsynth schema check a.csv", "Fill in “x y”"),
+        ("a--b and -9", "a--b and -9"),
+    ],
+)
+def test_messages_have_no_flags_and_no_commands(message: str, shown: str) -> None:
+    assert plain(message, ENGLISH) == shown
+
+
+def test_problems_come_with_their_columns() -> None:
+    text = """
+name: a
+columns:
+  a.b: {kind: binary, levels: [1]}
+  a: {kind: continuous, bounds: [5, 1]}
+  c: {kind: date, bounds: [2020-01-01, 2020-13-45]}
+"""
+    with pytest.raises(SchemaError) as error:
+        Schema.from_yaml(text)
+    found = placed(str(error.value), ["a", "a.b", "c"], ENGLISH)
+    assert [(one.column, one.entry) for one in found] == [("a.b", "levels"), ("a", ""), ("c", "low")]
+    assert found[0].text == ENGLISH["required"] and "Lowest value" in found[1].text
+    assert placed("schema: at top level: rule 'q = 3': 'q' is not a column.", ["a"], ENGLISH) == [
+        Problem("rule 'q = 3': 'q' is not a column.")
+    ]
+
+
+def test_every_question_about_the_purpose_is_on_the_screen() -> None:
+    names = {name for name, one in Purpose.model_fields.items() if one.annotation == str | None}
+    assert {name for group in GROUPS.values() for name in group} == names
+    assert all(f"review_{name}" in ENGLISH and f"review_note_{name}" in ENGLISH for name in names)
+
+
+def test_a_form_for_patients_declares_them() -> None:
+    form = [Fields("id", "categorical", levels="1\n2"), Fields("day", "count", low="0", high="9"),
+            Fields("sex", "binary", levels="F\nM")]  # fmt: skip
+    patient = {"unit": "id", "max_rows": 3, "order": "day", "constant": []}
+    schema = Schema.from_yaml(yaml_of({"name": "a"}, form, "", "sex", patient))
+    assert (schema.unit, schema.max_rows, schema.order) == ("id", 3, "day")
+    assert schema.columns["id"].kind == "identifier"
