@@ -45,7 +45,7 @@ class Fields(NamedTuple):
 
 
 def content_of(text: str) -> dict[str, Any]:
-    """Return the plain data of a schema's text, finished or not. Raises SchemaError if it is no YAML mapping."""
+    """Return the plain data of a schema's text, finished or not. Raises SchemaError if it is not YAML."""
     found = parse_yaml(text, "the schema")
     return found if isinstance(found, dict) else {}
 
@@ -127,7 +127,7 @@ def _values(text: str) -> list[int | str]:
 
 
 def _number(text: str) -> int | float | str:
-    """Return a number as it was typed; a date, and what is no number, as text; `TODO` for an empty field."""
+    """Return a number as it was typed; any other word as text; `TODO` for an empty field."""
     text = text.strip()
     if WHOLE.fullmatch(text):
         return int(text)

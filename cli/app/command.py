@@ -33,7 +33,7 @@ def app(
     ] = False,
     language: Annotated[str, typer.Option(help="Language of the page: en or de.", metavar="LANGUAGE")] = "en",
     idle: Annotated[
-        int, typer.Option(help="Stop after so many minutes without use.", metavar="MINUTES", min=1)
+        int, typer.Option(help="Stop after this many minutes without use.", metavar="MINUTES", min=1)
     ] = IDLE_MINUTES,
 ) -> None:
     """Open a page in your browser that leads from a table to a report.
