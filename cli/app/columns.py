@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from medsynth.schema.declared import parse_yaml
 
+from .proposals import proposal
+
 TODO = "TODO"
 LEVELS, BOUNDS = ("levels",), ("bounds",)
 KEYS = {  # what the form asks for, by kind
@@ -20,7 +22,9 @@ HEAD = "# Written by the page of medsynth. Every value is public: none was looke
 
 
 class Fields(NamedTuple):
-    """The fields of one column, as texts. `levels` and codes of missing values: one per line."""
+    """The fields of one column, as texts. `levels` and codes of missing values: one per line. `proposed`: the range follows
+    from the name alone.
+    """
 
     name: str
     kind: str
@@ -34,6 +38,7 @@ class Fields(NamedTuple):
     drop: str = ""
     missing: str = ""
     codes: str = ""
+    proposed: str = ""
 
     @property
     def open(self) -> bool:
@@ -62,11 +67,14 @@ def _fields(name: str, column: Any) -> Fields:
     known = column if isinstance(column, dict) else {}
     bounds, missing = known.get("bounds"), known.get("missing", False)
     low, high = bounds if isinstance(bounds, list) and len(bounds) == 2 else ("", "")
-    return Fields(
+    found = Fields(
         name, str(known.get("kind", "categorical")), _lines(known.get("levels")), _text(low), _text(high),
         _text(known.get("decimals")), _text(known.get("scale")) or "linear", _text(known.get("unit")),
         _text(known.get("format")), "yes" if known.get("drop") else "", "yes" if missing else "", _lines(missing),
     )  # fmt: skip
+    if found.kind in ("count", "continuous") and found.open and (usual := proposal(name)):
+        return found._replace(**{**usual, "proposed": "yes"})
+    return found
 
 
 def _text(value: Any) -> str:

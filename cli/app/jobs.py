@@ -28,7 +28,7 @@ class Job:
         self.result: dict[str, Any] = {}
         self.text, self.seconds, self.stopped = "", 0.0, False
         self.code: int | None = None
-        command = [sys.executable, "-m", "medsynth_cli", *words, *["--json"] * as_json]
+        command = [sys.executable, "-P", "-m", "medsynth_cli", *words, *["--json"] * as_json]
         environment = os.environ | {IN_LINES: "lines", "NO_COLOR": "1", "COLUMNS": "100"}
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
