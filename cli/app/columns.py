@@ -22,8 +22,9 @@ HEAD = "# Written by the page of medsynth. Every value is public: none was looke
 
 
 class Fields(NamedTuple):
-    """The fields of one column, as texts. `levels` and codes of missing values: one per line. `proposed`: the range follows
-    from the name alone.
+    """The fields of one column, as texts. `levels` and `codes` (of missing values): one per line.
+
+    `proposed`: the range follows from the name alone.
     """
 
     name: str

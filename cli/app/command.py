@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -67,6 +68,8 @@ def app(
     server = create_server(made(session), sockets=[listening], threads=8, ident=None)
     threading.Thread(target=server.run, daemon=True).start()
     private = Path(tempfile.mkdtemp(prefix="medsynth-"))
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # the terminal was closed
+        signal.signal(ending, signal.default_int_handler)
     try:
         _open(session, private, no_browser)
         _wait(session, 60.0 * idle)
