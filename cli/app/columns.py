@@ -120,7 +120,7 @@ def rules_of(content: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON that is YAML, too. `TODO` is not quoted, so that no schema takes it for a level."""
+    """Return a value as JSON that is YAML, too. `TODO` is not quoted, so that no schema reads it as a level."""
     text = PLACEHOLDER.sub(TODO, json.dumps(value, ensure_ascii=False, default=str))
     return IN_JSON_ALONE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

@@ -62,7 +62,9 @@ def test_a_plan_is_the_one_that_a_fit_follows(
     quick: None, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path
 ) -> None:
     cohort.to_csv(tmp_path / "t.csv", index=False)
-    plan, notes, _ = plan_fit(tmp_path / "t.csv", FitSettings(epsilon=2.0, schema=clinic, method="independent", rows=300))
+    plan, notes, _ = plan_fit(
+        tmp_path / "t.csv", FitSettings(epsilon=2.0, schema=clinic, method="independent", rows=300)
+    )
     model = medsynth.fit(cohort, epsilon=2.0, schema=clinic, method="independent", rows=300)
     charged = {entry.label: (entry.event, entry.count) for entry in model.ledger.entries}
     assert charged == plan.events and model.epsilon == plan.epsilon and isinstance(notes, list)
