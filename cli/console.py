@@ -127,7 +127,9 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 def own_fault(error: Exception) -> str:
     """Return a message that says where medsynth failed. It omits the error's own text, which may quote a cell."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "medsynth" in frame.filename]
+    own = str(Path(__file__).parent)
+    found = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in found if "medsynth" in frame.filename or frame.filename.startswith(own)]
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"
     return (
         f"{OWN_FAULT} ({type(error).__name__} in {place}). Existing files are unchanged. Please report this message. "

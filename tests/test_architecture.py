@@ -117,7 +117,7 @@ def test_imports_point_down() -> None:
 
 ROOF = ("artifact",)  # its model's verbs (sample, replicates, report) call the package itself, which knows all of them
 MOST_LINES_OF_PAGE = 1_500
-MOST_LATE, MOST_LATE_OF_COMMANDS = 21, 111  # what there is: a new one must save start-up time
+MOST_LATE, MOST_LATE_OF_COMMANDS = 21, 113  # what there is: a new one must save start-up time
 
 
 def everything() -> dict[Name, set[tuple[Name, bool]]]:
@@ -157,7 +157,11 @@ def test_the_page_is_above_the_commands_it_runs() -> None:
     """It starts them as processes, and imports only what all commands share. Only `main` imports it."""
     graph = {name: {other for other, _ in of if other[:1] == ("cli",)} for name, of in everything().items()}
     page = {name for name in graph if name[:2] == ("cli", "app")}
-    assert {other for name in page for other in graph[name]} - page == {("cli", "console"), ("cli", "options")}
+    assert {other for name in page for other in graph[name]} - page == {
+        ("cli", "console"),
+        ("cli", "flags"),
+        ("cli", "options"),
+    }
     assert [name for name in graph if name not in page and graph[name] & page] == [("cli", "main")]
 
 

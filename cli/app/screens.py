@@ -24,7 +24,7 @@ from ..options import whole_number
 from .choices import FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
-from .words import Problem, Refused, placed
+from .words import PageRefusal, Problem, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -65,9 +65,9 @@ def do_table(session: Session, form: Form) -> str:
     """Choose a table, then say who is a row of it."""
     if "unit" not in form:
         if form.get("table") not in tables(session.folder):
-            raise Refused(session.say("no_such_table"))
+            raise PageRefusal(session.say("no_such_table"))
         if session.jobs.running:
-            raise Refused(session.say("still_running"))
+            raise PageRefusal(session.say("still_running"))
         session.choose(form["table"])
         try:
             table_header(session.folder / form["table"], session.choices.encoding or None)
@@ -78,15 +78,15 @@ def do_table(session: Session, form: Form) -> str:
         session.change()
         return "table"
     if form.get("encoding", "") not in ENCODINGS:
-        raise Refused(session.say("no_such_format"))
+        raise PageRefusal(session.say("no_such_format"))
     unit = form["unit"] if form.get("who") == "several" else ""
     if unit and unit not in _header(session):
-        raise Refused(session.say("no_such_column"))
+        raise PageRefusal(session.say("no_such_column"))
     if form.get("who") == "several" and not unit:
-        raise Refused(session.say("name_the_patient"))
+        raise PageRefusal(session.say("name_the_patient"))
     order = form.get("order", "") if unit else ""
     if order and order not in _header(session):
-        raise Refused(session.say("no_such_column"))
+        raise PageRefusal(session.say("no_such_column"))
     session.change(
         unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=_whole(session, form.get("max_rows") or "1")
     )
@@ -97,9 +97,9 @@ def _whole(session: Session, text: str) -> int:
     try:
         number = whole_number(text)
     except Exception:  # typer's own error, with a sentence for the command line
-        raise Refused(session.say("no_whole_number")) from None
+        raise PageRefusal(session.say("no_whole_number")) from None
     if number < 1:
-        raise Refused(session.say("no_whole_number"))
+        raise PageRefusal(session.say("no_whole_number"))
     return number
 
 
@@ -164,14 +164,14 @@ def do_public(session: Session, form: Form) -> str:
 def _complete(session: Session) -> None:
     """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
     if found := _problems(session):
-        raise Refused(session.say("schema_first").format(found[0].column or found[0].text))
+        raise PageRefusal(session.say("schema_first").format(found[0].column or found[0].text))
 
 
 def do_import(session: Session, form: Form) -> str:
     """Write the schema from a data dictionary in the folder."""
     name = form.get("dictionary", "")
     if name not in show_public(session)["dictionaries"]:
-        raise Refused(session.say("no_such_table"))
+        raise PageRefusal(session.say("no_such_table"))
     words = ["schema", "import", operand(name), "--table", operand(session.choices.table), *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
@@ -188,7 +188,7 @@ def do_bundled(session: Session, form: Form) -> str:
     """Use a schema that comes with medsynth."""
     found = bundled().get(form.get("bundled", ""))
     if found is None or (session.has(session.choices.schema) and "replace" not in form):
-        raise Refused(session.say("no_such_schema" if found is None else "tick_replace"))
+        raise PageRefusal(session.say("no_such_schema" if found is None else "tick_replace"))
     session.write(session.choices.schema, found.to_yaml())
     return "public"
 
@@ -198,7 +198,7 @@ def do_aside(session: Session, form: Form) -> str:
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
     if os.path.lexists(aside):
-        raise Refused(session.say("aside_exists"))
+        raise PageRefusal(session.say("aside_exists"))
     if os.path.lexists(path):
         session.changes += 1
         path.rename(aside)
@@ -304,12 +304,12 @@ def do_budget(session: Session, form: Form) -> str:
     try:
         epsilon = float(form.get("epsilon", "").replace(",", "."))
     except ValueError:
-        raise Refused(session.say("no_number")) from None
+        raise PageRefusal(session.say("no_number")) from None
     target = form.get("target", "")
     if target not in ("", "none", *_header(session)):
-        raise Refused(session.say("no_such_column"))
+        raise PageRefusal(session.say("no_such_column"))
     if not 0 < epsilon < LARGEST_EPSILON:
-        raise Refused(session.say("no_number"))
+        raise PageRefusal(session.say("no_number"))
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(), "budget")
@@ -328,7 +328,7 @@ def do_fit(session: Session, form: Form) -> str:
     """Start the fit, or go on with an interrupted one."""
     resume = "resume" in form
     if not resume and "agreed" not in form:
-        raise Refused(session.say("tick_agreed"))
+        raise PageRefusal(session.say("tick_agreed"))
     _complete(session)
     return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
 
@@ -375,7 +375,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
 def do_rows(session: Session, form: Form) -> str:
     """Draw rows."""
     if form.get("format") not in FORMATS:
-        raise Refused(session.say("no_such_format"))
+        raise PageRefusal(session.say("no_such_format"))
     replicates = form.get("replicates", "").strip()
     session.change(
         rows=_whole(session, form.get("rows", "")), format=form["format"],

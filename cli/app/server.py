@@ -19,7 +19,7 @@ from . import screens
 from .choices import shown
 from .door import OF_REPORT, protected
 from .session import HERE, Session
-from .words import Refused
+from .words import PageRefusal
 
 STYLE = resources.files("medsynth.report.page") / "templates" / "report.css"  # the page looks like the report
 STEPS = ("table", "public", "budget", "fit", "rows", "report")
@@ -76,7 +76,7 @@ def _back(session: Session, error: MedsynthError) -> Answer:
     """Return to the screen that was answered, with a message. A page that cannot be shown becomes the message."""
     if request.method != "POST":
         return Response(session.short(str(error)), 409, mimetype="text/plain")
-    session.tell(str(error), english=not isinstance(error, Refused))
+    session.tell(str(error), english=not isinstance(error, PageRefusal))
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 
@@ -117,7 +117,7 @@ def _routes(session: Session) -> Blueprint:
                 abort(409)
             with session.lock:
                 if request.form.get("changes") != session.state():
-                    return _back(session, Refused(session.say("other_tab")))
+                    return _back(session, PageRefusal(session.say("other_tab")))
                 target = handle(session, request.form)
             stays = target == name or target == SCREEN_OF.get(name)
             return redirect(url_for(f"page.{target}", _anchor="now" if stays else None), 303)

@@ -107,7 +107,7 @@ def test_choices_are_kept(tmp_path: Path) -> None:
 HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
-    "shareable": 1,
+    "shareable": 1, "order": "a\nb", "encoding": "\0", "codes": "a\x1b", "declared": "yes",
 }  # fmt: skip
 
 

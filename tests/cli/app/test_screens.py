@@ -94,7 +94,7 @@ def test_a_running_command_is_shown_on_its_screen(page: Page, monkeypatch: pytes
         shown(page, screen)
     page.post("budget", {"epsilon": "2"})
     assert "still running" in page.said("budget")
-    assert page.post("cancel").headers["Location"].endswith("/fit")
+    assert page.post("cancel").headers["Location"].endswith("/fit#now")
     page.wait()
     assert "Stopped" in shown(page, "fit")
 
@@ -211,6 +211,8 @@ def test_nothing_is_replaced_without_a_tick(page: Page, folder: Path) -> None:
     assert (folder / "ward.schema.yaml").read_text() == "kept" and "Tick the box" in page.said("public")
     page.post("bundled", {"bundled": "../../x", "replace": "on"})
     assert (folder / "ward.schema.yaml").read_text() == "kept"
+    page.post("bundled", {"bundled": "thyroid", "replace": "on"})
+    assert "columns:" in (folder / "ward.schema.yaml").read_text()
     (folder / "dictionary.json").write_text("{}")
     forms = {
         "fit": {"agreed": "on"},
@@ -225,8 +227,6 @@ def test_nothing_is_replaced_without_a_tick(page: Page, folder: Path) -> None:
             page.wait()
             job = page.session.jobs["public" if step == "import" else step]
             assert job and ("--force" in job.words) == bool(tick), step
-    page.post("bundled", {"bundled": "thyroid", "replace": "on"})
-    assert "columns:" in (folder / "ward.schema.yaml").read_text()
 
 
 def test_putting_a_schema_aside_replaces_none(page: Page, folder: Path) -> None:
@@ -293,7 +293,15 @@ def test_a_review_keeps_what_the_form_does_not_show(page: Page, folder: Path) ->
     path = folder / "review.yaml"
     path.write_text("purpose: old\nthresholds: {epsilon: {limit: 4, source: us}}\nsteward: [a, b]\n")
     page.post(
-        "review", {"purpose": "new\r\nline", "steward": "['a', 'b']", "recipient": "", "thresholds": "x", "other": "y"}
+        "report",
+        {
+            "save": "1",
+            "purpose": "new\r\nline",
+            "steward": "['a', 'b']",
+            "recipient": "",
+            "thresholds": "x",
+            "other": "y",
+        },
     )
     assert yaml.safe_load(path.read_text()) == {
         "purpose": "new\nline", "thresholds": {"epsilon": {"limit": 4, "source": "us"}}, "steward": ["a", "b"],
