@@ -85,7 +85,8 @@ def test_rows_have_the_form_of_the_model(tmp_path: Path) -> None:
     for name in ("a.csv", "a.tsv", "a.csv.gz"):
         path = tmp_path / name
         provenance.write_sample(model, tmp_path / "klinik.yaml", path, Draw(rows=40, seed=1))
-        made = pd.read_csv(path, **{**GERMAN, "sep": "\t" if name == "a.tsv" else ";"})
+        options: Any = {**GERMAN, "sep": "\t" if name == "a.tsv" else ";"}
+        made = pd.read_csv(path, **options)
         assert made["größe"].between(100, 220).all() and set(made["dosis"].dropna()) == {0.5, 1.0, 2.5}
         assert made["aufnahme"].str.fullmatch(r"\d\d\.\d\d\.2020").all() and set(made["station"]) == {
             "Süd; Ost",

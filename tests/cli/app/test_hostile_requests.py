@@ -254,7 +254,7 @@ def served(page: Page) -> Iterator[Page]:
     yield page
     running.close()
     with contextlib.suppress(OSError):
-        running.trigger.pull_trigger()
+        running.trigger.pull_trigger()  # type: ignore[union-attr]
 
 
 def raw(page: Page, content: bytes, wait: float = 20.0) -> bytes:

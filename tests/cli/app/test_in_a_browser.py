@@ -77,7 +77,12 @@ def tab(chromium: Any) -> Iterator[Any]:
     context.set_default_timeout(PATIENT)
     opened, faults = context.new_page(), list[str]()
     opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("request", lambda ask: ask.url.startswith(("http://127", "file:", "data:")) or faults.append(ask.url))
+
+    def asked(request: Any) -> None:
+        if not request.url.startswith(("http://127", "file:", "data:")):
+            faults.append(request.url)
+
+    opened.on("request", asked)
     yield opened
     context.close()
     assert not faults
@@ -123,7 +128,7 @@ def fit(tab: Any) -> None:
 
 def accessible(tab: Any, root: str, screens: tuple[str, ...]) -> None:
     """No serious violation that axe finds, in light and dark, and no screen is wider than a telephone."""
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")):
         tab.set_viewport_size({"width": width, "height": 844})

@@ -36,7 +36,7 @@ def shown(page: Page, screen: str) -> str:
     text = answer.get_data(as_text=True)
     assert answer.status_code == 200 and "</html>" in text, (screen, text[:300])
     tags = Tags(text).tags
-    assert all(attrs.get("src", "").endswith("app.js") for tag, attrs in tags if tag == "script")
+    assert all((attrs.get("src") or "").endswith("app.js") for tag, attrs in tags if tag == "script")
     assert not [tag for tag, _ in tags if tag == "img"]
     assert not [name for _, attrs in tags for name in attrs if name.startswith("on")]
     assert "51317" not in text and CELL not in text
