@@ -14,6 +14,7 @@ from medsynth.io.formats import SUFFIXES, name_of
 HOLDOUT = 0.25  # probability of a row to be held out
 MADE = (".train", ".heldout", ".synthetic", ".structure")  # ends of names of tables that medsynth has written
 FORMATS = (".csv", ".parquet", ".sav", ".dta", ".xpt")
+ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
 LARGEST = 1 << 20  # bytes of a file of choices
 LARGEST_EPSILON, LARGEST_NUMBER = 1000.0, 10**18  # below which they are
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, and no form can return such a text
@@ -96,7 +97,8 @@ class Choices:
         more = ["--holdout", f"{HOLDOUT:g}"] if self.holdout else []
         if self.codes and not self.declared:
             more += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
-        return ["fit", operand(self.table), *self._settings(), *more, *["--resume"] * resume, *["--force"] * force]
+        words = ["fit", operand(self.table), *self._settings(), *more]
+        return [*words, *["--resume"] * resume, *["--force"] * force]
 
     def sample(self, *, force: bool = False) -> list[str]:
         """Return the command that draws rows."""
@@ -138,13 +140,14 @@ def load(folder: Path, table: str) -> Choices:
 
 def _possible(choices: Choices) -> bool:
     """Return whether the forms could have led to these choices."""
-    texts = [choices.unit, choices.target, choices.order, choices.encoding, choices.codes, *choices.where]
+    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where]
     numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
     return (
         all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
         and all(least <= number < LARGEST_NUMBER for number, least in numbers)
         and 0 < choices.epsilon < LARGEST_EPSILON
         and choices.format in FORMATS
+        and choices.encoding in ENCODINGS
     )
 
 
@@ -159,11 +162,8 @@ def is_inside(folder: Path, name: str) -> bool:
 
 def files(folder: Path) -> list[str]:
     """Return the names of the files in a folder, sorted, without hidden ones and without links that lead out of it."""
-    names = (path.name for path in folder.iterdir() if path.is_file())
-    return sorted(
-        name for name in names
-        if not name.startswith(".") and not UNPRINTABLE.search(name) and is_inside(folder, name)
-    )  # fmt: skip
+    found = (path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return sorted(name for name in found if not UNPRINTABLE.search(name) and is_inside(folder, name))
 
 
 def tables(folder: Path) -> list[str]:

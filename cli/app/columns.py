@@ -92,8 +92,8 @@ def yaml_of(
 ) -> str:
     """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
 
-    `patient`: the keys that say whose rows are whose, if patients have several. Columns that are not in the form, and
-    columns and rules that it did not change, stay as they are.
+    Columns that are not in the form, and columns and rules that it did not change, stay as they are. `patient`: the
+    keys that say whose rows are whose, if patients have several.
     """
     old = content.get("columns")
     declared = old if isinstance(old, dict) else {}

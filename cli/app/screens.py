@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import MedsynthError, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import name_of
@@ -21,10 +21,10 @@ from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..options import whole_number
-from .choices import FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
-from .words import PageRefusal, Problem, placed
+from .words import Problem, Refusal, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -34,9 +34,7 @@ GROUPS = {  # of the review's entries
     "signatures": ("steward", "privacy_officer", "expert"),
 }
 SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
-PREVIEWED = 20  # synthetic rows that are shown
-PLOTTED = 2_000  # synthetic rows that plots are drawn from
-ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
+PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
 WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
 
@@ -65,9 +63,9 @@ def do_table(session: Session, form: Form) -> str:
     """Choose a table, then say who is a row of it."""
     if "unit" not in form:
         if form.get("table") not in tables(session.folder):
-            raise PageRefusal(session.say("no_such_table"))
+            raise Refusal(session.say("no_such_table"))
         if session.jobs.running:
-            raise PageRefusal(session.say("still_running"))
+            raise Refusal(session.say("still_running"))
         session.choose(form["table"])
         try:
             table_header(session.folder / form["table"], session.choices.encoding or None)
@@ -78,15 +76,15 @@ def do_table(session: Session, form: Form) -> str:
         session.change()
         return "table"
     if form.get("encoding", "") not in ENCODINGS:
-        raise PageRefusal(session.say("no_such_format"))
+        raise Refusal(session.say("no_such_format"))
     unit = form["unit"] if form.get("who") == "several" else ""
     if unit and unit not in _header(session):
-        raise PageRefusal(session.say("no_such_column"))
+        raise Refusal(session.say("no_such_column"))
     if form.get("who") == "several" and not unit:
-        raise PageRefusal(session.say("name_the_patient"))
+        raise Refusal(session.say("name_the_patient"))
     order = form.get("order", "") if unit else ""
     if order and order not in _header(session):
-        raise PageRefusal(session.say("no_such_column"))
+        raise Refusal(session.say("no_such_column"))
     session.change(
         unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=_whole(session, form.get("max_rows") or "1")
     )
@@ -97,9 +95,9 @@ def _whole(session: Session, text: str) -> int:
     try:
         number = whole_number(text)
     except Exception:  # typer's own error, with a sentence for the command line
-        raise PageRefusal(session.say("no_whole_number")) from None
+        raise Refusal(session.say("no_whole_number")) from None
     if number < 1:
-        raise PageRefusal(session.say("no_whole_number"))
+        raise Refusal(session.say("no_whole_number"))
     return number
 
 
@@ -123,15 +121,13 @@ def _problems(session: Session) -> list[Problem]:
     try:
         schema = Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
+        text = session.nearby(str(error))
         try:
-            unfilled = [
-                one.name for one in fields_of(content_of(session.read(session.choices.schema)), header) if one.open
-            ]
+            form = fields_of(content_of(session.read(session.choices.schema)), header)
         except MedsynthError:
-            unfilled = []
-        blanks = [Problem(session.say("still_open"), name) for name in unfilled]
-        message = str(error).replace(f"{session.folder}{os.sep}", "")
-        return blanks or placed(message, header, session.texts) or [Problem(session.short(message))]
+            form = []
+        blanks = [Problem(session.say("still_open"), one.name) for one in form if one.open]
+        return blanks or placed(text, header, session.texts) or [Problem(session.short(text))]
     patient = _patient(session)
     if patient and patient != {key: getattr(schema, key) for key in patient}:
         return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
@@ -164,31 +160,30 @@ def do_public(session: Session, form: Form) -> str:
 def _complete(session: Session) -> None:
     """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
     if found := _problems(session):
-        raise PageRefusal(session.say("schema_first").format(found[0].column or found[0].text))
+        raise Refusal(session.say("schema_first").format(found[0].column or found[0].text))
 
 
 def do_import(session: Session, form: Form) -> str:
     """Write the schema from a data dictionary in the folder."""
     name = form.get("dictionary", "")
     if name not in show_public(session)["dictionaries"]:
-        raise PageRefusal(session.say("no_such_table"))
-    words = ["schema", "import", operand(name), "--table", operand(session.choices.table), *session.choices.saved_as]
+        raise Refusal(session.say("no_such_table"))
+    words = ["schema", "import", operand(name), "--table", session.choices.table, *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
 
 
 def do_draft(session: Session, form: Form) -> str:
     """Draft the schema from the header and the kinds of cells."""
-    return _start(
-        session, "public", ["schema", "draft", operand(session.choices.table), *session.choices.saved_as], "public"
-    )
+    words = ["schema", "draft", operand(session.choices.table), *session.choices.saved_as]
+    return _start(session, "public", words, "public")
 
 
 def do_bundled(session: Session, form: Form) -> str:
     """Use a schema that comes with medsynth."""
     found = bundled().get(form.get("bundled", ""))
     if found is None or (session.has(session.choices.schema) and "replace" not in form):
-        raise PageRefusal(session.say("no_such_schema" if found is None else "tick_replace"))
+        raise Refusal(session.say("no_such_schema" if found is None else "tick_replace"))
     session.write(session.choices.schema, found.to_yaml())
     return "public"
 
@@ -198,7 +193,7 @@ def do_aside(session: Session, form: Form) -> str:
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
     if os.path.lexists(aside):
-        raise PageRefusal(session.say("aside_exists"))
+        raise Refusal(session.say("aside_exists"))
     if os.path.lexists(path):
         session.changes += 1
         path.rename(aside)
@@ -221,12 +216,12 @@ def show_columns(session: Session) -> Content:
         content = content_of(text)
     except MedsynthError as error:
         session.tell(str(error), english=True)
-    form, header, problems = fields_of(content, _header(session)), _header(session), _problems(session)
+    header, problems = _header(session), _problems(session)
     return {
-        "fields": form, "kinds": list(KEYS), "text": text, "commented": "#" in text, "problems": problems,
-        "keys": person_keys(header), "constant": content.get("constant", facts_of_a_person(header)),
-        "faulty": {one.column for one in problems if one.column},
-        "rules": rules_of(content), "target": str(content.get("target") or ""),
+        "fields": fields_of(content, header), "kinds": list(KEYS), "text": text, "commented": "#" in text,
+        "problems": problems, "faulty": {one.column for one in problems if one.column}, "keys": person_keys(header),
+        "constant": content.get("constant", facts_of_a_person(header)), "rules": rules_of(content),
+        "target": str(content.get("target") or ""),
     }  # fmt: skip
 
 
@@ -234,16 +229,17 @@ def do_columns(session: Session, form: Form) -> str:
     """Write the schema file from the fields."""
     content = content_of(session.read(session.choices.schema))
     offered = {one.name for one in fields_of(content, _header(session))}
-    found, patient = [], _patient(session)
+    found, constant, patient = list[Fields](), list[str](), _patient(session)
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
         if session.say("separators")[1] == ",":
             answers |= {name: answers[name].replace(",", ".") for name in ("low", "high")}
         if answers["kind"] in KEYS and answers["name"] in offered:
             found.append(Fields(**answers))
+            constant += [answers["name"]] * (f"{k}.constant" in form)
     content.setdefault("name", session.choices.name)
     if patient:
-        patient["constant"] = [one.name for k, one in enumerate(found) if f"{k}.constant" in form]
+        patient["constant"] = constant
     rules = form.get("rules", "").replace("\r\n", "\n")
     session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
     return _saved(session)
@@ -304,12 +300,12 @@ def do_budget(session: Session, form: Form) -> str:
     try:
         epsilon = float(form.get("epsilon", "").replace(",", "."))
     except ValueError:
-        raise PageRefusal(session.say("no_number")) from None
+        raise Refusal(session.say("no_number")) from None
     target = form.get("target", "")
     if target not in ("", "none", *_header(session)):
-        raise PageRefusal(session.say("no_such_column"))
+        raise Refusal(session.say("no_such_column"))
     if not 0 < epsilon < LARGEST_EPSILON:
-        raise PageRefusal(session.say("no_number"))
+        raise Refusal(session.say("no_number"))
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(), "budget")
@@ -328,7 +324,7 @@ def do_fit(session: Session, form: Form) -> str:
     """Start the fit, or go on with an interrupted one."""
     resume = "resume" in form
     if not resume and "agreed" not in form:
-        raise PageRefusal(session.say("tick_agreed"))
+        raise Refusal(session.say("tick_agreed"))
     _complete(session)
     return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
 
@@ -375,7 +371,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
 def do_rows(session: Session, form: Form) -> str:
     """Draw rows."""
     if form.get("format") not in FORMATS:
-        raise PageRefusal(session.say("no_such_format"))
+        raise Refusal(session.say("no_such_format"))
     replicates = form.get("replicates", "").strip()
     session.change(
         rows=_whole(session, form.get("rows", "")), format=form["format"],
@@ -413,7 +409,7 @@ def _review(session: Session) -> Content:
     """Return what the review file says already."""
     found = parse_yaml(session.read(REVIEW), REVIEW)
     if found is not None and not isinstance(found, dict):
-        raise UsageError(f"{REVIEW} must name entries, such as `purpose: teaching`. Correct it, or rename it.")
+        raise SchemaError(f"{REVIEW} must name entries, such as `purpose: teaching`. Correct it, or rename it.")
     return found or {}
 
 
@@ -423,8 +419,8 @@ def _reviewed(session: Session) -> str | None:
 
 def do_report(session: Session, form: Form) -> str:
     """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
-    old, names = _review(session), itertools.chain(*GROUPS.values())
-    given = {name: form[name].replace("\r\n", "\n").strip() for name in names if name in form}
+    old, entries = _review(session), itertools.chain(*GROUPS.values())
+    given = {name: form[name].replace("\r\n", "\n").strip() for name in entries if name in form}
     if answers := {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}:
         session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))
     if "save" in form:

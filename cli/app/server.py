@@ -12,14 +12,14 @@ from flask import Blueprint, Flask, Response, abort, redirect, render_template, 
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as Answer
 
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import MedsynthError
 
 from ..console import notify, own_fault
 from . import screens
 from .choices import shown
 from .door import OF_REPORT, protected
-from .session import HERE, Session
-from .words import PageRefusal
+from .session import HERE, Session, printable
+from .words import Refusal
 
 STYLE = resources.files("medsynth.report.page") / "templates" / "report.css"  # the page looks like the report
 STEPS = ("table", "public", "budget", "fit", "rows", "report")
@@ -35,7 +35,7 @@ def made(session: Session) -> Flask:
     flask.before_request(lambda: _guard(session))
     flask.after_request(protected)
     flask.register_error_handler(MedsynthError, lambda error: _back(session, error))
-    flask.register_error_handler(OSError, lambda error: _back(session, UsageError(_unreadable(error))))
+    flask.register_error_handler(OSError, lambda error: _back(session, _unreadable(error)))
     flask.register_error_handler(HTTPException, lambda error: _failure(session, error))
     flask.register_error_handler(Exception, lambda error: _fault(session, error))
     flask.context_processor(lambda: _known(session))
@@ -44,12 +44,12 @@ def made(session: Session) -> Flask:
 
 
 def _guard(session: Session) -> Any:
-    session.choices.declared = bool(session.choices.table) and session.has(session.choices.schema)
     if request.path == f"{session.door.path}/enter" and session.door.refusal(request) in (None, "refused_cookie"):
         return None
     if (reason := session.door.refusal(request)) is not None:
         return Response(session.say(reason), 403, mimetype="text/plain")
     session.used = time.monotonic()
+    session.choices.declared = bool(session.choices.table) and session.has(session.choices.schema)
     return None
 
 
@@ -67,16 +67,16 @@ def _fault(session: Session, error: Exception) -> Response:
     return Response(session.say("error_500"), 500, mimetype="text/plain")
 
 
-def _unreadable(error: OSError) -> str:
+def _unreadable(error: OSError) -> MedsynthError:
     name = Path(str(error.filename or "a file")).name
-    return f"Cannot read or write {name} ({error.strerror or 'no reason is known'})."
+    return MedsynthError(f"Cannot read or write {name} ({error.strerror or 'no reason is known'}).")
 
 
 def _back(session: Session, error: MedsynthError) -> Answer:
     """Return to the screen that was answered, with a message. A page that cannot be shown becomes the message."""
     if request.method != "POST":
         return Response(session.short(str(error)), 409, mimetype="text/plain")
-    session.tell(str(error), english=not isinstance(error, PageRefusal))
+    session.tell(str(error), english=not isinstance(error, Refusal))
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 
@@ -90,11 +90,8 @@ SCREEN_OF = {  # of forms that are not named as their screen
 def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
-            "language": session.language, "has": session.has, "folder": session.short(session.folder.name),
+            "language": session.language, "has": session.has, "folder": printable(session.folder.name),
             "told": session.told, "running": session.jobs.running}  # fmt: skip
-
-
-Handler = Callable[[], Any]
 
 
 def _routes(session: Session) -> Blueprint:
@@ -117,7 +114,7 @@ def _routes(session: Session) -> Blueprint:
                 abort(409)
             with session.lock:
                 if request.form.get("changes") != session.state():
-                    return _back(session, PageRefusal(session.say("other_tab")))
+                    return _back(session, Refusal(session.say("other_tab")))
                 target = handle(session, request.form)
             stays = target == name or target == SCREEN_OF.get(name)
             return redirect(url_for(f"page.{target}", _anchor="now" if stays else None), 303)

@@ -84,8 +84,12 @@ class Session:
         self._told.append("\n".join(filter(None, [self.say("english") * english, self.short(message)])))
 
     def short(self, message: str) -> str:
-        """Return a message in the page's words, with files by their names, in characters that a page can show."""
-        return plain(message.replace(f"{self.folder}{os.sep}", ""), self.texts).encode(errors="replace").decode()
+        """Return a message in the page's words, with the names of this folder's files alone."""
+        return plain(self.nearby(message), self.texts)
+
+    def nearby(self, message: str) -> str:
+        """Return a message with the names of this folder's files alone."""
+        return printable(message.replace(f"{self.folder}{os.sep}", ""))
 
     def number(self, value: float, digits: int = 0) -> str:
         """Return a number as the language writes it, with at most this many decimals."""
@@ -95,6 +99,11 @@ class Session:
     def told(self) -> list[str]:
         """Return the messages for the screen that is shown now."""
         return [self._told.popleft() for _ in range(len(self._told))]
+
+
+def printable(text: str) -> str:
+    """Return a text in characters that a page can show: the name of a file may have others."""
+    return text.encode(errors="replace").decode()
 
 
 def _texts(language: str) -> dict[str, str]:

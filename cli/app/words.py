@@ -20,7 +20,7 @@ ENTRIES = {"levels": "levels", "bounds": "low", "decimals": "decimals", "missing
            "unit": "unit", "format": "format", "kind": "kind"}  # fmt: skip  # fields of the form, by a schema's keys
 
 
-class PageRefusal(UsageError):
+class Refusal(UsageError):
     """What the page itself refuses, in the page's language."""
 
 

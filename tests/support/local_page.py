@@ -61,7 +61,7 @@ class Page:
     def said(self, screen: str = "table") -> str:
         """Return the messages of a screen, as a person reads them."""
         text = self.get(screen).get_data(as_text=True)
-        return "\n".join(re.findall(r'<p class="said" tabindex="-1" role="alert">(.*?)</p>', text, re.DOTALL))
+        return "\n".join(re.findall(r'<(?:p|div) class="said[^>]*role="alert"[^>]*>(.*?)</(?:p|div)>', text, re.DOTALL))
 
     def wait(self, seconds: float = 60.0) -> None:
         """Wait until no command runs."""

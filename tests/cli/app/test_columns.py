@@ -38,8 +38,7 @@ CONTENT = st.fixed_dictionaries(
 def sent(content: dict[str, Any]) -> str:
     """The file after the form was saved as it was shown."""
     header = list(content.get("columns") or {})
-    text: str = yaml_of(content, fields_of(content, header), rules_of(content), str(content.get("target") or ""))
-    return text
+    return yaml_of(content, fields_of(content, header), rules_of(content), str(content.get("target") or ""), {})
 
 
 @settings(max_examples=40)
@@ -64,7 +63,7 @@ def test_levels_are_the_texts_that_were_typed(levels: list[str], unit: str) -> N
         Fields("a", "categorical", levels="\n".join(levels)),
         Fields("b", "continuous", low="0", high="1e5", unit=unit),
     ]
-    columns = content_of(yaml_of({}, form, "", ""))["columns"]
+    columns = content_of(yaml_of({}, form, "", "", {}))["columns"]
     assert [str(level) for level in columns["a"]["levels"]] == levels
     assert columns["b"]["bounds"] == [0, 100_000.0] and columns["b"].get("unit", "") == unit.strip()
 
@@ -75,9 +74,9 @@ def test_columns_that_the_form_does_not_send_are_kept() -> None:
         "columns": {"a": {"kind": "count", "bounds": [0, 3]}, "b": {"kind": "new", "x": 1}},
         "rules": {"odd": 1},
     }
-    assert content_of(yaml_of(content, [], "", "")) == content
+    assert content_of(yaml_of(content, [], "", "", {})) == content
     changed = Fields("a", "count", low="0", high="4")
-    assert content_of(yaml_of(content, [changed], "", ""))["columns"] == content["columns"] | {
+    assert content_of(yaml_of(content, [changed], "", "", {}))["columns"] == content["columns"] | {
         "a": {"kind": "count", "bounds": [0, 4]}
     }
 
@@ -85,7 +84,7 @@ def test_columns_that_the_form_does_not_send_are_kept() -> None:
 def test_what_is_empty_is_left_to_do() -> None:
     form = [Fields("a", "binary"), Fields("b", "date", low="2020-01-31"), Fields("c", "identifier", drop="yes")]
     assert [one.open for one in form] == [True, True, False]
-    text = yaml_of({"name": "x"}, form, "", "a")
+    text = yaml_of({"name": "x"}, form, "", "a", {})
     columns = content_of(text)["columns"]
     assert columns["a"]["levels"] == [TODO] and columns["b"]["bounds"] == ["2020-01-31", TODO] and columns["c"]["drop"]
     with pytest.raises(SchemaError, match="TODO"):
@@ -95,7 +94,7 @@ def test_what_is_empty_is_left_to_do() -> None:
 def test_another_kind_keeps_nothing_of_the_old_one() -> None:
     content = {"columns": {"a": {"kind": "count", "bounds": [0, 3], "noise": 1}}}
     form = [Fields("a", "binary", levels="0\n1", low="0", high="3")]
-    assert content_of(yaml_of(content, form, "a = 1", ""))["columns"] == {"a": {"kind": "binary", "levels": [0, 1]}}
+    assert content_of(yaml_of(content, form, "a = 1", "", {}))["columns"] == {"a": {"kind": "binary", "levels": [0, 1]}}
 
 
 def test_the_form_knows_the_kinds_and_their_keys() -> None:

@@ -25,6 +25,7 @@ def one_sentence(answer: Any) -> str:
     return text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND", "BREW"])
 def test_other_methods_are_refused(page: Page, method: str) -> None:
     for path in ("table", "fit", "page", "static/app.js"):
@@ -35,6 +36,7 @@ def test_other_methods_are_refused(page: Page, method: str) -> None:
         one_sentence(answer)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "path",
     [
@@ -68,6 +70,7 @@ HEADERS = {
 }  # fmt: skip
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
 def test_headers_change_no_answer(page: Page, headers: dict[str, str]) -> None:
     for path in SCREENS:
@@ -90,6 +93,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_bodies_that_are_no_form_change_nothing(page: Page, body: tuple[bytes, str]) -> None:
     for path in ("table", "text", "fit", "columns"):
@@ -117,6 +121,7 @@ FILES: dict[str, bytes] = {
 }  # fmt: skip
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
 def test_a_file_that_is_no_table(page: Page, folder: Path, content: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     for ending in (".csv", ".parquet", ".sav", ".xpt", ".xlsx", ".csv.gz", ".zip"):
@@ -165,7 +170,7 @@ def test_links_out_of_the_folder_are_not_followed(page: Page, folder: Path, name
         assert CELL not in page.get(screen).get_data(as_text=True), screen
     for path, form in {
         "text": {"text": "a"},
-        "review": {"purpose": "a"},
+        "report": {"save": "1", "purpose": "a"},
         "columns": {},
         "bundled": {"bundled": "thyroid", "replace": "on"},
     }.items():
