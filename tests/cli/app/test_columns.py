@@ -38,7 +38,8 @@ CONTENT = st.fixed_dictionaries(
 def sent(content: dict[str, Any]) -> str:
     """The file after the form was saved as it was shown."""
     header = list(content.get("columns") or {})
-    return yaml_of(content, fields_of(content, header), rules_of(content), str(content.get("target") or ""), {})
+    text: str = yaml_of(content, fields_of(content, header), rules_of(content), str(content.get("target") or ""), {})
+    return text
 
 
 @settings(max_examples=40)
