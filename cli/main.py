@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from medsynth import __version__
 from . import audit, demo, federate, fit, ledger, metadata, methods, plan, report, sample, schema
 from .app import command as page
 from .console import INTERRUPTED, open_streams
-from .flags import register
+from .flags import in_lines, register
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,6 +72,8 @@ app.add_typer(federate.app, name="federate")
 def main() -> None:
     """Run the command line: the entry point of the console script."""
     open_streams()
+    if in_lines():  # the program that shows progress also stops the command, even if it was started in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
     except KeyboardInterrupt:  # before a command starts

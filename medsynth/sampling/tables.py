@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -193,7 +194,8 @@ def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
             some = np.flatnonzero(which == k)
             told = {**first.present(pattern), **conditions_of.get("where", {})}
             own = method_sampler(model, core, {"where": told, "balance": False}, apart)
-            codes[some] = own(len(some), stream_seed(seed, f"tables {pattern.tolist()}"))
+            with suppress(UsageError):  # no values go with this pattern: its patients are rejected, and drawn again
+                codes[some] = own(len(some), stream_seed(seed, f"tables {pattern.tolist()}"))
         return codes
 
     return drawn

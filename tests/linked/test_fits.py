@@ -20,6 +20,7 @@ from medsynth.patients import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
 from medsynth.report.several_tables import linked_facts
+from medsynth.sampling.pipeline import method_sampler
 from medsynth.sampling.placing import TableRows
 from medsynth.sampling.tables import CHUNK_PATIENTS, latest, table_frames
 from medsynth.schema.linked import LinkedTables
@@ -172,6 +173,34 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
     pd.DataFrame({"k": [k % 90 for k in range(150)], "c": "", "u": days, "y": 3}).to_csv(folder / "d.csv", index=False)
     drawn = medsynth.sample_tables(medsynth.fit(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
     assert len(drawn["c"]) < 60 and len(drawn["d"]) > 100 and drawn["d"]["c"].isna().mean() > 0.5
+
+
+def test_patients_whose_tables_no_values_go_with_are_drawn_again(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise may leave no row of the model with the tables that a patient was drawn with. This is no error."""
+    key, number = {"kind": "identifier"}, {"kind": "count", "bounds": [0, 9]}
+    one = {"name": "ward", "key": "k", "tables": {
+        "a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}}  # fmt: skip
+    (folder := tmp_path / "ward").mkdir()
+    people = pd.DataFrame({"k": range(100), "v": np.arange(100) % 7})
+    people.to_csv(folder / "a.csv", index=False)
+    people.rename(columns={"v": "w"}).head(60).to_csv(folder / "b.csv", index=False)
+    (folder / "ward.tables.yaml").write_text(yaml.safe_dump(one))
+    model = medsynth.fit(folder, epsilon=50, rows=100, seed=0)
+    refused = list[int]()
+
+    def impossible(model: Any, core: Any, conditions: Any, apart: Any) -> Any:
+        def none(rows: int, seed: int) -> Any:
+            refused.append(rows)
+            raise UsageError("No row meets these conditions together.")
+
+        return none if conditions.get("where") else method_sampler(model, core, conditions, apart)
+
+    monkeypatch.setattr("medsynth.sampling.tables.method_sampler", impossible)
+    drawn = medsynth.sample_tables(model, 200, seed=0)
+    assert refused and len(drawn["a"]) == 200 and set(drawn["b"]["k"]) < set(drawn["a"]["k"])
+    assert drawn["b"]["w"].between(0, 9).all() and 60 < len(drawn["b"]) < 180
 
 
 def released(frames: Frames, folder: Path, method: str) -> Any:

@@ -85,7 +85,8 @@ def test_one_command_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_command_is_stopped(obeys: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that ignores it, with the processes that it started, which hold its output open until they end."""
     monkeypatch.setattr(jobs, "PATIENCE", 0.2 if not obeys else PATIENT)
-    ignore = "import signal, os; signal.signal(signal.SIGINT, signal.SIG_IGN); os.fork();" if not obeys else ""
+    handler = "default_int_handler); " if obeys else "SIG_IGN); os.fork(); "  # whatever the test itself has inherited
+    ignore = f"import signal, os; signal.signal(signal.SIGINT, signal.{handler}"
     fake(monkeypatch, f"{ignore}import time; print('here', file=sys.stderr, flush=True); time.sleep(600)")
     job = Job("step", [], tmp_path, as_json=False)
     until(lambda: job.messages)
