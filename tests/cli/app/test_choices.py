@@ -30,12 +30,16 @@ NAMES = [
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
-    """What the command's own parser makes of the words. It raises for an option that it does not know."""
+    """What the command's own parser makes of the words. An option that it does not know is a failure."""
     group, rest = GROUP, words
     with group.make_context("medsynth", [], resilient_parsing=True) as context:
         while hasattr(group, "commands"):
             group, rest = group.commands[rest[0]], rest[1:]
-        with group.make_context("command", list(rest), parent=context) as inner:
+        try:
+            inner = group.make_context("command", list(rest), parent=context)
+        except Exception as error:  # the class belongs to a private module of typer
+            raise AssertionError(f"{type(error).__name__}: {error}") from None
+        with inner:
             return {name: _path(value) if name in PATHS else value for name, value in inner.params.items()}
 
 
