@@ -19,7 +19,6 @@ KEYS = {  # what the form asks for, by kind
 }  # fmt: skip
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 IN_JSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # not in a YAML text, or a new line there
-NOBODY: dict[str, Any] = {}
 HEAD = "# Written by the page of medsynth. Every value is public: none was looked up in the table.\n"
 
 
@@ -88,7 +87,7 @@ def _lines(values: Any) -> str:
 
 
 def yaml_of(
-    content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str, patient: Mapping[str, Any] = NOBODY
+    content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str, patient: Mapping[str, Any]
 ) -> str:
     """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
 

@@ -66,12 +66,10 @@ def app(
     if language not in languages():
         raise UsageError(f"`language` must be one of {', '.join(languages())}.")
     session = Session(folder, table, language)
-    listening = socket.create_server(("127.0.0.1", 0))
-    session.door.port = listening.getsockname()[1]
+    own = socket.create_server(("127.0.0.1", 0))
+    session.door.port = own.getsockname()[1]
     logging.getLogger("waitress").setLevel(logging.CRITICAL)  # it counts waiting requests, and quotes errors
-    server = create_server(
-        made(session), sockets=[listening], threads=8, ident=None, max_request_body_size=LARGEST_FORM
-    )
+    server = create_server(made(session), sockets=[own], threads=8, ident=None, max_request_body_size=LARGEST_FORM)
     threading.Thread(target=server.run, daemon=True).start()
     for one in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal stops the page as Ctrl-C does
         signal.signal(one, signal.default_int_handler)
@@ -96,7 +94,7 @@ def _start(start: Path | None) -> tuple[Path, str]:
     from .choices import tables
 
     if not path.is_file():
-        raise UsageError(f"There is no file or folder {start}.")
+        raise UsageError(f"{start} was not found. Name a table, or a folder of tables.")
     if path.name not in tables(path.parent):
         raise UsageError(f"{start} is not a table that can be fitted. Name a CSV, Parquet, SPSS, Stata or SAS file.")
     return path.parent, path.name

@@ -6,6 +6,8 @@ import csv
 import itertools
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,10 @@ GROUPS = {  # of the review's entries
     "risks": ("harms", "expiry", "review_date", "incident_contact"),
     "signatures": ("steward", "privacy_officer", "expert"),
 }
-SCREENS = {"check": "public", "package": "report"}  # of commands that are not named as their screen
+SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
+    "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
+    "aside": "public", "check": "public", "package": "report", "cancel": "fit",
+}  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
 WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
@@ -53,10 +58,21 @@ def _header(session: Session) -> tuple[str, ...]:
     if not session.choices.table:
         return ()
     try:
-        return table_header(session.folder / session.choices.table, session.choices.encoding or None)
+        return _read_header(session)
     except MedsynthError as error:
         session.tell(str(error), english=True)
         return ()
+
+
+def _read_header(session: Session) -> tuple[str, ...]:
+    path = session.folder / session.choices.table
+    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.encoding)
+
+
+@lru_cache(maxsize=4)
+def _names(path: Path, modified: int, encoding: str) -> tuple[str, ...]:
+    """Return a table's header, read once. Screens ask for it again and again; a file of SPSS takes half a second."""
+    return table_header(path, encoding or None)
 
 
 def do_table(session: Session, form: Form) -> str:
@@ -68,7 +84,7 @@ def do_table(session: Session, form: Form) -> str:
             raise Refusal(session.say("still_running"))
         session.choose(form["table"])
         try:
-            table_header(session.folder / form["table"], session.choices.encoding or None)
+            _read_header(session)
         except MedsynthError as error:
             if "encoding" in str(error):
                 session.choices.encoding = ENCODINGS[1]
@@ -78,27 +94,21 @@ def do_table(session: Session, form: Form) -> str:
     if form.get("encoding", "") not in ENCODINGS:
         raise Refusal(session.say("no_such_format"))
     unit = form["unit"] if form.get("who") == "several" else ""
-    if unit and unit not in _header(session):
+    order = form.get("order", "") if unit else ""
+    if not {unit, order} <= {"", *_header(session)}:
         raise Refusal(session.say("no_such_column"))
     if form.get("who") == "several" and not unit:
         raise Refusal(session.say("name_the_patient"))
-    order = form.get("order", "") if unit else ""
-    if order and order not in _header(session):
-        raise Refusal(session.say("no_such_column"))
-    session.change(
-        unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=_whole(session, form.get("max_rows") or "1")
-    )
+    most = _whole(session, form.get("max_rows") or "1")
+    session.change(unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=most)
     return "public"
 
 
 def _whole(session: Session, text: str) -> int:
-    try:
-        number = whole_number(text)
-    except Exception:  # typer's own error, with a sentence for the command line
-        raise Refusal(session.say("no_whole_number")) from None
-    if number < 1:
-        raise Refusal(session.say("no_whole_number"))
-    return number
+    with suppress(Exception):  # typer's own error, with a sentence for the command line
+        if (number := whole_number(text)) >= 1:
+            return number
+    raise Refusal(session.say("no_whole_number"))
 
 
 # What is public
@@ -238,8 +248,7 @@ def do_columns(session: Session, form: Form) -> str:
             found.append(Fields(**answers))
             constant += [answers["name"]] * (f"{k}.constant" in form)
     content.setdefault("name", session.choices.name)
-    if patient:
-        patient["constant"] = constant
+    patient |= {"constant": constant} if patient else {}
     rules = form.get("rules", "").replace("\r\n", "\n")
     session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
     return _saved(session)
@@ -289,8 +298,7 @@ def _drawings(plan: Content) -> list[Markup]:
     if not plan:
         return []
     reach = Reach(**{name: plan.get(name, 0.0) for name in Reach.model_fields})
-    made = (charts.odds(reach), charts.tradeoff(reach))
-    return [Markup(drawing.render(k)) for k, drawing in enumerate(made)]
+    return [Markup(drawing.render(k)) for k, drawing in enumerate((charts.odds(reach), charts.tradeoff(reach)))]
 
 
 def do_budget(session: Session, form: Form) -> str:
@@ -333,7 +341,7 @@ def do_cancel(session: Session, form: Form) -> str:
     """Interrupt the command that runs."""
     if job := session.jobs.running:
         job.stop()
-    return SCREENS.get(job.step, job.step) if job else "fit"
+    return SCREEN_OF.get(job.step, job.step) if job else "fit"
 
 
 # The rows

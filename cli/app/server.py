@@ -18,6 +18,7 @@ from ..console import notify, own_fault
 from . import screens
 from .choices import shown
 from .door import OF_REPORT, protected
+from .screens import SCREEN_OF
 from .session import HERE, Session, printable
 from .words import Refusal
 
@@ -79,12 +80,6 @@ def _back(session: Session, error: MedsynthError) -> Answer:
     session.tell(str(error), english=not isinstance(error, Refusal))
     step = request.path.rsplit("/", 1)[-1]
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
-
-
-SCREEN_OF = {  # of forms that are not named as their screen
-    "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "aside": "public", "check": "public", "package": "report", "cancel": "fit",
-}  # fmt: skip
 
 
 def _known(session: Session) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
 def test_patients_whose_tables_no_values_go_with_are_drawn_again(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The noise may leave no row of the model with the tables that a patient was drawn with. This is no error."""
+    """The noise may leave no row of the model with the tables that a patient was drawn with. The draw goes on."""
     key, number = {"kind": "identifier"}, {"kind": "count", "bounds": [0, 9]}
     one = {"name": "ward", "key": "k", "tables": {
         "a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}}  # fmt: skip

@@ -88,7 +88,7 @@ def test_what_a_method_does_not_declare_is_refused() -> None:
 
 
 def test_what_a_preset_cannot_fit_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
-    """A learned schema allows missing values everywhere, and a declared one where it says so."""
+    """A learned schema allows missing values everywhere, a declared one only where they are declared."""
     table = tmp_path / "t.csv"
     table.write_text("age,y\n" + "".join(f"{k % 90},{k % 2}\n" for k in range(4000)))
     columns = {"age": {"kind": "count", "bounds": [0, 99], "missing": True}, "y": {"kind": "binary", "levels": [0, 1]}}

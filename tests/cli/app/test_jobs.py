@@ -61,7 +61,7 @@ def test_messages_progress_and_errors_are_sorted(tmp_path: Path, monkeypatch: py
 
 
 def test_pipes_do_not_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe takes 64 kB. Bytes that are no text do not end the reading."""
+    """A pipe takes 64 kB. Reading goes on after bytes that are not text."""
     script = "sys.stderr.buffer.write(b'\\xff line\\n' * 20_000); sys.stderr.flush(); print('x' * 1_000_000)"
     job = ended(script, tmp_path, monkeypatch)
     assert job.code == 0 and len(job.text) == 1_000_001 and len(job.messages) == jobs.MOST_KEPT
