@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.clipping import Loss
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, check_size
 from ..privacy.queries.measurements import Measurements
@@ -86,6 +87,33 @@ def real_loss(output: Tensor) -> Tensor:
 def generated_loss(output: Tensor) -> Tensor:
     """Return the cross-entropy of a critic's outputs against "generated", (rows, 1) to (rows,)."""
     return functional.softplus(output[:, 0])
+
+
+def clipped_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float, weights: Tensor | None = None) -> list[Tensor]:
+    """Return the summed gradients of `loss(critic(rows))`, one tensor per parameter, for generated rows alone.
+
+    rows: (rows, features); weights: (rows,). Each row's gradient is clipped to `bound`, then multiplied by its weight.
+    The sum is in the critic's own precision: no private row is in it. For private rows, `vault.measure_gradient_sum`
+    has exact sums, noise and a charge. Source: Goodfellow 2015, as in `privacy.clipping`.
+    """
+    layers = [layer for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
+    x, inputs, outputs = rows.detach(), list[Tensor](), list[Tensor]()
+    with torch.enable_grad():
+        for k, layer in enumerate(layers):
+            x = critic.activate(x) if k else x
+            inputs.append(x.detach())
+            x = functional.linear(x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
+            outputs.append(x if k else x.requires_grad_())
+        slopes = torch.autograd.grad(loss(outputs[-1]).sum(), outputs)
+    one = float(layers[0].bias is not None)
+    squares = [d.square().sum(1) * (a.square().sum(1) + one) for a, d in zip(inputs, slopes, strict=True)]
+    factors = (bound / torch.stack(squares).sum(0).sqrt().clamp(min=1e-30)).clamp(max=1.0)
+    factors = (factors if weights is None else factors * weights)[:, None]
+    found = list[Tensor]()
+    for a, d in zip(inputs, slopes, strict=True):
+        scaled = d * factors
+        found += [scaled.T @ a, scaled.sum(0)] if one else [scaled.T @ a]
+    return found
 
 
 def by_class(rows: Tensor, classes: int) -> Tensor:

@@ -16,7 +16,6 @@ from pydantic import Field
 from torch import Tensor
 
 from ..privacy.accounting.calibration import Plan, Query
-from ..privacy.clipping import clipped_gradient_sum
 from ..privacy.networks import Mlp
 from ..privacy.queries.measurements import Measurements
 from ..rng import torch_stream
@@ -26,6 +25,7 @@ from .adversarial import (
     AveragedWeights,
     LotConfig,
     TrainingSetup,
+    clipped_sum,
     generated_loss,
     real_loss,
     setup_queries,
@@ -82,7 +82,7 @@ class LossNoise(MixtureMethod):
         for step in range(config.lots):
             first, second = (setup.by_class(setup.fakes(setup.labels(BATCH, latent), latent)) for _ in range(2))
             # Critic step: real rows without clipping, and the first generated batch.
-            fake_sum = clipped_gradient_sum(critic, generated_loss, first.detach(), UNREACHED_NORM).tensors
+            fake_sum = clipped_sum(critic, generated_loss, first.detach(), UNREACHED_NORM)
             real_sum = vault.measure_gradient_sum(CRITIC_GRADIENTS, critic, real_loss, encode, UNREACHED_NORM)
             both = zip(real_sum, fake_sum, strict=True)
             step_along(of_critic, critic, [real / lot + fake / BATCH for real, fake in both])

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from ..errors import SchemaError
 from ..privacy.accounting.calibration import Plan, Query
-from ..privacy.clipping import clipped_gradient_sum
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
@@ -28,7 +27,7 @@ from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from ..schema.columns.column import Column
 from ..schema.columns.grid import MOST_CODES, grid
-from .adversarial import CRITIC_GRADIENTS, generated_loss, real_loss
+from .adversarial import CRITIC_GRADIENTS, clipped_sum, generated_loss, real_loss
 from .dp_cgan import restore
 from .marginals import CLASSES, cleaned
 from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
@@ -168,7 +167,7 @@ class ThyroidStudy(Method):
             real_sum = vault.measure_gradient_sum(
                 CRITIC_GRADIENTS, critic, real_loss, encode, config.clip, config.microbatches
             )
-            fake_sum = clipped_gradient_sum(critic, generated_loss, fake.detach(), config.clip).tensors
+            fake_sum = clipped_sum(critic, generated_loss, fake.detach(), config.clip)
             rate = first + (last - first) * step / config.steps
             with torch.no_grad():
                 for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):

@@ -1,9 +1,9 @@
 """The cost of a guarantee: a critic's step with clipping and noise compared with a plain one; and a GPU's gain.
 
 A step reads a lot of real rows and as many generated rows, and updates the critic. "Plain" is the gradient of both by
-autograd, without a guarantee. "Clipped" is what fits use: exact clipped sums of both, noise on that of real rows.
-"Opacus" and "vmap" are Opacus' per-row gradients and torch.func's, clipped and noised in float32, likewise for both.
-All run one after another in one process: medians of at least five steps and half a second each.
+autograd, without a guarantee. "Clipped" is what fits use: the exact clipped sum of real rows with noise, and the
+clipped sum of generated ones. "Opacus" and "vmap" are Opacus' per-row gradients and torch.func's, clipped and noised in
+float32, for both. All run one after another in one process: medians of at least five steps and half a second each.
 
 With --fits, whole fits of each method on a simulated clinic are timed on each device. Every device of the machine is
 measured, the CPU with OMP_NUM_THREADS threads. A figure on file is not measured again.
@@ -22,7 +22,7 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import Tensor
 
-from medsynth.methods.adversarial import generated_loss, real_loss
+from medsynth.methods.adversarial import clipped_sum, generated_loss, real_loss
 from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_sum, units
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
@@ -52,9 +52,9 @@ def plain(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
 
 
 def clipped(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
-    """Return what a fit uses: exact clipped sums, with noise in whole numbers on the sum of real rows."""
+    """Return what a fit uses: the exact clipped sum of real rows with noise in whole numbers, and the other sum."""
     own = clipped_gradient_sum(critic, real_loss, real, CLIP)
-    other = clipped_gradient_sum(critic, generated_loss, made, CLIP).tensors
+    other = clipped_sum(critic, generated_loss, made, CLIP)
     unit, found = units(CLIP)[1], []
     for whole, fake in zip(own.whole, other, strict=True):
         released = (whole >> PRODUCT_BITS - SUM_BITS).cpu().numpy()
