@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from .errors import ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
 from .io.formats import FileForm
+from .methods.registry import preset_of_file
 from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
@@ -229,6 +230,7 @@ def _parse(content: bytes) -> Model:
     if any(unprintable(text) for text in _texts(fields)):
         raise ArtifactError("it contains control characters. Do not use it.")
     fields.pop("format")
+    fields["preset"] = preset_of_file(fields["method"], fields["preset"], fields["config"])
     schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
     tables = fields.pop("tables")
     _check_epsilon(fields["epsilon"], ledger)

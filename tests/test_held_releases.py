@@ -99,6 +99,9 @@ CASES = {
     "dp-gan federated-averaging": Case("dp-gan", "federated-averaging", {"groups": "weight-bias"}),
     "dp-cgan": Case("dp-cgan"),
     "dp-cgan microbatches": Case("dp-cgan", more={"microbatches": 4}),
+    "dp-cgan random-features": Case("dp-cgan", "random-features"),
+    "dp-cgan random-features microbatches": Case("dp-cgan", "random-features", more={"microbatches": 4}),
+    "dp-cgan warm": Case("dp-cgan", settings={"warm_share": 0.3}),
     "dp-cgan thyroid-study": Case("dp-cgan", "thyroid-study", {"steps": 6}, PLAIN),
     "dp-cgan thyroid-study microbatches": Case("dp-cgan", "thyroid-study", {"steps": 6}, PLAIN, {"microbatches": 4}),
     "dp-merf": Case("dp-merf"),
@@ -213,7 +216,7 @@ def distances(one: list[Answer], two: list[Answer], records: int, odd: list[int]
 
 QUICK = (
     "gs-wgan joint", "gs-wgan public-order", "gs-wgan all-critics", "pate-gan", "g-pate", "dp-gan weight-bias",
-    "dp-gan public", "dp-cgan microbatches", "dp-merf",
+    "dp-gan public", "dp-cgan microbatches", "dp-cgan random-features microbatches", "dp-merf",
 )  # fmt: skip
 
 

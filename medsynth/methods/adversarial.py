@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -94,18 +94,10 @@ def clipped_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float, weights: Te
 
     rows: (rows, features); weights: (rows,). Each row's gradient is clipped to `bound`, then multiplied by its weight.
     The sum is in the critic's own precision: no private row is in it. For private rows, `vault.measure_gradient_sum`
-    has exact sums, noise and a charge. Source: Goodfellow 2015, as in `privacy.clipping`.
+    has exact sums, noise and a charge. If `rows` require gradients, so does the sum; the critic's parameters count as
+    constants. Source: Goodfellow 2015, as in `privacy.clipping`.
     """
-    layers = [layer for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
-    x, inputs, outputs = rows.detach(), list[Tensor](), list[Tensor]()
-    with torch.enable_grad():
-        for k, layer in enumerate(layers):
-            x = critic.activate(x) if k else x
-            inputs.append(x.detach())
-            x = functional.linear(x, layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
-            outputs.append(x if k else x.requires_grad_())
-        slopes = torch.autograd.grad(loss(outputs[-1]).sum(), outputs)
-    one = float(layers[0].bias is not None)
+    inputs, slopes, one = _layer_gradients(critic, loss, rows)
     squares = [d.square().sum(1) * (a.square().sum(1) + one) for a, d in zip(inputs, slopes, strict=True)]
     factors = (bound / torch.stack(squares).sum(0).sqrt().clamp(min=1e-30)).clamp(max=1.0)
     factors = (factors if weights is None else factors * weights)[:, None]
@@ -114,6 +106,41 @@ def clipped_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float, weights: Te
         scaled = d * factors
         found += [scaled.T @ a, scaled.sum(0)] if one else [scaled.T @ a]
     return found
+
+
+def clipped_means(critic: Mlp, loss: Loss, rows: Tensor, bound: float, groups: Tensor, count: int) -> list[Tensor]:
+    """Return the mean over groups of rows of their mean gradient, clipped to `bound`, for generated rows alone.
+
+    groups: the number of each row's group, (rows,), below `count`. Groups without rows do not count. Otherwise as for
+    `clipped_sum`: this is what microbatches of private rows give.
+    """
+    inputs, slopes, one = _layer_gradients(critic, loss, rows)
+    hot = functional.one_hot(groups, count).to(rows)
+    hot = (hot / hot.sum(0).clamp(min=1)).T
+    found = list[Tensor]()
+    for a, d in zip(inputs, slopes, strict=True):
+        found.append(torch.stack([(own[:, None] * d).T @ a for own in hot]))
+        found += [hot @ d] if one else []
+    norms = torch.stack([part.flatten(1).square().sum(1) for part in found]).sum(0).sqrt()
+    factors = (bound / norms.clamp(min=1e-30)).clamp(max=1.0) / (hot.sum(1) > 0).sum()
+    return [torch.einsum("g,g...->...", factors, part) for part in found]
+
+
+def _layer_gradients(critic: Mlp, loss: Loss, rows: Tensor) -> tuple[list[Tensor], list[Tensor], float]:
+    """Return each linear layer's inputs and the loss gradient at its outputs, (rows, numbers), and one for biases."""
+    layers = [layer for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
+    followed, inputs, outputs = rows.requires_grad, list[Tensor](), list[Tensor]()
+    with torch.enable_grad():
+        x = rows if followed else rows.detach()
+        for k, layer in enumerate(layers):
+            inputs.append(critic.activate(x) if k else x)
+            x = functional.linear(
+                inputs[-1], layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
+            )
+            outputs.append(x if x.requires_grad else x.requires_grad_())
+        slopes = torch.autograd.grad(loss(x).sum(), outputs, create_graph=followed)
+    kept = inputs if followed else [a.detach() for a in inputs]
+    return kept, list(slopes), float(layers[0].bias is not None)
 
 
 def by_class(rows: Tensor, classes: int) -> Tensor:
@@ -236,6 +263,20 @@ class TrainingSetup:
             device=device,
         )
 
+    def start_by_class(self, vault: Measurements, label: str, plan: Plan) -> None:
+        """Measure one-way marginals by class, and let the generator start at them: a warm start.
+
+        A class's noisy shares are mixed with those of all rows, the more, the smaller the class is for its noise.
+        """
+        axes: dict[str, Axes] = {name: [self.given, (name, self.bins[name])] for name in self.spans}
+        std = plan.noise(label) * math.sqrt(len(axes))
+        for name, counts in vault.measure_marginals(label, axes).items():
+            overall, rows = np.exp(self.base[0, self.spans[name]].double().cpu().numpy()), self.prior * self.rows
+            signal = rows**2 / (rows**2 + std**2 * counts.shape[1])
+            own = np.stack([cleaned(some, total) for some, total in zip(counts, rows, strict=True)])
+            mixed = signal[:, None] * own + (1 - signal[:, None]) * overall / overall.sum()
+            self.base[:, self.spans[name]] = torch.from_numpy(np.log(mixed + 1e-9)).to(self.base)
+
     def add_network(self, seed: int | None) -> Mlp:
         """Give the generator latent points and a network that adds nothing yet. Return the network, to be trained."""
         bins, stream = self.base.shape[1], torch_stream(seed, "init")
@@ -246,6 +287,11 @@ class TrainingSetup:
     def encode(self) -> Indicators:
         """The map from codes to the indicators that a critic reads."""
         return Indicators(self.order, {name: self.bins[name] for name in self.spans}, self.given, device=self.device)
+
+    @property
+    def encode_by_class(self) -> Indicators:
+        """The same map, with a row placed in the block of its class."""
+        return replace(self.encode, placed=True)
 
     @property
     def classes(self) -> int:

@@ -1,18 +1,18 @@
-"""DP-CGAN: a conditional GAN whose critic is linear in random features of a row.
+"""DP-CGAN: a conditional GAN with trained hidden layers, which remembers the noised gradients of all its critics.
 
-Source: Torkzadehmahani, Kairouz, Paten 2019 ("DP-CGAN"). docs/methods/dp-cgan.md measures each difference. The
-critic's hidden layer is a fixed, public map to random Fourier features (Rahimi, Recht 2007). Only its output layer is
-trained, with one row of weights per class. So its Wasserstein gradient at a real row is the row's clipped feature
-vector, whatever the weights are. All noised lots measure the same quantity, and their average is a far better critic
-than the last lot (the limit is the mean embedding of DP-MERF; Harder et al. 2021).
+Source: Torkzadehmahani, Kairouz, Paten 2019 ("DP-CGAN"). docs/methods/dp-cgan.md measures each difference. A critic
+step measures the clipped, noised sum of gradients of the Wasserstein loss at real rows, and moves the critic by Adam.
+A released gradient stays public and stays true, also after the critic moved. So the generator does not follow the
+last critic's output: it moves until generated rows have the same mean clipped gradients as the real ones, at the
+weights of every critic so far. At one untrained critic this would be DP-NTK (Yang et al. 2023, "Differentially private
+neural tangent kernels for privacy-preserving data generation"). Training the critic chooses where to look next.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -21,73 +21,36 @@ from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Codes
-from ..rng import numpy_stream, torch_stream
-from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
+from ..rng import torch_stream
 from ..schema import Schema
-from ..schema.columns.grid import grid
-from .adversarial import CRITIC_GRADIENTS, AveragedWeights, LotConfig, setup_queries
-from .encoded_rows import Embedding, EncodedRows
-from .marginals import CLASSES, GRID_CELLS, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate, Share
+from .adversarial import (
+    CRITIC_GRADIENTS,
+    AveragedWeights,
+    LotConfig,
+    TrainingSetup,
+    clipped_means,
+    clipped_sum,
+    setup_queries,
+    step_along,
+)
+from .registry import Arrays, Count, Positive, Progress, Rate, Share, ShareOrNone
+from .sampler import MixtureMethod
 
-LATENT, WIDTH = 16, 128  # latent numbers per row; width of the hidden layers
-BATCH = 512  # generated rows per step
-LEARNING_RATE = 2e-3  # of Adam
-AVERAGING_DECAY = 0.99
-
-
-class LinearCritic:
-    """A critic that is linear in features: noised sums of the features of real rows by class, over all lots so far.
-
-    `expected`: mean number of clipped terms of each class in a lot, (classes,). `noise`: standard deviation of a sum's
-    noise. `label`: label of the measurement.
-    """
-
-    def __init__(
-        self, embed: Embedding, expected: Tensor, clip: float, microbatches: int | None, noise: float, label: str
-    ) -> None:
-        self.embed, self.expected, self.noise, self._label = embed, expected, noise, label
-        self._clip, self._microbatches = clip, microbatches
-        self._weights = Mlp([len(expected) * embed.width, 1], bias=False).to(expected.device)
-        self._total = torch.zeros(len(expected), embed.width, device=expected.device)
-        self.lots = 0
-
-    def measure(self, vault: Measurements) -> None:
-        """Measure one lot. A real row's loss is minus the critic's output, so the gradient is minus its features."""
-        (gradient,) = vault.measure_gradient_sum(
-            self._label, self._weights, minus_output, self.embed.by_class, self._clip, self._microbatches
-        )
-        self._total -= gradient.reshape(self._total.shape)
-        self.lots += 1
-
-    def generator_loss(self, fake: Tensor, labels: Tensor) -> Tensor:
-        """Return the squared distance between the mean features of real and of generated rows, summed over classes.
-
-        fake: (rows, features). labels: (rows,). The best critic is the difference of these means. Each class is
-        weighted by signal over signal plus noise, so that a class that is mostly noise has little influence.
-        """
-        real = self._total / (self.lots * self.expected[:, None])
-        noise_share = self.noise**2 * self.embed.width / (self.lots * self.expected**2)
-        weight = (1 / (1 + noise_share))[:, None]
-        hot = torch.nn.functional.one_hot(labels, len(self.expected)).to(fake)
-        means = hot.T @ fake / hot.sum(0)[:, None].clamp(min=1)
-        return (weight * (means - real).square()).sum()
+BY_CLASS = "one-way marginals by class"  # label of this measurement in plan and ledger
 
 
 class DpCganConfig(LotConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
-    lots: Count = Field(default=400, description="noisy gradient sums of the critic")
-    rate: Rate = Field(default=0.25, description="sampling rate of a lot")
-    largest_lot: Count = Field(default=4096, description="most expected rows per lot: the rate falls in larger tables")
+    lots: Count = Field(default=30, description="noisy gradient sums: steps of the critic")
+    rate: Rate = Field(default=1.0, description="sampling rate of a lot")
+    largest_lot: Count = Field(default=65536, description="most expected rows per lot: the rate falls in larger tables")
     clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
-    histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.05, description="share of the class marginal")
+    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
+    class_share: Share = Field(default=0.02, description="share of the class marginal")
+    warm_share: ShareOrNone = Field(default=0.0, description="share of one-way marginals by class, for a warm start")
     microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
-    features: Count = Field(default=400, description="random Fourier features")
-    phase: Positive = Field(default=2.0, description="mean phase difference between two rows, in radians")
-    spread: Positive = Field(default=0.7, description="half the range of the log frequencies")
+    steps: Count = Field(default=3000, description="generator steps; they cost time, not privacy")
 
     def terms(self, lot: float) -> float:
         """Return the mean number of clipped terms in a sum: the rows of a lot, or its nonempty microbatches."""
@@ -95,107 +58,123 @@ class DpCganConfig(LotConfig):
         return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
 
 
-class DpCgan(Method):
-    """DP-CGAN. The sizes below cost time, not privacy."""
+class DpCgan(MixtureMethod):
+    """DP-CGAN."""
 
-    Config: type[MethodConfig] = DpCganConfig
-    label = CRITIC_GRADIENTS
-    steps = 700  # of the generator
-    fall = 400  # number of last steps, over which Adam's rate falls to zero
-    critic_steps = 4  # lots per generator step, until the planned lots are used up
+    Config = DpCganConfig
 
-    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
-        rate = config.sampling_rate(rows)
-        rest = 1 - config.histogram_share - config.class_share
-        sums = Query(label=self.label, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots)
-        return [*setup_queries(config.histogram_share, config.class_share), sums]
-
-    def length(self, config: Any) -> tuple[int, int]:
-        """Return the number of generator steps, and the number of last steps in which the learning rate falls."""
-        return self.steps, self.fall
+        rate, rest = config.sampling_rate(rows), 1 - config.histogram_share - config.class_share - config.warm_share
+        found = setup_queries(config.histogram_share, config.class_share)
+        if config.warm_share:
+            found.append(Query(label=BY_CLASS, weight=config.warm_share**-0.5))
+        return [
+            *found,
+            Query(label=CRITIC_GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
+        ]
 
     def fit(
-        self, config: Any, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
+        self, config: DpCganConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
         progress: Progress,
     ) -> Arrays:  # fmt: skip
-        """Fit the generator. Return its tensors and the noisy histograms that encode and decode its rows."""
-        maps = {name: grid(column, GRID_CELLS) for name, column in schema.columns.items()}
-        counts, std = vault.measure_histograms(ONE_WAY, maps), plan.noise(ONE_WAY) * math.sqrt(len(maps))
-        totals = [NoisyTotal.of(found, std) for found in counts.values()]
-        plan = plan.used_on(round(likely_rows(plan.rows, totals, plan.rows_std)))
-        rows, target = EncodedRows.of(schema, counts, plan.rows), schema.target or ""
-        (classes,) = vault.measure_histograms(CLASSES, {target: rows.condition}).values()
-        classes = without_spurious_missing(classes, schema.columns.get(target), plan.noise(CLASSES))
-        prior, stream = cleaned(classes, plan.rows), numpy_stream(seed, "features")
-        embed = Embedding(rows, config.features, config.phase, config.spread, config.clip, stream, device)
-        lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
-        expected = torch.tensor(prior * config.terms(lot), dtype=torch.float32, device=device).clamp(min=1e-3)
-        noise = plan.noise(self.label) * config.clip * (1 if config.microbatches is None else 2)
-        critic = LinearCritic(embed, expected, config.clip, config.microbatches, noise, self.label)
-        net = self._follow(critic, rows, vault, config, seed, progress)
-        tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(net)}
-        tensors |= {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
-        return {**tensors, "prior": prior.astype(np.float32), COUNTED_ROWS: np.array([plan.rows], np.float32)}
-
-    def _follow(
-        self, critic: LinearCritic, rows: EncodedRows, vault: Measurements, config: Any, seed: int | None,
-        progress: Progress,
-    ) -> list[Tensor]:  # fmt: skip
-        """Train a generator against a critic that measures all planned lots. Return the averaged weights."""
-        device, classes = str(critic.expected.device), rows.condition.classes
-        net = _network(rows, torch_stream(seed, "init")).to(device)
-        list(net.parameters())[-1].data.copy_(rows.start_bias())
-        averaged = AveragedWeights(net, AVERAGING_DECAY)
-        adam = torch.optim.Adam(net.parameters(), LEARNING_RATE, betas=(0.5, 0.9))
-        latent, (steps, fall) = torch_stream(seed, "latent", device), self.length(config)
-        for step in range(steps):
-            # Measure noised lots until the planned ones are used up.
-            for _ in range(min(self.critic_steps, config.lots - critic.lots)):
-                critic.measure(vault)
-            # Generator step: Adam on the distance between class means, over all classes.
-            labels = torch.arange(BATCH, device=device) % classes
-            fake = critic.embed.clipped(rows.harden(_forward(net, labels, classes, latent), latent))
-            loss = critic.generator_loss(fake, labels)
-            for group in adam.param_groups:
-                group["lr"] = LEARNING_RATE * min(1.0, (steps - step) / fall)
-            adam.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            adam.step()
-            averaged.update()
-            progress(step + 1, steps)
-        return averaged.values
-
-    def generate(self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
-        """Draw `count` synthetic rows as codes, (count, columns): classes by their noisy shares, then the generator."""
-        counts = {name: tensors[f"histogram.{name}"].astype(np.float64) for name in schema.names}
-        encoded = EncodedRows.of(schema, counts, float(tensors.get(COUNTED_ROWS, [rows])[0]))
-        net = _network(encoded, torch_stream(0, "init"))
-        restore(net, tensors)
-        rng, latent = numpy_stream(seed, "sample"), torch_stream(seed, "sample")
-        prior = tensors["prior"].astype(np.float64)
-        labels = rng.choice(len(prior), count, p=prior / prior.sum())
-        chunks = []
-        for chosen in np.array_split(labels, max(1, count // 65536)):
-            with torch.no_grad():
-                raw = _forward(net, torch.from_numpy(chosen), len(prior), latent)
-                chunks.append(encoded.decode(encoded.harden(raw, latent), chosen, rng))
-        return np.concatenate(chunks)
+        """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
+        setup = TrainingSetup.measure(schema, vault, plan, device)
+        if config.warm_share:
+            setup.start_by_class(vault, BY_CLASS, plan)
+        run = CriticTraining(config, setup, plan, seed)
+        # Half of the generator's steps are between the critic's steps, half after the last one.
+        between = config.steps // (2 * config.lots)
+        last = config.steps - between * config.lots
+        for step in range(config.lots):
+            # Critic step: at the weights that it has now, real rows are measured once, with noise.
+            run.measure(vault)
+            for _ in range(between):
+                run.generator_step(1.0)
+            if step < config.lots - 1:
+                run.critic_step()
+            progress((step + 1) * between, config.steps)
+        for step in range(last):
+            run.generator_step(min(1.0, 2 * (last - step) / last))
+            progress(config.steps - last + step + 1, config.steps)
+        run.averaged.copy_to_network()
+        return setup.tensors()
 
 
-def restore(net: Mlp, tensors: Arrays) -> None:
-    """Load a generator's weights from a model's tensors."""
-    with torch.no_grad():
-        for k, p in enumerate(net.parameters()):
-            p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
+class CriticTraining:
+    """The training of critic and generator, step by step. `remembered`: each critic with its measured mean gradient.
 
+    The critic reads indicators of bins in the block of the row's class, so it has first weights for each class.
+    """
 
-def _network(rows: EncodedRows, stream: torch.Generator) -> Mlp:
-    return Mlp([LATENT + rows.condition.classes, WIDTH, WIDTH, rows.encode.width], "leaky_relu", stream)
+    width = 32  # of the critic's hidden layer
+    batch = 512  # generated rows per step
+    gain = 1.5  # standard deviation of hidden units before the activation, at the start
+    critic_rate, critic_betas = 0.1, (0.9, 0.99)  # of Adam
+    rate, betas = 2e-3, (0.5, 0.99)  # of the generator's Adam
+    average = 0.995  # of the generator's weights
+    rarest = 0.005  # smallest share of a class that still raises its weight
 
+    def __init__(self, config: DpCganConfig, setup: TrainingSetup, plan: Plan, seed: int | None) -> None:
+        self.config, self.setup, self.net = config, setup, setup.add_network(seed)
+        self.lot = config.sampling_rate(plan.equivalent_rows) * setup.rows
+        self.critic = self._critic(torch_stream(seed, "critic")).to(setup.device)
+        self.remembered = list[tuple[Mlp, list[Tensor]]]()
+        self.latent, self.choices = torch_stream(seed, "latent", setup.device), torch_stream(seed, "remembered")
+        self.of_critic = torch.optim.Adam(self.critic.parameters(), self.critic_rate, self.critic_betas)
+        self.of_net = torch.optim.Adam(self.net.parameters(), self.rate, self.betas)
+        self.averaged = AveragedWeights(self.net, self.average)
+        self.shares = torch.tensor(setup.prior, dtype=torch.float32, device=setup.device)
+        # The squared errors of counts are proportional to shares. As in a chi-squared statistic, squares are divided by
+        # the shares of their classes.
+        common = self.shares.clamp(min=self.rarest)
+        self.weights = (common.min() / common).repeat_interleave(setup.width)
 
-def _forward(net: Mlp, labels: Tensor, classes: int, stream: torch.Generator) -> Tensor:
-    latent = torch.randn(len(labels), LATENT, generator=stream, device=labels.device)
-    hot = torch.nn.functional.one_hot(labels, classes).to(latent)
-    result: Tensor = net(torch.cat([latent, hot], 1))
-    return result
+    def _critic(self, stream: torch.Generator) -> Mlp:
+        """Return a critic whose hidden units differ from row to row at the start: a row has few ones in many places."""
+        wide, ones = self.setup.classes * self.setup.width, len(self.setup.spans) + 1
+        critic = Mlp([wide, self.width, 1], "tanh", stream)
+        first, _, last, _ = critic.parameters()
+        with torch.no_grad():
+            first.mul_(self.gain * math.sqrt(3 * wide / ones))
+            last.mul_(math.sqrt(3))
+        return critic
+
+    def measure(self, vault: Measurements) -> None:
+        """Measure the mean clipped gradient of real rows at the critic's weights, and remember it with the critic."""
+        encode, config = self.setup.encode_by_class, self.config
+        total = vault.measure_gradient_sum(
+            CRITIC_GRADIENTS, self.critic, minus_output, encode, config.clip, config.microbatches
+        )
+        terms = config.terms(self.lot)
+        self.remembered.append((copy.deepcopy(self.critic), [part / terms for part in total]))
+
+    def made(self, critic: Mlp, times: int = 1) -> list[Tensor]:
+        """Return the mean clipped gradient of generated rows at a critic's weights, one tensor per parameter."""
+        setup, classes, m = self.setup, self.setup.classes, self.config.microbatches
+        if m is not None:
+            rows = setup.by_class(setup.fakes(setup.labels(times * self.batch, self.latent), self.latent))
+            count = max(1, round(len(rows) * m / max(self.lot, m)))
+            groups = torch.randint(count, (len(rows),), generator=self.latent, device=setup.device)
+            return clipped_means(critic, minus_output, rows, self.config.clip, groups, count)
+        labels = torch.arange(classes, device=setup.device).repeat(-(-times * self.batch // classes))
+        rows, weights = setup.by_class(setup.fakes(labels, self.latent)), self.shares[labels] * classes / len(labels)
+        return clipped_sum(critic, minus_output, rows, self.config.clip, weights)
+
+    def generator_step(self, part: float) -> None:
+        """Move the generator towards the real gradient at one of the critics so far, by a `part` of the learning rate.
+
+        It matches the gradient of the first weights, in which each class has its own block.
+        """
+        critic, real = self.remembered[int(torch.randint(len(self.remembered), (), generator=self.choices))]
+        loss = (self.weights * (self.made(critic)[0] - real[0]).square()).sum()
+        self.of_net.param_groups[0]["lr"] = self.rate * part
+        step_along(self.of_net, self.net, torch.autograd.grad(loss, list(self.net.parameters())))
+        self.averaged.update()
+
+    def critic_step(self) -> None:
+        """Move the critic one step along the difference of the two mean gradients at its weights."""
+        critic, real = self.remembered[-1]
+        with torch.no_grad():
+            made = self.made(critic, times=4)
+        step_along(self.of_critic, self.critic, [true - other for true, other in zip(real, made, strict=True)])

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ..privacy.accounting.calibration import Query
 from .adversarial import setup_queries
-from .dp_cgan import DpCgan
+from .random_features import RandomFeatures
 from .registry import Count, MethodConfig, Positive, Share
 
 EMBEDDING = "mean embedding"
@@ -46,7 +46,7 @@ class DpMerfConfig(MethodConfig):
         return lot
 
 
-class DpMerf(DpCgan):
+class DpMerf(RandomFeatures):
     """DP-MERF."""
 
     Config = DpMerfConfig

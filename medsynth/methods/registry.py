@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -111,11 +111,15 @@ class Method(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A method with other `defaults`, or with other networks, which have their own `code`."""
+    """A method with other `defaults`, or with other networks, which have their own `code`.
+
+    `conditional_sampling`: as for the method, or else whether the preset draws rows given values of some columns.
+    """
 
     summary: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     code: str | None = None
+    conditional_sampling: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +158,7 @@ class MethodEntry:
         return method.with_defaults(chosen.defaults) if chosen.defaults else method
 
 
+RANDOM_FEATURES = "random-features"
 _ENTRIES = (
     MethodEntry(
         name="mixture",
@@ -182,13 +187,20 @@ _ENTRIES = (
     ),
     MethodEntry(
         name="dp-cgan",
-        summary="a conditional GAN whose critic learns from clipped, noised gradients of random features",
+        summary="a conditional GAN: its critic learns from clipped, noised gradients, and each of them is remembered",
         code="medsynth.methods.dp_cgan:DpCgan",
+        conditional_sampling=True,
         presets={
+            RANDOM_FEATURES: Preset(
+                summary="the critic's hidden layer is fixed: random Fourier features, and all noised lots are averaged",
+                code="medsynth.methods.random_features:RandomFeatures",
+                conditional_sampling=False,
+            ),
             "thyroid-study": Preset(
                 summary="networks and hyper-parameters of the thyroid study, with corrections",
                 code="medsynth.methods.thyroid_study:ThyroidStudy",
-            )
+                conditional_sampling=False,
+            ),
         },
         microbatches=True,
     ),
@@ -284,8 +296,15 @@ def settle(method: str | None, preset: str | None = None) -> str:
 
 
 def find(method: str | None, preset: str | None = None) -> MethodEntry:
-    """Return the entry of a method or preset. Raise UsageError as `settle` does."""
-    return METHODS[settle(method, preset)]
+    """Return the entry of a method, as its preset has it. Raise UsageError as `settle` does."""
+    entry = METHODS[settle(method, preset)]
+    own = None if preset is None else entry.presets[preset].conditional_sampling
+    return entry if own is None else replace(entry, conditional_sampling=own)
+
+
+def preset_of_file(method: str, preset: str | None, config: Mapping[str, object]) -> str | None:
+    """Return the current name of what a model file calls its preset: `dp-cgan` once had random features alone."""
+    return RANDOM_FEATURES if method == "dp-cgan" and preset is None and "features" in config else preset
 
 
 def load(method: str | None, preset: str | None = None) -> Method:

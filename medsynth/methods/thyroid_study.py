@@ -28,8 +28,8 @@ from ..schema import Schema
 from ..schema.columns.column import Column
 from ..schema.columns.grid import MOST_CODES, grid
 from .adversarial import CRITIC_GRADIENTS, clipped_sum, generated_loss, real_loss
-from .dp_cgan import restore
 from .marginals import CLASSES, cleaned
+from .random_features import restore
 from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
 
 CLASS_WEIGHT = 5.0  # relative noise of the class marginal: about a hundredth of the privacy loss

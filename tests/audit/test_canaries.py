@@ -24,7 +24,7 @@ WIDE = Schema.from_dict(
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canaries, "CANARIES", 120)
     monkeypatch.setattr(canaries, "SETTINGS", {
-        "dp-cgan": {"lots": 40}, "dp-gan": {"lots": 4, "bound_lots": 2},
+        "dp-cgan": {"lots": 20, "steps": 20}, "dp-gan": {"lots": 4, "bound_lots": 2},
         "gs-wgan": {"shards": 12, "steps": 2, "gradients": 2},
     })  # fmt: skip
 

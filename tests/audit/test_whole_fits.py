@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from medsynth.audit import pipeline
+from medsynth.audit import pipeline, whole_fits
 from medsynth.audit.statistics import Errors
 from medsynth.audit.whole_fits import Done, WatchedVault, WholeFits, proven_epsilon
 from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
@@ -76,6 +76,6 @@ def test_the_plans_own_curve_proves_the_plan() -> None:
 @pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_whole_fits_of_methods_that_sample_lots_are_watched(method: str) -> None:
-    fits = WholeFits.of(method, EXAMPLE)
+    fits = WholeFits.of(method, EXAMPLE, {**whole_fits.LOTS[method], "rate": 0.5})
     without, present = fits.scores(SeededEntropy(2))
     assert np.isfinite([without, present]).all() and fits.mu is None

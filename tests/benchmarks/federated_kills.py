@@ -29,11 +29,11 @@ from tests.benchmarks.kills import forked
 
 SITES = ("east", "north", "west")
 PRELOADED = ("medsynth.federated.site", "medsynth.federated.server", "medsynth.methods.gs_wgan",
-             "medsynth.methods.dp_cgan", "opacus.accountants")  # fmt: skip
+             "medsynth.methods.random_features", "opacus.accountants")  # fmt: skip
 METHODS: dict[str, dict[str, Any]] = {
     "mixture": {},
     "gs-wgan": {"preset": "all-critics", "settings": {"steps": 60, "batch": 6, "shards": 9}},
-    "dp-cgan": {"settings": {"lots": 80, "features": 32}},
+    "dp-cgan": {"preset": "random-features", "settings": {"lots": 80, "features": 32}},
 }
 SCHEMA = {
     "name": "t",

@@ -16,7 +16,8 @@ from tests.benchmarks.common import Run, markdown, options, spread
 
 SETTINGS = {
     "thyroid-study": "preset `thyroid-study`",
-    "dp-cgan": "plain `dp-cgan`",
+    "dp-cgan": "`dp-cgan`",
+    "random-features": "preset `random-features`",
     "mixture": "default `mixture`",
 }
 ROWS = 10_000
@@ -25,11 +26,12 @@ ROWS = 10_000
 def one(setting: str, train: pd.DataFrame, test: pd.DataFrame, epsilon: float, schema: Any) -> Run:
     """Return all figures of one fit and one sample."""
     import medsynth
+    from medsynth.methods.registry import presets
     from medsynth.privacy.accounting import accountant
     from medsynth.report.data import protocol
 
     started = time.perf_counter()
-    preset, method = (setting, None) if setting == "thyroid-study" else (None, setting)
+    preset, method = (setting, None) if setting in presets() else (None, setting)
     model = medsynth.fit(train, epsilon=epsilon, schema=schema, rows=len(train), preset=preset, method=method)
     drawn = medsynth.sample(model, ROWS)
     seconds = time.perf_counter() - started

@@ -25,7 +25,7 @@ from tests.benchmarks import other_tools, tables
 from tests.benchmarks.common import ROOT, Run, again, markdown, options, report, spread, values
 from tests.benchmarks.figures import of_report
 
-TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-10k", "clinic-50k")
+TABLES = ("thyroid", "cancer", "diabetes130@8200", "clinic-4k", "clinic-10k", "clinic-50k")
 PEERS = ("dpmm-mst", "dpmm-privbayes", "smartnoise-mst")
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
           "two_way", "two_way_ceiling", "propensity_auroc", "fit_seconds", "peak_gib", "spent"]  # fmt: skip

@@ -18,7 +18,7 @@ from medsynth.privacy.queries.tables import Marginals
 
 TRUSTS = ("none", "secure-sum", "server")
 SMALL = {"method": "mixture", "settings": {"steps": 10}}
-MANY = {"method": "dp-cgan", "settings": {"lots": 400, "features": 16}}
+MANY = {"method": "dp-cgan", "preset": "random-features", "settings": {"lots": 400, "features": 16}}
 
 
 class Held:

@@ -97,7 +97,7 @@ def test_mistakes_are_refused_with_a_reason(model: Any, word: str, message: str)
 
 
 def test_other_methods_refuse_conditions(cohort: pd.DataFrame, clinic: Schema, quick: None) -> None:
-    plain = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method="dp-cgan")
+    plain = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method="dp-cgan", preset="random-features")
     with pytest.raises(UsageError, match="mixture"):
         medsynth.sample(plain, 5, balance=True)
     assert plain.epsilon is not None and np.isfinite(plain.epsilon)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from medsynth.methods.dp_cgan import LinearCritic
 from medsynth.methods.dp_merf import EMBEDDING, DpMerf
 from medsynth.methods.encoded_rows import Embedding, EncodedRows
 from medsynth.methods.marginals import GRID_CELLS
+from medsynth.methods.random_features import LinearCritic
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.release import Releases

@@ -35,7 +35,7 @@ def test_every_setting_is_described_and_survives_a_file(method: Any, preset: Any
 
 @pytest.mark.parametrize("method, preset", CODES)
 def test_every_method_follows_the_protocol(method: Any, preset: Any) -> None:
-    module, facts = registry.load(method, preset), registry.METHODS[method]
+    module, facts = registry.load(method, preset), registry.find(method, preset)
     config = module.Config()
     assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
     assert isinstance(module.notes(config, 3000, 20, 3.7), list)

@@ -14,7 +14,8 @@ from medsynth.methods.registry import Method, MethodEntry
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
     ("mixture", None): {"steps": 100},
     ("independent", None): {"steps": 100},
-    ("dp-cgan", None): {"lots": 5, "features": 16, "size": {"steps": 10}},
+    ("dp-cgan", None): {"lots": 5, "rate": 0.5, "steps": 10},
+    ("dp-cgan", "random-features"): {"lots": 5, "features": 16, "size": {"steps": 10}},
     ("dp-cgan", "thyroid-study"): {"steps": 40},
     ("dp-merf", None): {"features": 16, "steps": 10},
     ("gs-wgan", None): {"shards": 4, "steps": 3, "gradients": 2, "size": {"warm": 3}},
