@@ -101,7 +101,6 @@ CASES = {
     "dp-cgan microbatches": Case("dp-cgan", more={"microbatches": 4}),
     "dp-cgan random-features": Case("dp-cgan", "random-features"),
     "dp-cgan random-features microbatches": Case("dp-cgan", "random-features", more={"microbatches": 4}),
-    "dp-cgan warm": Case("dp-cgan", settings={"warm_share": 0.3}),
     "dp-cgan thyroid-study": Case("dp-cgan", "thyroid-study", {"steps": 6}, PLAIN),
     "dp-cgan thyroid-study microbatches": Case("dp-cgan", "thyroid-study", {"steps": 6}, PLAIN, {"microbatches": 4}),
     "dp-merf": Case("dp-merf"),

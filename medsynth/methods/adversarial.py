@@ -263,20 +263,6 @@ class TrainingSetup:
             device=device,
         )
 
-    def start_by_class(self, vault: Measurements, label: str, plan: Plan) -> None:
-        """Measure one-way marginals by class, and let the generator start at them: a warm start.
-
-        A class's noisy shares are mixed with those of all rows, the more, the smaller the class is for its noise.
-        """
-        axes: dict[str, Axes] = {name: [self.given, (name, self.bins[name])] for name in self.spans}
-        std = plan.noise(label) * math.sqrt(len(axes))
-        for name, counts in vault.measure_marginals(label, axes).items():
-            overall, rows = np.exp(self.base[0, self.spans[name]].double().cpu().numpy()), self.prior * self.rows
-            signal = rows**2 / (rows**2 + std**2 * counts.shape[1])
-            own = np.stack([cleaned(some, total) for some, total in zip(counts, rows, strict=True)])
-            mixed = signal[:, None] * own + (1 - signal[:, None]) * overall / overall.sum()
-            self.base[:, self.spans[name]] = torch.from_numpy(np.log(mixed + 1e-9)).to(self.base)
-
     def add_network(self, seed: int | None) -> Mlp:
         """Give the generator latent points and a network that adds nothing yet. Return the network, to be trained."""
         bins, stream = self.base.shape[1], torch_stream(seed, "init")

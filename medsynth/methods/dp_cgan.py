@@ -33,10 +33,8 @@ from .adversarial import (
     setup_queries,
     step_along,
 )
-from .registry import Arrays, Count, Positive, Progress, Rate, Share, ShareOrNone
+from .registry import Arrays, Count, Positive, Progress, Rate, Share
 from .sampler import MixtureMethod
-
-BY_CLASS = "one-way marginals by class"  # label of this measurement in plan and ledger
 
 
 class DpCganConfig(LotConfig):
@@ -48,7 +46,6 @@ class DpCganConfig(LotConfig):
     clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
     histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
     class_share: Share = Field(default=0.02, description="share of the class marginal")
-    warm_share: ShareOrNone = Field(default=0.0, description="share of one-way marginals by class, for a warm start")
     microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
     steps: Count = Field(default=3000, description="generator steps; they cost time, not privacy")
 
@@ -65,14 +62,10 @@ class DpCgan(MixtureMethod):
 
     def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
-        rate, rest = config.sampling_rate(rows), 1 - config.histogram_share - config.class_share - config.warm_share
-        found = setup_queries(config.histogram_share, config.class_share)
-        if config.warm_share:
-            found.append(Query(label=BY_CLASS, weight=config.warm_share**-0.5))
-        return [
-            *found,
-            Query(label=CRITIC_GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
-        ]
+        rate, rest = config.sampling_rate(rows), 1 - config.histogram_share - config.class_share
+        weight = rate * math.sqrt(config.lots / rest)
+        setup = setup_queries(config.histogram_share, config.class_share)
+        return [*setup, Query(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=config.lots)]
 
     def fit(
         self, config: DpCganConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
@@ -80,8 +73,6 @@ class DpCgan(MixtureMethod):
     ) -> Arrays:  # fmt: skip
         """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
         setup = TrainingSetup.measure(schema, vault, plan, device)
-        if config.warm_share:
-            setup.start_by_class(vault, BY_CLASS, plan)
         run = CriticTraining(config, setup, plan, seed)
         # Half of the generator's steps are between the critic's steps, half after the last one.
         between = config.steps // (2 * config.lots)
