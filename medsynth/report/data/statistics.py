@@ -124,18 +124,17 @@ class Areas:
         self.value = np.array([float(auroc(t, s)[0]) for t, s in zip(truth, scores, strict=True)])
         self._exact = truth.shape[1] <= EXACT_ROWS
         if not self._exact:
-            self._placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
+            placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
+            self._terms = np.concatenate([truth.T, truth.T * placed, ~truth.T * placed], 1)  # (rows, 3 k)
 
     def __call__(self, weights: Floats) -> Floats:
         """Return the AuROC for weights (draws, rows): (draws, k). NaN if a resample has one class only."""
         if self._exact:
             weights = np.asfortranarray(weights)  # `auroc` reads one row of the table after another.
             return np.stack([auroc(t, s, weights) for t, s in zip(self._truth, self._scores, strict=True)], 1)
-        hit = self._truth.T.astype(np.float64)
+        hits, above, below = np.split(weights @ self._terms, 3, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            above = weights @ (hit * self._placed) / (weights @ hit)
-            below = weights @ ((1 - hit) * self._placed) / (weights @ (1 - hit))
-        return np.asarray(above + below - self.value)
+            return np.asarray(above / hits + below / (weights.sum(1, keepdims=True) - hits) - self.value)
 
 
 def _placements(truth: Flags, score: Floats) -> Floats:
