@@ -93,7 +93,7 @@ FIGURES = {
     "sample, 1 row to Parquet": Figure("start.parquet", "clinic-50k", None),
     "plan, 3,772 rows": Figure("plan", "", 2),
     "help": Figure("help", "", 1),
-    "report, 50,000 rows": Figure("report", "", 40),
+    "report, 50,000 rows": Figure("report", "", 30),
 }
 
 

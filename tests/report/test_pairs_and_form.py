@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 from medsynth.report.build import build
+from medsynth.report.data.statistics import similarity_gap
 from medsynth.report.data.tables import Tables
 from medsynth.report.data.verdict import Estimate
 from medsynth.report.page.render import page
 from medsynth.report.sections.closest import closest
-from medsynth.report.sections.fidelity import FIDELITY, pairs_gap, two_way
+from medsynth.report.sections.fidelity import FIDELITY, two_way
 from medsynth.report.sections.structure import structure
 from medsynth.schema import Schema
 
@@ -31,7 +32,7 @@ def coded(rows: int, rng: np.random.Generator, apart: float = 0.0) -> Any:
 def gap(tables: list[Any], patients: list[Any]) -> Estimate:
     """The gap of three tables: real, synthetic, second real rows."""
     made, twin = (two_way(tables[0], table, CELLS) for table in tables[1:])
-    return pairs_gap(made, twin, patients)
+    return similarity_gap(made, twin, patients)
 
 
 def brute(one: Any, other: Any, weights: Any) -> float:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ...rng import Stream
 from ...schema import Schema
 from .columns import comparable, on_scale, words
-from .statistics import Floats, Patients, Whole
+from .statistics import Floats, Patients, Whole, mean_similarity, similarity_gap
 from .tables import MOST_ROWS, patient_numbers
+from .verdict import Estimate
 
 FEWEST_PAIRS = 10  # Pairs of known values that a correlation needs.
 
@@ -242,3 +243,17 @@ def lagged(one: Sequences, other: Sequences, codes: tuple[Whole, Whole], cells: 
             found[i, j] = 0.0 if apart is None else 1 - apart
     across = found[~np.eye(count, dtype=bool)]
     return np.diag(found).copy(), float(across.mean() if len(across) else found.mean())
+
+
+def lagged_gap(samples: Sequence[tuple[Sequences, Whole]], cells: list[int]) -> Estimate:
+    """Return how far the similarity of successive rows is below that of a second real sample: its mean over columns,
+    each with itself in the previous row.
+
+    samples: the real, the synthetic and the second real patients, with their codes, (rows, columns). The interval
+    allows for the chance of all three samples of patients.
+    """
+    pairs = [codes[one.last] * cells + codes[one.now] for one, codes in samples]
+    made, twin = (
+        mean_similarity((pairs[0][:, k], other[:, k], count**2) for k, count in enumerate(cells)) for other in pairs[1:]
+    )
+    return similarity_gap(made, twin, [one.patient[one.now] for one, _ in samples])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ...rng import Stream
@@ -123,18 +124,17 @@ class Areas:
         self.value = np.array([float(auroc(t, s)[0]) for t, s in zip(truth, scores, strict=True)])
         self._exact = truth.shape[1] <= EXACT_ROWS
         if not self._exact:
-            self._placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
+            placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
+            self._terms = np.concatenate([truth.T, truth.T * placed, ~truth.T * placed], 1)  # (rows, 3 k)
 
     def __call__(self, weights: Floats) -> Floats:
         """Return the AuROC for weights (draws, rows): (draws, k). NaN if a resample has one class only."""
         if self._exact:
             weights = np.asfortranarray(weights)  # `auroc` reads one row of the table after another.
             return np.stack([auroc(t, s, weights) for t, s in zip(self._truth, self._scores, strict=True)], 1)
-        hit = self._truth.T.astype(np.float64)
+        hits, above, below = np.split(weights @ self._terms, 3, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            above = weights @ (hit * self._placed) / (weights @ hit)
-            below = weights @ ((1 - hit) * self._placed) / (weights @ (1 - hit))
-        return np.asarray(above + below - self.value)
+            return np.asarray(above / hits + below / (weights.sum(1, keepdims=True) - hits) - self.value)
 
 
 def _placements(truth: Flags, score: Floats) -> Floats:
@@ -257,10 +257,51 @@ def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patie
 
 def variance_of_mean(values: Floats, patients: Patients | None) -> float:
     """Return the variance of the mean of `values`, (rows,), from independent rows, or from independent patients."""
+    if not len(values):
+        return 0.0
     apart = values - values.mean()
     if patients is not None:
         apart = np.bincount(np.unique(patients, return_inverse=True)[1], weights=apart)
     return float(np.square(apart).sum() / len(values) ** 2)
+
+
+class MeanSimilarity(NamedTuple):
+    """Mean similarity of two tables over columns of cells, and its derivative by each row's weight, (rows,)."""
+
+    value: float
+    one: Floats
+    other: Floats
+
+
+def mean_similarity(columns: Iterable[tuple[Whole, Whole, int]]) -> MeanSimilarity:
+    """Return the mean over columns of 1 minus total variation; 0 if a table has no rows.
+
+    columns: the cell of each row of both tables, (rows,), and the number of cells.
+    """
+    found, pulls = list[float](), [np.zeros(1), np.zeros(1)]
+    for one, other, cells in columns:
+        sides = one, other
+        if not len(one) or not len(other):
+            return MeanSimilarity(0.0, np.zeros(len(one)), np.zeros(len(other)))
+        shares = [np.bincount(side, minlength=cells) / len(side) for side in sides]
+        apart = shares[0] - shares[1]
+        found.append(1 - np.abs(apart).sum() / 2)
+        more = np.sign(apart) / 2
+        pulls = [pulls[0] - more[one], pulls[1] + more[other]]
+    return MeanSimilarity(float(np.mean(found)), pulls[0] / len(found), pulls[1] / len(found))
+
+
+def similarity_gap(made: MeanSimilarity, twin: MeanSimilarity, patients: Sequence[Patients | None]) -> Estimate:
+    """Return how far the similarity of `made` to real rows is below that of a second real sample, `twin`.
+
+    patients: of the rows of the real, synthetic and second real table. The standard error comes from the derivatives
+    (delta method). A bootstrap would not do: resampled tables differ from each other more than the tables do.
+    """
+    value = twin.value - made.value
+    pulls = (twin.one - made.one, -made.other, twin.other)
+    error = float(np.sqrt(sum(variance_of_mean(p, own) for p, own in zip(pulls, patients, strict=True))))
+    reach = float(norm.isf((1 - LEVEL) / 2)) * error
+    return Estimate(value=value, low=value - reach, high=value + reach)
 
 
 def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> tuple[float, float, Estimate]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +26,7 @@ from ...similarity import similarity
 from ..data import statistics as stats
 from ..data.columns import codes_of, comparable, number_columns, words
 from ..data.protocol import features
-from ..data.statistics import Floats, Patients, Whole
+from ..data.statistics import Floats, MeanSimilarity, Patients, Whole
 from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, of_both
 from .registry import Section
@@ -122,7 +120,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
         one_way_ceiling=float(np.mean([c.ceiling for c in columns])),
         two_way=pairs[0].value,
         two_way_ceiling=pairs[1].value,
-        two_way_gap=pairs_gap(pairs[0], pairs[1], (*patients, twins[1])),
+        two_way_gap=stats.similarity_gap(pairs[0], pairs[1], (*patients, twins[1])),
         propensity_auroc=separated,
         propensity_ceiling=propensity_auroc(first, second, tables, rng, twins, relied_on=False)[0],
         propensity_columns=relied_on,
@@ -196,40 +194,12 @@ def level_bars(real: pd.Series, made: pd.Series) -> Bars:
     return [str(x) for x in shown], [np.asarray(c.reindex(shown).fillna(0), np.float64) for c in counts]
 
 
-class PairSimilarity(NamedTuple):
-    """Mean similarity of two tables over all pairs of columns, and its derivative by each row's weight, (rows,)."""
-
-    value: float
-    one: Floats
-    other: Floats
-
-
-def two_way(one: Whole, other: Whole, cells: list[int]) -> PairSimilarity:
-    """Return the similarity of two tables of cells, (rows, columns)."""
-    pairs = list(itertools.combinations(range(len(cells)), 2))
-    found, pulls = 0.0, [np.zeros(len(one)), np.zeros(len(other))]
-    for i, j in pairs:
-        places = [x[:, i] * cells[j] + x[:, j] for x in (one, other)]
-        shares = [np.bincount(place, minlength=cells[i] * cells[j]) / len(place) for place in places]
-        apart = shares[0] - shares[1]
-        found += 1 - np.abs(apart).sum() / 2
-        more = np.sign(apart) / 2
-        pulls[0] -= more[places[0]]
-        pulls[1] += more[places[1]]
-    return PairSimilarity(found / len(pairs), pulls[0] / len(pairs), pulls[1] / len(pairs))
-
-
-def pairs_gap(made: PairSimilarity, twin: PairSimilarity, patients: Sequence[Patients | None]) -> Estimate:
-    """Return how far the similarity of `made` to real rows is below that of a second real sample, `twin`.
-
-    patients: of the rows of the real, synthetic and second real table. The standard error comes from the derivatives
-    (delta method). A bootstrap would not do: resampled tables differ from each other more than the tables do.
-    """
-    value = twin.value - made.value
-    pulls = (twin.one - made.one, -made.other, twin.other)
-    error = float(np.sqrt(sum(stats.variance_of_mean(p, own) for p, own in zip(pulls, patients, strict=True))))
-    reach = float(norm.isf((1 - stats.LEVEL) / 2)) * error
-    return Estimate(value=value, low=value - reach, high=value + reach)
+def two_way(one: Whole, other: Whole, cells: list[int]) -> MeanSimilarity:
+    """Return the similarity of two tables of cells, (rows, columns), over all pairs of columns."""
+    pairs = itertools.combinations(range(len(cells)), 2)
+    return stats.mean_similarity(
+        (one[:, i] * cells[j] + one[:, j], other[:, i] * cells[j] + other[:, j], cells[i] * cells[j]) for i, j in pairs
+    )
 
 
 def association(coded: Whole, cells: list[int]) -> Floats:

@@ -94,6 +94,7 @@ class OverTime(Record):
 
     `patients`: number of patients of each table that are compared. `fewest`: real patients that a cell needs to be
     shown. `lagged`: mean similarity of a column with itself in the previous row; `across`: with another column.
+    `lagged_gap`: the ceiling less `lagged`, with an interval for the chance of all three samples of patients.
     """
 
     order: str
@@ -103,6 +104,7 @@ class OverTime(Record):
     patients: int
     lagged: float | None
     lagged_ceiling: float | None
+    lagged_gap: Estimate
     across: float | None
     across_ceiling: float | None
     columns: list[Change]
@@ -264,15 +266,26 @@ class Compared:
         self.names = list(self.made.changing)[:MOST_COLUMNS]
         frames = [one.rows[self.names] for one in (self.real, self.made, self.second) if one is not None]
         self.cells = Cells.of(frames[0], frames[1:], self.made.numbers)
+        self.sizes = [self.cells.count(name) for name in self.names]
+        self.coded = [  # The real, the synthetic and the second real patients with their codes; [] if too few are real.
+            (one, self.cells.table(one.rows[self.names]))
+            for one in (self.real, self.made, self.second)
+            if one is not None and enough(self.real)
+        ]
 
-    def lagged(self, other: Sequences | None) -> tuple[dict[str, float], float | None]:
-        """Return the similarity of successive rows of a sample to the real ones: by column, and across columns."""
-        if other is None or self.real is None or not enough(self.real):
-            return {}, None
-        codes = [self.cells.table(one.rows[self.names]) for one in (self.real, other)]
-        sizes = [self.cells.count(name) for name in self.names]
-        own, across = successive.lagged(self.real, other, (codes[0], codes[1]), sizes)
-        return dict(zip(self.names, own.tolist(), strict=True)), across
+    def lagged(self) -> list[tuple[dict[str, float], float | None]]:
+        """Return the similarity of successive rows to the real ones, by column and across columns: of the synthetic
+        patients, and of the second real ones.
+        """
+        if not self.coded:
+            return [({}, None), ({}, None)]
+        (real, codes), *others = self.coded
+        found = [successive.lagged(real, one, (codes, own), self.sizes) for one, own in others]
+        return [(dict(zip(self.names, own.tolist(), strict=True)), across) for own, across in found]
+
+    def lagged_gap(self) -> Estimate:
+        """Return how far the similarity of synthetic patients is below that of the second real ones."""
+        return successive.lagged_gap(self.coded, self.sizes) if self.coded else Estimate(value=None)
 
     def transitions(self, one: Sequences | None, name: str) -> Floats | None:
         """Return the number of pairs of successive rows of a sample from each cell of a column to each."""
@@ -302,7 +315,7 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
     assert schema.order is not None and schema.max_rows is not None
     samples = Compared(found, rng)
     real, second, made, most = samples.real, samples.second, samples.made, schema.max_rows
-    (lagged, across), (ceiling, across_ceiling) = samples.lagged(made), samples.lagged(second)
+    (lagged, across), (ceiling, across_ceiling) = samples.lagged()
     order = schema.columns[schema.order]
     logarithms = frozenset(n for n in samples.names if getattr(schema.columns[n], "scale", None) == "log")
     shown = [transitions(n, samples.cells, real, made) for n in samples.names if n not in made.numbers]
@@ -316,6 +329,7 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
         patients=len(made.sizes),
         lagged=float(np.mean(list(lagged.values()))) if lagged else None,
         lagged_ceiling=float(np.mean(list(ceiling.values()))) if ceiling else None,
+        lagged_gap=samples.lagged_gap(),
         across=across,
         across_ceiling=across_ceiling,
         columns=[_change(samples, name, lagged.get(name), ceiling.get(name)) for name in samples.names],
@@ -363,7 +377,7 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
             "lagged_gap",
             "Do successive rows of a patient look real?",
             "similarity of successive rows below a second real sample's",
-            Estimate(value=found.lagged_ceiling - found.lagged),
+            found.lagged_gap,
             thresholds.lagged_gap,
             f"Synthetic patients score {found.lagged:.3f}, a second real sample {found.lagged_ceiling:.3f}.",
         )

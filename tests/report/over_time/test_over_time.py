@@ -46,6 +46,8 @@ def model(parts: Any, schema: Schema) -> Any:
 def test_real_patients_score_as_a_second_real_sample(found: Any, parts: Any, schema: Schema) -> None:
     made = record(found(parts[2]), schema)
     assert made.lagged is not None and made.lagged_ceiling is not None and made.across is not None
+    gap = made.lagged_gap
+    assert gap.value == pytest.approx(made.lagged_ceiling - made.lagged) and (gap.low or 0) < 0 < (gap.high or 0)
     assert abs(made.lagged - made.lagged_ceiling) < 0.02 and abs(made.across - (made.across_ceiling or 0)) < 0.02
     for one in made.columns:
         assert (one.kind == "number") == (one.autocorrelation_real is not None) == (one.transitions is None)

@@ -90,6 +90,61 @@ def test_lagged_tables_are_of_the_last_row_by_this_one() -> None:
     assert successive.lagged(table, alone, (codes[:, :1], codes[:2, :1]), [2])[1] == 0
 
 
+def chains(patients: int, rng: np.random.Generator, apart: float = 0.0) -> tuple[Sequences, np.ndarray]:
+    """Patients of one to five rows and two columns, which keep their last value but in a share of the rows; the share
+    is larger by `apart` and differs between patients, so that rows of a patient are alike.
+    """
+    sizes = rng.integers(1, 6, patients)
+    own = np.repeat(np.arange(patients), sizes)
+    codes = np.stack([rng.integers(0, 3, patients)[own], rng.integers(0, 4, patients)[own]], 1)
+    moves = rng.random((len(own), 2)) < (rng.random(patients) * (0.5 + apart))[own][:, None]
+    codes = np.where(moves, rng.integers(0, [3, 4], codes.shape), codes)
+    return made(own.tolist(), [0.0] * len(own), ["a"] * len(own)), codes
+
+
+def some(whole: tuple[Sequences, np.ndarray], patients: int, rng: np.random.Generator) -> tuple[Sequences, np.ndarray]:
+    kept = np.isin(whole[0].patient, rng.choice(whole[0].patient.max() + 1, patients, replace=False))
+    return whole[0].of(kept), whole[1][kept]
+
+
+def test_the_gap_is_the_difference_of_both_similarities() -> None:
+    rng = np.random.default_rng(0)
+    real, twin, other = chains(80, rng), chains(70, rng), chains(60, rng, 0.5)
+    (own, _), (ceiling, _) = (successive.lagged(real[0], t, (real[1], codes), [3, 4]) for t, codes in (other, twin))
+    gap = successive.lagged_gap([real, other, twin], [3, 4])
+    assert gap.value == pytest.approx(ceiling.mean() - own.mean()) and gap.low < gap.value < gap.high  # type: ignore[operator]
+    firsts = other[0].of(other[0].place == 0), other[1][other[0].place == 0]
+    gap = successive.lagged_gap([real, firsts, twin], [3, 4])
+    assert gap.value == pytest.approx(ceiling.mean()), "no row follows another: nothing is alike"
+
+
+def test_patients_and_not_their_rows_are_independent() -> None:
+    """The same pairs of rows, each of a patient of its own, have the same gap and a narrower interval."""
+    rng = np.random.default_rng(1)
+    tables, apart = [chains(80, rng), chains(70, rng, 0.5), chains(60, rng)], []
+    for one, codes in tables:
+        rows = np.stack([one.last, one.now], 1).ravel()
+        own = np.repeat(np.arange(len(one.now)), 2)
+        apart.append((made(own.tolist(), [0.0] * len(rows), ["a"] * len(rows)), codes[rows]))
+    whole, single = (successive.lagged_gap(samples, [3, 4]) for samples in (tables, apart))
+    assert single.value == pytest.approx(whole.value)
+    widths = [(one.high or 0) - (one.low or 0) for one in (whole, single)]
+    assert widths[0] > 1.1 * widths[1]
+
+
+@pytest.mark.statistical
+def test_the_interval_of_the_gap_contains_it() -> None:
+    """At least 95 % of 200 tables of each kind, whose gap is the mean of all; seeds are fixed."""
+    for apart in (0.0, 0.5):
+        rng = np.random.default_rng([3, round(10 * apart)])
+        whole = [chains(20_000, rng), chains(20_000, rng, apart), chains(20_000, rng)]
+        drawn = [[some(one, 150, rng) for one in whole] for _ in range(200)]
+        found = [successive.lagged_gap(samples, [3, 4]) for samples in drawn]
+        middle = np.mean([one.value or 0.0 for one in found])
+        assert np.mean([(one.low or 0) <= middle <= (one.high or 0) for one in found]) >= 0.95
+        assert bool(middle > 0.02) is (apart > 0)
+
+
 @pytest.mark.statistical
 def test_the_simulators_truth_is_found() -> None:
     """The seed is fixed: it cannot fail by chance."""
