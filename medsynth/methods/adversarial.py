@@ -229,18 +229,23 @@ class TrainingSetup:
     network: LatentNetwork | None = None
 
     @classmethod
-    def measure(cls, schema: Schema, vault: Measurements, plan: Plan, device: str) -> TrainingSetup:
-        """Measure one-way marginals and the class marginal. All else is computed from these."""
+    def measure(
+        cls, schema: Schema, vault: Measurements, plan: Plan, device: str, most_bins: int = MOST_BINS
+    ) -> TrainingSetup:
+        """Measure one-way marginals and the class marginal. All else is computed from these.
+
+        `most_bins`: of a number.
+        """
         columns = [name for name in schema.names if name != schema.target]
         axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}
-        many = grids(schema, MOST_BINS)
+        many = grids(schema, most_bins)
         axes |= decoder_axes(schema, many)
         noisy = vault.measure_marginals(ONE_WAY, axes)
         fine = {key: counts for key, counts in noisy.items() if key in many or key not in schema.columns}
         std = plan.noise(ONE_WAY) * math.sqrt(len(axes))
         totals = [NoisyTotal.of(noisy[name], std) for name in axes if name in schema.columns]
         histograms = cleaned_histograms(schema, fine, likely_rows(plan.rows, totals, plan.rows_std), std)
-        bins, condition = decoder(schema, histograms, plan.rows, MOST_BINS)
+        bins, condition = decoder(schema, histograms, plan.rows, most_bins)
         given = (schema.target or "", condition)
         counts = vault.measure_marginals(CLASSES, {"class": [given]})["class"]
         rows = likely_rows(plan.rows, [*totals, NoisyTotal.of(counts, plan.noise(CLASSES))], plan.rows_std)

@@ -25,6 +25,7 @@ from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import (
     CRITIC_GRADIENTS,
+    MOST_BINS,
     AveragedWeights,
     LotConfig,
     TrainingSetup,
@@ -35,6 +36,8 @@ from .adversarial import (
 )
 from .registry import Arrays, Count, Positive, Progress, Rate, Share
 from .sampler import MixtureMethod
+
+FEWEST_BINS, ROW_BINS = 3, 2048  # Bins of a number in wide tables: of all columns together about ROW_BINS.
 
 
 class DpCganConfig(LotConfig):
@@ -72,7 +75,8 @@ class DpCgan(MixtureMethod):
         progress: Progress,
     ) -> Arrays:  # fmt: skip
         """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
-        setup = TrainingSetup.measure(schema, vault, plan, device)
+        fewer = max(FEWEST_BINS, ROW_BINS // len(schema.columns))
+        setup = TrainingSetup.measure(schema, vault, plan, device, min(MOST_BINS, fewer))
         run = CriticTraining(config, setup, plan, seed)
         # Half of the generator's steps are between the critic's steps, half after the last one.
         between = config.steps // (2 * config.lots)
