@@ -26,7 +26,7 @@ from torch.func import grad, vmap
 
 from ..errors import BudgetError
 from . import exact_sums as sums
-from .networks import Mlp
+from .networks import ACTIVATIONS, SLOPES, Mlp
 
 Loss = Callable[[Tensor], Tensor]  # Critic outputs (rows, 1) to losses (rows,), each row's from its own output.
 INPUT_BITS, INPUT_MOST = 18, 128  # Grid and largest size of a layer's inputs.
@@ -174,25 +174,24 @@ class _Recorder:
         self._layers = [_Layer(layer) for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
         if self._layers[-1].forward.shape[1] != 1:
             raise BudgetError("A critic whose gradients are clipped must have one output.")
-        self._activate, self._slopes = critic.activate, _mesh_slopes(loss, device)
+        self._activate, self._slope = ACTIVATIONS[critic.activation], SLOPES[critic.activation]
+        self._mesh_slopes = _mesh_slopes(loss, device)
 
     def record(self, rows: Tensor) -> _Recorded:
         """Return each layer's inputs and output gradients, by exact sums forward and backward; bad rows become zero."""
         finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
         x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
-        inputs, activated = list[Tensor](), list[tuple[Tensor, Tensor]]()
+        inputs, slopes = list[Tensor](), list[Tensor]()
         for k, layer in enumerate(self._layers):
             if k:
-                with torch.enable_grad():
-                    x = self._activate(before := x.requires_grad_())
-                activated.append((x, before))
-            inputs.append(sums.on_grid(x.detach(), INPUT_BITS, INPUT_MOST << INPUT_BITS))
+                x = self._activate(x)
+                slopes.append(self._slope(x))
+            inputs.append(sums.on_grid(x, INPUT_BITS, INPUT_MOST << INPUT_BITS))
             x = layer.outputs(inputs[-1])
         most = GRADIENT_MOST << GRADIENT_BITS
         grads = [sums.on_grid(self._loss_gradient(x) * finite, GRADIENT_BITS, most)]
-        for layer, (after, before) in zip(self._layers[:0:-1], activated[::-1], strict=True):
-            (d,) = torch.autograd.grad(after, before, layer.input_gradients(grads[0]))
-            grads.insert(0, d.round_().clamp_(-most, most))
+        for layer, slope in zip(self._layers[:0:-1], slopes[::-1], strict=True):
+            grads.insert(0, layer.input_gradients(grads[0]).mul_(slope).round_().clamp_(-most, most))
         return _Recorded(inputs, grads, self._layers[0].bias is not None)
 
     def _loss_gradient(self, outputs: Tensor) -> Tensor:
@@ -201,8 +200,8 @@ class _Recorder:
         So it is a function of the output alone. Outside the mesh it equals the value at the end.
         """
         place = (outputs.clamp(-OUTPUT_MOST, OUTPUT_MOST) + OUTPUT_MOST) * NODES_PER_UNIT
-        node = place.floor().clamp_(max=len(self._slopes) - 2)
-        low, high = self._slopes[node.long()], self._slopes[node.long() + 1]
+        node = place.floor().clamp_(max=len(self._mesh_slopes) - 2)
+        low, high = self._mesh_slopes[node.long()], self._mesh_slopes[node.long() + 1]
         return low + (place - node) * (high - low)
 
 
