@@ -1,9 +1,12 @@
 """Random streams: public ones repeat with their seed and name, secret ones never do, coins have their probability."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
+from scipy.stats import binom, chisquare
 
 from medsynth import rng
 
@@ -52,3 +55,41 @@ def test_only_the_system_makes_a_claim_possible() -> None:
     assert rng.system_entropy().source == rng.SystemEntropy.source == "operating system"
     assert "no privacy" in rng.SeededEntropy(1).source and "NOT" in rng.NoNoise().source
     assert rng.SeededEntropy(1).bytes(8) == rng.SeededEntropy(1).bytes(8) != rng.SeededEntropy(2).bytes(8)
+
+
+SIZES = [0, 1, 13, rng.EXPANDED_BYTES - 1, rng.EXPANDED_BYTES, rng.EXPANDED_BYTES + 1, 1_000_003]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_secret_bytes_have_the_size_of_the_request(size: int) -> None:
+    found = rng.SystemEntropy().bytes(size)
+    assert type(found) is bytes and len(found) == size
+
+
+def test_no_two_requests_share_a_block() -> None:
+    """Small and large requests, in threads too. Two of 12,000 blocks of 16 bytes are equal with a chance of 1e-31."""
+    sizes = [16, rng.EXPANDED_BYTES - 16, rng.EXPANDED_BYTES, 2 * rng.EXPANDED_BYTES] * 8
+    with ThreadPoolExecutor(4) as pool:
+        requests = list(pool.map(rng.SystemEntropy().bytes, sizes))
+    blocks = [request[k : k + 16] for request in requests for k in range(0, len(request), 16)]
+    assert len(set(blocks)) == len(blocks) > 8000
+
+
+def test_a_large_request_uses_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each large request takes one key of 32 bytes from the operating system, and equal keys give equal streams."""
+    keys = list[bytes]()
+
+    def urandom(count: int) -> bytes:
+        keys.append(bytes([len(keys) // 2]) * count)
+        return keys[-1]
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    one, same, other = (rng.SystemEntropy().bytes(rng.EXPANDED_BYTES) for _ in range(3))
+    assert one == same != other and [len(key) for key in keys] == [32] * 3
+
+
+@pytest.mark.statistical
+def test_expanded_bytes_are_even() -> None:
+    """Chi-square of a million bytes, at a false-alarm rate of 1e-6."""
+    counts = np.bincount(np.frombuffer(rng.SystemEntropy().bytes(1_000_000), np.uint8), minlength=256)
+    assert chisquare(counts).pvalue > 1e-6

@@ -13,9 +13,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from ..errors import MedsynthError, OutputExists, UsageError
@@ -31,7 +34,7 @@ class SecretKey:
     __slots__ = ("__key", "public")
 
     def __init__(self, content: bytes) -> None:
-        key = _x25519().X25519PrivateKey.from_private_bytes(content)
+        key = X25519PrivateKey.from_private_bytes(content)
         self.__key, self.public = key, key.public_key().public_bytes_raw().hex()
 
     @classmethod
@@ -45,7 +48,7 @@ class SecretKey:
     def shared(self, public: str) -> bytes:
         """Return the shared secret with the owner of a public key. Raise UsageError for an invalid key."""
         try:
-            other = _x25519().X25519PublicKey.from_public_bytes(bytes.fromhex(public))
+            other = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
             return bytes(self.__key.exchange(other))
         except ValueError:
             raise UsageError("A public key in the study is not valid.") from None
@@ -103,20 +106,8 @@ def _pad(shared: bytes, study: str, request: str, among: Mapping[str, str], coun
 
     The request contains the nonces, and each start answers it once, so no stream is used twice.
     """
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     starts = json.dumps(among, sort_keys=True).encode()  # one text per set of sites and nonces
     info = b"medsynth secure sum 2 " + bytes.fromhex(request) + starts
     derived = HKDF(SHA256(), 32, salt=bytes.fromhex(study), info=info)
     cipher = Cipher(algorithms.ChaCha20(derived.derive(shared), bytes(16)), mode=None)
     return np.frombuffer(cipher.encryptor().update(bytes(8 * count)), np.dtype("<u8")).astype(np.uint64)
-
-
-def _x25519() -> Any:
-    try:
-        from cryptography.hazmat.primitives.asymmetric import x25519
-    except ImportError:
-        raise MedsynthError("A secure sum needs an extra. Run: pip install 'medsynth[federated]'.") from None
-    return x25519

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ from torch.func import grad, vmap
 
 from ..errors import BudgetError
 from . import exact_sums as sums
-from .networks import Mlp
+from .networks import ACTIVATIONS, SLOPES, Mlp
 
 Loss = Callable[[Tensor], Tensor]  # Critic outputs (rows, 1) to losses (rows,), each row's from its own output.
 INPUT_BITS, INPUT_MOST = 18, 128  # Grid and largest size of a layer's inputs.
@@ -36,6 +37,7 @@ EXACT_ROWS = 1 << (53 - PRODUCT_BITS)  # Rows that one matrix product adds exact
 MOST_ROWS = 1 << (62 - PRODUCT_BITS)  # Rows that 64 bits add exactly.
 SUM_BITS = 34  # Bits of a clipped gradient in the units of the released sum.
 MOST_PARAMETERS = 1 << 26  # Above it, rounding the sum could use up the margin of `factors`.
+BLOCK_ROWS = 512  # Rows that a CPU processes at once, so that what it reads again is in its cache.
 CHUNK_NUMBERS = 1 << 20  # Numbers in the gradients of groups that are in memory at once.
 BOUNDS = (2.0**-64, 2.0**64)  # Least and largest clipping norm, so that no unit of whole numbers underflows.
 RowCritic = Callable[[Tensor], Tensor]  # The critic as a function from one row, (features,), to a number.
@@ -78,27 +80,33 @@ def units(bound: float) -> tuple[float, float]:
 
 
 class _Layer:
-    """A linear layer's weights on the grids of its two products, which keep these below 2^53."""
+    """A linear layer's weights on the grids of its two products, which keep these below 2^53 units.
+
+    A power of two that scales the weights changes no product's digits, so products are in the units of what reads them.
+    """
 
     def __init__(self, layer: torch.nn.Linear) -> None:
-        weight = layer.weight.detach().double().nan_to_num(0.0).clamp(-sums.WEIGHT_MOST, sums.WEIGHT_MOST)
-        self.forward_bits = _weight_bits(weight.T, INPUT_MOST << INPUT_BITS)
-        self.backward_bits = _weight_bits(weight, GRADIENT_MOST << GRADIENT_BITS)
-        self.forward = (weight.T * 2.0**self.forward_bits).round()
-        self.backward = (weight * 2.0**self.backward_bits).round()
+        self._weight = _bounded(layer.weight.detach().double())
+        bits = _weight_bits(self._weight.T, INPUT_MOST << INPUT_BITS)
+        self.forward = (self._weight.T * 2.0**bits).round_().mul_(2.0 ** -(bits + INPUT_BITS))
         self.bias = None
         if layer.bias is not None:
-            bias = layer.bias.detach().double().nan_to_num(0.0).clamp(-sums.WEIGHT_MOST, sums.WEIGHT_MOST)
-            self.bias = (bias * 2.0 ** (INPUT_BITS + self.forward_bits)).round()
+            bias = _bounded(layer.bias.detach().double())
+            self.bias = (bias * 2.0 ** (INPUT_BITS + bits)).round_().mul_(2.0 ** -(bits + INPUT_BITS))
+
+    @cached_property
+    def backward(self) -> Tensor:
+        """The weights of the product backward, (outputs, inputs). The first layer needs none."""
+        bits = _weight_bits(self._weight, GRADIENT_MOST << GRADIENT_BITS)
+        return (self._weight * 2.0**bits).round_().mul_(2.0**-bits)
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Return exact outputs, (rows, outputs), for inputs on the grid."""
-        found = inputs @ self.forward
-        return (found if self.bias is None else found + self.bias) * 2.0 ** -(INPUT_BITS + self.forward_bits)
+        return inputs @ self.forward if self.bias is None else torch.addmm(self.bias, inputs, self.forward)
 
     def input_gradients(self, gradients: Tensor) -> Tensor:
-        """Return the exact loss gradient at the inputs, (rows, inputs), for gradients at the outputs on the grid."""
-        return gradients @ self.backward * 2.0 ** -(GRADIENT_BITS + self.backward_bits)
+        """Return the exact loss gradient at the inputs, (rows, inputs), in the unit of `gradients` at the outputs."""
+        return gradients @ self.backward
 
 
 def _weight_bits(weight: Tensor, most: int) -> int:
@@ -107,7 +115,7 @@ def _weight_bits(weight: Tensor, most: int) -> int:
     The products add up to below 2^51. On a grid of 2^-24 a bias of up to 1024 stays below 2^52. The weights' sizes are
     added as whole numbers.
     """
-    sizes = float((weight.abs() * 2.0**20).ceil().sum(0).amax()) * 2.0**-20
+    sizes = float((weight.abs() * 2.0**20).ceil_().sum(0).amax()) * 2.0**-20
     return min(24, 50 - math.frexp(float(most))[1] - math.frexp(sizes + 2.0**-20)[1])
 
 
@@ -126,20 +134,18 @@ class _Recorded:
             found += sums.norms(d).square() * (sums.norms(a).square() + one)
         return found.sqrt() * 2.0 ** -(INPUT_BITS + GRADIENT_BITS)
 
-    def weighted(self, weights: Tensor, bits: int) -> tuple[Tensor, ...]:
-        """Return the sum of per-row gradients, row i times weights[i], one tensor per parameter in the critic's order.
+    def add_weighted(self, parts: list[Tensor], weights: Tensor, bits: int) -> None:
+        """Add per-row gradients, row i times weights[i], to `parts`, one int64 tensor per parameter.
 
         The unit is 2^-(bits + INPUT_BITS). Each row's part is rounded towards zero, so that its norm cannot grow.
         """
-        parts: list[Tensor] = []
+        own, scales = iter(parts), (weights * 2.0 ** (bits - GRADIENT_BITS))[:, None]
         for a, d in zip(self.inputs, self.grads, strict=True):
-            scaled = (weights[:, None] * d * 2.0 ** (bits - GRADIENT_BITS)).trunc()
-            parts.append(torch.zeros(d.shape[1], a.shape[1], dtype=torch.int64, device=a.device))
+            scaled, weight = (d * scales).trunc_(), next(own)
             for k in range(0, len(a), EXACT_ROWS):
-                parts[-1] += (scaled[k : k + EXACT_ROWS].T @ a[k : k + EXACT_ROWS]).long()
+                weight += (scaled[k : k + EXACT_ROWS].T @ a[k : k + EXACT_ROWS]).long()
             if self.bias:
-                parts.append(scaled.long().sum(0) << INPUT_BITS)
-        return tuple(parts)
+                next(own).add_(scaled.sum(0).long(), alpha=1 << INPUT_BITS)
 
     def of_groups(self, groups: Tensor, first: int, count: int) -> Tensor:
         """Return the summed gradients of `count` groups from `first`: (count, parameters), in multiples of the grid.
@@ -161,43 +167,51 @@ class _Recorded:
         return torch.cat(parts, 1)
 
 
-def _loss_gradient(loss: Loss, outputs: Tensor) -> Tensor:
-    """Return the derivative of each row's loss at its output, (rows, 1), linear between nodes of a public mesh.
+class _Recorder:
+    """A critic and a loss, prepared for exact gradients of any rows."""
 
-    So it is a function of the output alone. Outside the mesh it equals the value at the end.
-    """
-    mesh = torch.arange(2 * OUTPUT_MOST * NODES_PER_UNIT + 1, dtype=torch.float64, device=outputs.device)
+    def __init__(self, critic: Mlp, loss: Loss, device: torch.device) -> None:
+        self._layers = [_Layer(layer) for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
+        if self._layers[-1].forward.shape[1] != 1:
+            raise BudgetError("A critic whose gradients are clipped must have one output.")
+        self._activate, self._slope = ACTIVATIONS[critic.activation], SLOPES[critic.activation]
+        self._mesh_slopes = _mesh_slopes(loss, device)
+
+    def record(self, rows: Tensor) -> _Recorded:
+        """Return each layer's inputs and output gradients, by exact sums forward and backward; bad rows become zero."""
+        finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
+        x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
+        inputs, slopes = list[Tensor](), list[Tensor]()
+        for k, layer in enumerate(self._layers):
+            if k:
+                x = self._activate(x)
+                slopes.append(self._slope(x))
+            inputs.append(sums.on_grid(x, INPUT_BITS, INPUT_MOST << INPUT_BITS))
+            x = layer.outputs(inputs[-1])
+        most = GRADIENT_MOST << GRADIENT_BITS
+        grads = [sums.on_grid(self._loss_gradient(x) * finite, GRADIENT_BITS, most)]
+        for layer, slope in zip(self._layers[:0:-1], slopes[::-1], strict=True):
+            grads.insert(0, layer.input_gradients(grads[0]).mul_(slope).round_().clamp_(-most, most))
+        return _Recorded(inputs, grads, self._layers[0].bias is not None)
+
+    def _loss_gradient(self, outputs: Tensor) -> Tensor:
+        """Return the derivative of each row's loss at its output, (rows, 1), linear between the nodes of the mesh.
+
+        So it is a function of the output alone. Outside the mesh it equals the value at the end.
+        """
+        place = (outputs.clamp(-OUTPUT_MOST, OUTPUT_MOST) + OUTPUT_MOST) * NODES_PER_UNIT
+        node = place.floor().clamp_(max=len(self._mesh_slopes) - 2)
+        low, high = self._mesh_slopes[node.long()], self._mesh_slopes[node.long() + 1]
+        return low + (place - node) * (high - low)
+
+
+def _mesh_slopes(loss: Loss, device: torch.device) -> Tensor:
+    """Return the derivative of the loss at each node of a public mesh of outputs: (nodes,)."""
+    mesh = torch.arange(2 * OUTPUT_MOST * NODES_PER_UNIT + 1, dtype=torch.float64, device=device)
     with torch.enable_grad():
         nodes = (mesh / NODES_PER_UNIT - OUTPUT_MOST)[:, None].requires_grad_()
         (slopes,) = torch.autograd.grad(loss(nodes).sum(), nodes)
-    slopes = slopes[:, 0].nan_to_num(0.0)
-    place = (outputs.clamp(-OUTPUT_MOST, OUTPUT_MOST) + OUTPUT_MOST) * NODES_PER_UNIT
-    node = place.floor().clamp(max=len(mesh) - 2)
-    low, high = slopes[node.long()], slopes[node.long() + 1]
-    return low + (place - node) * (high - low)
-
-
-def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
-    """Return each layer's inputs and output gradients, by exact sums forward and backward; bad rows become zero."""
-    finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
-    x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
-    layers = [_Layer(layer) for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
-    if layers[-1].forward.shape[1] != 1:
-        raise BudgetError("A critic whose gradients are clipped must have one output.")
-    inputs, slopes = list[Tensor](), list[Tensor]()
-    for k, layer in enumerate(layers):
-        if k:
-            with torch.enable_grad():
-                x = critic.activate(before := x.detach().requires_grad_())
-                slopes += torch.autograd.grad(x.sum(), before)
-        inputs.append(sums.on_grid(x.detach(), INPUT_BITS, INPUT_MOST << INPUT_BITS))
-        x = layer.outputs(inputs[-1])
-    d = _loss_gradient(loss, x) * finite
-    grads = [sums.on_grid(d, GRADIENT_BITS, GRADIENT_MOST << GRADIENT_BITS)]
-    for layer, slope in zip(layers[:0:-1], slopes[::-1], strict=True):
-        d = layer.input_gradients(grads[0]) * slope
-        grads.insert(0, sums.on_grid(d, GRADIENT_BITS, GRADIENT_MOST << GRADIENT_BITS))
-    return _Recorded(inputs, grads, critic.layers[0].bias is not None)
+    return slopes[:, 0].nan_to_num(0.0)
 
 
 def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) -> ClippedSum:
@@ -208,9 +222,13 @@ def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) ->
     parameters than 64 bits can add.
     """
     _check_sizes(critic, bound, len(rows))
-    recorded, unit = _record(critic, loss, rows), units(bound)[0]
+    recorder, unit = _Recorder(critic, loss, rows.device), units(bound)[0]
     bits = -math.frexp(unit)[1] + 1 - INPUT_BITS
-    return ClippedSum(recorded.weighted(factors(recorded.norms(), bound), bits), unit, bound)
+    total = [torch.zeros(p.shape, dtype=torch.int64, device=rows.device) for p in critic.parameters()]
+    for some in torch.split(rows, BLOCK_ROWS) if rows.device.type == "cpu" else (rows,):
+        recorded = recorder.record(some)
+        recorded.add_weighted(total, factors(recorded.norms(), bound), bits)
+    return ClippedSum(tuple(total), unit, bound)
 
 
 def _check_sizes(critic: Mlp, bound: float, rows: int) -> None:
@@ -228,7 +246,7 @@ def gradients_of_groups(critic: Mlp, loss: Loss, rows: Tensor, groups: Tensor, c
     size of a secret lot.
     """
     _check_sizes(critic, 1.0, count)
-    recorded = _record(critic, loss, rows)
+    recorded = _Recorder(critic, loss, rows.device).record(rows)
     wide = sum(d.shape[1] * (a.shape[1] + recorded.bias) for a, d in zip(recorded.inputs, recorded.grads, strict=True))
     step = max(1, CHUNK_NUMBERS // wide)
     return torch.cat([recorded.of_groups(groups, k, min(step, count - k)) for k in range(0, count, step)])

@@ -28,6 +28,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.2),
     "tanh": tanh,
 }
+# The derivative of each, from its value.
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.sign,
+    "leaky_relu": lambda y: torch.sign(y).clamp(min=0.2),
+    "tanh": lambda y: 1 - y * y,
+}
 
 
 class Mlp(nn.Module):

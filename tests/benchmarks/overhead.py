@@ -3,7 +3,8 @@
 A step reads a lot of real rows and as many generated rows, and updates the critic. "Plain" is the gradient of both by
 autograd, without a guarantee. "Clipped" is what fits use: the exact clipped sum of real rows with noise, and the
 clipped sum of generated ones. "Opacus" and "vmap" are Opacus' per-row gradients and torch.func's, clipped and noised in
-float32, for both. All run one after another in one process: medians of at least five steps and half a second each.
+float32, for both. All run one after another in one process: medians of at least five steps and half a second each. A
+CPU's seconds are those of the processor, all threads together, so that other work on the machine does not count.
 
 With --fits, whole fits of each method on a simulated clinic are timed on each device. Every device of the machine is
 measured, the CPU with OMP_NUM_THREADS threads. A figure on file is not measured again.
@@ -102,19 +103,19 @@ STEPS: dict[str, Step] = {"plain": plain, "clipped": clipped, "opacus": opacus, 
 
 
 def seconds_of(step: Step, critic: Mlp, rows: Tensor, device: str) -> float:
-    """Return the median seconds of an update, after two that are not counted."""
-    made, times = rows.flip(0), list[float]()
+    """Return the median seconds of an update, after two that are not counted: by the processor's clock on a CPU."""
+    made, times, now = rows.flip(0), list[float](), time.perf_counter if device == "cuda" else time.process_time
     while len(times) < LEAST_STEPS + 2 or sum(times[2:]) < LEAST_SECONDS:
         if device == "cuda":
             torch.cuda.synchronize()
-        started = time.perf_counter()
+        started = now()
         found = step(critic, rows, made)
         with torch.no_grad():
             for p, g in zip(critic.parameters(), found, strict=True):
                 p.sub_(RATE / len(rows) * g)
         if device == "cuda":
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
+        times.append(now() - started)
     return statistics.median(times[2:])
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from opacus import GradSampleModule
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.clipping import ClippedSum, _record, clipped_gradient_sum, clipped_means, gradients_of_groups
+from medsynth.privacy.clipping import ClippedSum, _Recorder, clipped_gradient_sum, clipped_means, gradients_of_groups
 from medsynth.privacy.networks import Mlp
 
 
@@ -32,6 +32,19 @@ def row_gradients(critic: Mlp, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(grads)
 
 
+def assume_no_kink(critic: Mlp, x: torch.Tensor) -> None:
+    """Leave out networks whose activations are so near their kink that rounding to a grid could cross it."""
+    for layer in critic.layers[:-1]:
+        x = layer(x)
+        assume(bool((x.abs() > 1e-4).all()))
+        x = critic.activate(x)
+
+
+def near(found: torch.Tensor, expected: torch.Tensor, size: float) -> bool:
+    """Whether sums agree to one part in 10,000 of `size`, their summands' norms: summands may cancel, roundings not."""
+    return float((found - expected).norm()) <= 1e-4 * size + 5e-5
+
+
 def flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
     return torch.cat([t.flatten() for t in tensors])
 
@@ -49,13 +62,14 @@ networks = st.tuples(
 @settings(deadline=None, max_examples=40)
 @given(networks)
 def test_equals_the_one_row_loop(case: Any) -> None:
-    """To one part in 10,000: exact sums round inputs, weights and the loss's derivative to grids."""
+    """Exact sums round inputs, weights and the loss's derivative to grids."""
     widths, activation, bias, rows, seed, bound = case
     critic, x = make([*widths, 1], activation, bias, rows, seed)
+    assume_no_kink(critic, x)
     g = row_gradients(critic, x)
-    expected = (g * (bound / g.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    each = g * (bound / g.norm(dim=1, keepdim=True)).clamp(max=1)
     got = flat(clipped_gradient_sum(critic, bce, x, bound).tensors)
-    assert torch.allclose(got, expected, atol=1e-4, rtol=1e-4)
+    assert near(got, each.sum(0), float(each.norm(dim=1).sum()))
 
 
 def in_groups(critic: Any, loss: Any, rows: Any, bound: float, groups: Any, count: int) -> ClippedSum:
@@ -69,15 +83,16 @@ def in_groups(critic: Any, loss: Any, rows: Any, bound: float, groups: Any, coun
 def test_microbatches_equal_the_loop_over_groups(case: Any, count: Any) -> None:
     widths, activation, bias, rows, seed, bound = case
     critic, x = make([*widths, 1], activation, bias, rows, seed)
+    assume_no_kink(critic, x)
     groups = torch.arange(rows) * 7919 % count
     g = row_gradients(critic, x)
-    expected = torch.zeros(g.shape[1])
-    for k in range(count):
-        if (groups == k).any():
-            mean = g[groups == k].mean(0)
-            expected = expected + mean * min(1.0, bound / float(mean.norm().clamp(min=1e-30)))
+    expected, size = torch.zeros(g.shape[1]), 0.0
+    for k in groups.unique().tolist():
+        mean = g[groups == k].mean(0)
+        factor = min(1.0, bound / float(mean.norm().clamp(min=1e-30)))
+        expected, size = expected + mean * factor, size + factor * float(g[groups == k].norm(dim=1).mean())
     got = in_groups(critic, bce, x, bound, groups, count)
-    assert torch.allclose(flat(got.tensors), expected, atol=1e-5, rtol=1e-4)
+    assert near(flat(got.tensors), expected, size)
     assert got.l2 == 2 * bound
 
 
@@ -128,7 +143,7 @@ def test_other_rows_are_bit_identical_when_one_is_perturbed() -> None:
     y = x.clone()
     y[11] += 3
     others = torch.arange(32) != 11
-    one, two = _record(critic, bce, x), _record(critic, bce, y)
+    one, two = (_Recorder(critic, bce, x.device).record(rows) for rows in (x, y))
     assert torch.equal(one.norms()[others], two.norms()[others])
     for a, b in zip(one.inputs + one.grads, two.inputs + two.grads, strict=True):
         assert torch.equal(a[others], b[others])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from medsynth.privacy.networks import ACTIVATIONS, Mlp
+from medsynth.privacy.networks import ACTIVATIONS, SLOPES, Mlp
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -18,6 +18,14 @@ def test_a_network_is_its_layers_with_activations_between(activation: Any, bias:
         assert isinstance(layer, torch.nn.Linear)
         expected = expected @ layer.weight.T + (layer.bias if bias else 0.0)
     assert torch.allclose(net(x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_slopes_are_the_derivatives_of_activations(activation: str) -> None:
+    x = torch.cat([torch.linspace(-9, 9, 1000, dtype=torch.float64), torch.zeros(1)]).requires_grad_()
+    y = ACTIVATIONS[activation](x)
+    (expected,) = torch.autograd.grad(y.sum(), x)
+    assert torch.allclose(SLOPES[activation](y.detach()), expected, rtol=0, atol=1e-6)
 
 
 def test_weights_start_within_their_bounds_and_repeat_with_their_stream() -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 from medsynth.errors import BudgetError
 from medsynth.privacy import noise
 from medsynth.privacy.noise import noise_grid, noised, rarely_exceeded
-from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy, coins
+from medsynth.rng import EXPANDED_BYTES, NoNoise, SeededEntropy, SystemEntropy, coins
 
 DRAWS = 200_000
 
@@ -57,6 +57,23 @@ def test_the_support_of_a_release_does_not_depend_on_the_value() -> None:
     for std in (1e-3, 0.3, 2.0, 1e5):
         one, two = (noised(np.full(500, value), std, SeededEntropy(4)) for value in (41, 42))
         assert (two - one == 1).all()
+
+
+def test_the_requests_for_random_bytes_do_not_depend_on_the_values() -> None:
+    class Counted(SeededEntropy):
+        def __init__(self) -> None:
+            super().__init__(9)
+            self.sizes = list[int]()
+
+        def bytes(self, count: int) -> bytes:
+            self.sizes.append(count)
+            return super().bytes(count)
+
+    requests = []
+    for values in (np.zeros(20_000, np.int64), np.arange(20_000), np.full(20_000, -(2**40))):
+        noised(values, 3.0, entropy := Counted())
+        requests.append(entropy.sizes)
+    assert requests[0] == requests[1] == requests[2] and max(requests[0]) > EXPANDED_BYTES
 
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 7.3, 1e6])
