@@ -180,8 +180,7 @@ def _loss_gradient(loss: Loss, outputs: Tensor) -> Tensor:
 def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
     """Return each layer's inputs and output gradients, by exact sums forward and backward; bad rows become zero."""
     finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
-    # On a device the host does not wait for the check.
-    x = (rows if rows.is_cpu and bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
+    x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
     layers = [_Layer(layer) for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
     if layers[-1].forward.shape[1] != 1:
         raise BudgetError("A critic whose gradients are clipped must have one output.")

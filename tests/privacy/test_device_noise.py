@@ -46,6 +46,17 @@ def test_equals_the_draws_of_the_cpu_for_the_same_bits(scale: int) -> None:
     assert (found < 0).any() and (found > 0).any()
 
 
+def test_a_wider_margin_changes_no_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU finishes about a hundred tries that floating-point numbers decide otherwise, and decides them alike.
+
+    It asks for no digits, but for bits of the whole part after seven that are zero.
+    """
+    found = draws(64 * 50, 2**34 + 5, Words(bytes(range(32))))
+    monkeypatch.setattr(noise, "CLEAR", 2.0**-6)
+    own = Words(bytes(range(32)))
+    assert np.array_equal(found, draws(64 * 50, 2**34 + 5, own)) and {*own.calls[1:]} <= {1}
+
+
 def of_chosen(monkeypatch: pytest.MonkeyPatch, place: int, coin: int, level: int, word: int, *more: bytes) -> Any:
     """The draws of 64 tries, all surely rejected but one; and the entropy that they have used."""
     tries = [(coin, level, word) if k == place else REJECTED for k in range(64)]
