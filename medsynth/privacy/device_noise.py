@@ -22,7 +22,7 @@ from . import noise
 from .chacha import BLOCK_WORDS, KEY_BYTES, keystream
 
 WORD, MASK = 32, (1 << 32) - 1
-MOST_TRIES = 1 << 22  # At once: about 700 MiB of the device's memory.
+MOST_TRIES = 1 << 22  # At once: each needs some 150 bytes of memory for its digits and what is computed from them.
 TRY_BYTES = 13  # Of a try: one for sign and whole part, four for the level, eight for the fraction.
 STEP = 64  # A batch's tries are a multiple of it, so that their bytes are whole blocks.
 
@@ -75,8 +75,9 @@ def _drawn(tries: int, scale: int, entropy: Entropy, device: torch.device) -> Te
     coin = first.view(torch.uint8)
     low, high = fraction.reshape(tries, 2).long().bitwise_and_(MASK).unbind(1)
     whole, top = _tables(device)[:, coin.long()]
-    y = high * 2.0**-32 + low * 2.0**-64 + whole
-    margin = torch.exp(y * y * -0.5) * top - (level.long() & MASK) * 2.0**-32
+    # Whole numbers times a Python number would be of 32 bits, which is too coarse for the margin.
+    y = high.double() * 2.0**-32 + low.double() * 2.0**-64 + whole
+    margin = torch.exp(y * y * -0.5) * top - (level.long() & MASK).double() * 2.0**-32
     kept = margin > noise.CLEAR
     size, open_ends = _scaled(high, low, scale)
     size += whole.long() * scale
@@ -124,12 +125,7 @@ class _Begun:
     """Entropy that begins with the bits of one try and continues with a fit's."""
 
     def __init__(self, bits: list[bytes], rest: Entropy) -> None:
-        self._bits, self._rest = bits, rest
-
-    @property
-    def source(self) -> str:
-        """Return the source of what follows the try."""
-        return self._rest.source
+        self._bits, self._rest, self.source = bits, rest, rest.source
 
     def bytes(self, count: int) -> bytes:
         """Return the next of the try's bits, or the fit's random bytes."""
