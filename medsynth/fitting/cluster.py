@@ -30,7 +30,7 @@ from ..io.table import LargeTable, Table, check_rows
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Gaussian, SubsampledGaussian
 from ..privacy.queries.query import RowQuery, answered
-from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole
+from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole, on_host
 from ..privacy.queries.stored_rows import Mask, positions_kept
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def answer(
 ) -> list[Whole]:  # fmt: skip
     """Run on a worker: answer a query exactly for `rows` of a file that a `packed` mask selects. `lot` covers these."""
     some = None if packed is None else np.unpackbits(packed, count=rows.stop - rows.start).astype(np.bool_)
-    return answered(query, CodedRows(partition.codes(rows, some), names, lot.draws, lot.units))
+    return on_host(answered(query, CodedRows(partition.codes(rows, some), names, lot.draws, lot.units)))
 
 
 @cache

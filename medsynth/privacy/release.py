@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import BudgetError, MedsynthError
 from ..rng import Entropy
@@ -17,17 +17,22 @@ from .accounting.ledger import Ledger
 from .checkpoint import Checkpoint
 from .noise import Floats
 
+if TYPE_CHECKING:  # A plan does not need PyTorch.
+    from torch import Tensor
+
 
 @dataclass(frozen=True)
 class Release:
     """The outcome of one measurement: noisy numbers and, from partition selection, the released names.
 
-    `of`: the name under which each array is stored; empty if arrays have no names.
+    `of`: the name under which each array is stored; empty if arrays have no names. `on_device`: the arrays as tensors,
+    if they were drawn on a device. They are neither stored nor replayed.
     """
 
     arrays: list[Floats]
     names: list[str] = field(default_factory=list)
     of: tuple[str, ...] = ()
+    on_device: tuple[Tensor, ...] = ()
 
     def by_name(self, names: Iterable[str]) -> dict[str, Floats]:
         """Return the array of each of these `names`: by name, or by position if the arrays have no names.

@@ -26,7 +26,7 @@ from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
-from .queries.rows import Codes, Features, Floats, Lot, Sealed
+from .queries.rows import Codes, Features, Floats, Lot, Sealed, on_host
 from .release import Release, Releases
 from .shards import CriticConfig, Shards
 
@@ -78,7 +78,8 @@ class Vault(Sealed, ShardedMeasurements):
         """
         if type(self.__noising) is not WholeNoise:
             raise BudgetError("This vault's answers are only parts of a sum over several vaults.")
-        return query.result(self.release(label, query).arrays)
+        found = self.release(label, query)
+        return query.result([*(found.on_device or found.arrays)])
 
     def release(self, label: str, query: RowQuery[Any]) -> Release:
         """Return what leaves this vault for such a measurement: arrays with all of the noise, or a part of a sum.
@@ -94,8 +95,11 @@ class Vault(Sealed, ShardedMeasurements):
         def draw(event: Event) -> Release:
             exact = added(answers(query, self.__lots(query, rate), self.__parts))
             std, entropy = event.multiplier * sensitivity, self.__releases.entropy
-            arrays = self.__noising.released(query, exact, std, entropy)
-            return Release(arrays, of=self.__named(len(arrays)))
+            if type(self.__noising) is not WholeNoise:
+                exact = on_host(exact)
+            drawn: list[Any] = self.__noising.released(query, exact, std, entropy)
+            on_device = tuple(array for array in drawn if isinstance(array, torch.Tensor))
+            return Release(on_host(drawn), of=self.__named(len(drawn)), on_device=on_device)
 
         found = self.__releases.release(label, sensitivity, draw)
         return replace(found, arrays=[*found.by_name(self.__named(len(found.arrays))).values()])

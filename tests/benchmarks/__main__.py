@@ -55,6 +55,8 @@ BENCHMARKS = {
         "--rows 300 --runs 1 --scenarios simulator copies --output FOLDER/a.csv"),
     "overhead": Benchmark("overhead:main", "the cost of clipping and noise, and a GPU's gain", "5 min", "results",
         "--output FOLDER/a.csv"),
+    "gpu-check": Benchmark("gpu_check:main", "on a GPU: CUDA tests, the overhead, fits, MNIST", "8 min", "results",
+        ""),
     "hospital": Benchmark("hospital:main", "a hospital extract: missing values, rules, propensity", "10 min", "results",
         "--runs 1 --method independent --output FOLDER/a.csv"),
     "audit-power": Benchmark("audit_power:main", "the share of a claim that attacks on fits prove", "30 min",

@@ -16,6 +16,7 @@ import copy
 import statistics
 import time
 from collections.abc import Callable, Container, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from medsynth.methods.adversarial import clipped_sum, generated_loss, real_loss
 from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_sum, units
+from medsynth.privacy.device_noise import noised_tensors
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
 from medsynth.rng import system_entropy
@@ -56,12 +58,13 @@ def clipped(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
     """Return what a fit uses: the exact clipped sum of real rows with noise in whole numbers, and the other sum."""
     own = clipped_gradient_sum(critic, real_loss, real, CLIP)
     other = clipped_sum(critic, generated_loss, made, CLIP)
-    unit, found = units(CLIP)[1], []
-    for whole, fake in zip(own.whole, other, strict=True):
-        released = (whole >> PRODUCT_BITS - SUM_BITS).cpu().numpy()
-        noisy = noised(released, CLIP * NOISE / unit, system_entropy()) * unit
-        found.append(torch.from_numpy(noisy).to(fake) + fake)
-    return found
+    unit, entropy = units(CLIP)[1], system_entropy()
+    std, whole = CLIP * NOISE / unit, [each >> PRODUCT_BITS - SUM_BITS for each in own.whole]
+    if real.is_cpu:
+        released = [torch.from_numpy(noised(each.numpy(), std, entropy)) for each in whole]
+    else:
+        released = noised_tensors(whole, std, entropy)
+    return [(noisy * unit).to(fake) + fake for noisy, fake in zip(released, other, strict=True)]
 
 
 def _clip(gradients: list[Tensor]) -> list[Tensor]:
@@ -133,8 +136,8 @@ def steps_on(device: str, done: Container[Cell]) -> Iterator[Run]:
             yield {"device": device, "what": name, "kind": kind, "seconds": seconds}
 
 
-def fits_on(device: str, done: Container[Cell]) -> Iterator[Run]:
-    """Yield the seconds of one fit of each method with a claim. The first fit of a process is not counted."""
+def fits_on(device: str, done: Container[Cell], methods: list[str] | None) -> Iterator[Run]:
+    """Yield the seconds of one fit of each method, or of each with a claim. A process's first fit is not counted."""
     from medsynth_sample_data import simulate
 
     import medsynth
@@ -142,7 +145,7 @@ def fits_on(device: str, done: Container[Cell]) -> Iterator[Run]:
 
     frame = simulate.cohort(CLINIC_ROWS, 1)
     medsynth.fit(frame, epsilon=EPSILON, target="diagnosis", device=device)
-    for method in CLAIMING:
+    for method in methods or CLAIMING:
         if (device, "fit", method) in done:
             continue
         started = time.perf_counter()
@@ -171,12 +174,14 @@ def main(words: list[str]) -> None:
     """Measure, put on file, and print the tables."""
     parser = options("overhead", __doc__, output="overhead.csv")
     parser.add_argument("--fits", action="store_true", help="time whole fits too")
+    parser.add_argument("--methods", nargs="+", metavar="METHOD", help="of these fits alone")
     given = parser.parse_args(words)
     devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {devices}", flush=True)
     runs = read(given.output, FIELDS)
     seconds: dict[Cell, float] = {(r["device"], r["what"], r["kind"]): float(r["seconds"]) for r in runs}
-    for measure in (steps_on, fits_on) if given.fits else (steps_on,):
+    fits = partial(fits_on, methods=given.methods)
+    for measure in (steps_on, fits) if given.fits else (steps_on,):
         for run in (run for device in devices for run in measure(device, seconds)):
             append(given.output, FIELDS, run)
             seconds[run["device"], run["what"], run["kind"]] = run["seconds"]

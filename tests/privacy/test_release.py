@@ -61,14 +61,20 @@ def test_there_is_one_charge_path() -> None:
 def test_noise_is_drawn_by_those_who_release_alone() -> None:
     """Whoever adds noise does it inside a `draw` that `Releases.release` runs; no other room adds any.
 
-    A query scales it, once, where a vault asks it to; what leaves a vault of several is a `Noising`'s business.
+    A query scales it, once, where a vault asks it to; what leaves a vault of several is a `Noising`'s business. A
+    critic's query does the same for sums on a device.
     """
     names = ("federated/server", "privacy/partition_selection", "privacy/queries/noising", "privacy/queries/query",
              "privacy/shards")  # fmt: skip
     assert set(calls("noised")) == {f"{name}.py" for name in names}
     assert list(calls("noised")).count("privacy/queries/query.py") == 1
     assert list(calls("noise_share")) == ["privacy/queries/noising.py"]
-    assert list(calls("noised_finished")) == ["privacy/queries/noising.py", "privacy/queries/query.py"]
+    rooms = [f"privacy/queries/{name}.py" for name in ("gradients", "noising", "query")]
+    assert list(calls("noised_finished")) == rooms
+    assert list(calls("noised_tensors")) == rooms[:1]
+    gradients = ast.parse((SOURCES / rooms[0]).read_text())
+    assert _within(gradients, "noised_finished", "noised_tensors") == 1
+    assert {*calls("rounded_normal_on"), *calls("keystream")} == {"privacy/device_noise.py"}
     assert list(calls("released")) == ["privacy/shards.py", "privacy/vault.py"] and list(calls("_combined")) == [
         "federated/server.py"
     ]

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from chosen_bits import Words, one
 from scipy import stats
 
 from medsynth.errors import BudgetError
@@ -16,22 +17,6 @@ from medsynth.privacy.noise import Deviate, accepted, exp_minus, rounded, rounde
 from medsynth.rng import SeededEntropy, SystemEntropy
 
 DRAWS = 400_000
-
-
-class Words:
-    """Entropy that gives chosen bytes, call by call, then a seed's."""
-
-    source = "chosen words"
-
-    def __init__(self, *chosen: bytes) -> None:
-        self.chosen, self.rest, self.calls = list(chosen), SeededEntropy(0), list[int]()
-
-    def bytes(self, count: int) -> bytes:
-        self.calls.append(count)
-        if not self.chosen:
-            return self.rest.bytes(count)
-        found = self.chosen.pop(0)
-        return found + self.rest.bytes(count - len(found))
 
 
 @pytest.mark.statistical
@@ -91,10 +76,6 @@ def test_equals_the_reference_word_by_word(scale: int) -> None:
     words, tries = SeededEntropy(scale).bytes(13 * 3000), 3000
     given = Words(words[:tries], words[tries : 5 * tries], words[5 * tries :])
     assert normal._drawn(tries, scale, given).tolist() == reference(tries, scale, words)
-
-
-def one(coin: int, level: int, word: int, *more: bytes) -> Words:
-    return Words(bytes([coin]), level.to_bytes(4, "little"), word.to_bytes(8, "little"), *more)
 
 
 def test_a_tie_is_settled_by_further_digits() -> None:

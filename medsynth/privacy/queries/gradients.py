@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +14,7 @@ from torch import Tensor
 
 from ...cores import in_order
 from ...errors import BudgetError
+from ...rng import Entropy
 from ..clipping import (
     BOUNDS,
     MOST_ROWS,
@@ -29,11 +33,12 @@ from ..clipping import (
     halves_below,
     units,
 )
+from ..device_noise import noised_tensors
 from ..exact_sums import LongSum
 from ..networks import Mlp
 from .content import MOST_NUMBERS
-from .query import NoiseScale, RowQuery
-from .rows import CodedRows, Codes, Features, Floats, Whole
+from .query import NoiseScale, Result, RowQuery
+from .rows import CodedRows, Codes, Features, Floats, Whole, on_host
 
 CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
 CHUNKS_AT_ONCE = 8  # Processed on as many cores. Each chunk needs memory.
@@ -44,8 +49,30 @@ def minus_output(outputs: Tensor) -> Tensor:
     return -outputs[:, 0]
 
 
+def where_computed(sums: Sequence[Tensor]) -> list[Any]:
+    """Return sums as an exact answer: the tensors themselves if another device than the CPU has them, else arrays."""
+    return on_host(sums) if sums[0].is_cpu else [*sums]
+
+
+class CriticQuery(RowQuery[Result]):
+    """A query whose sums stay on the critic's device until the noise is added. On the CPU they are arrays.
+
+    Whoever sends sums to another process sends arrays, so the functions from `finished` on accept both.
+    """
+
+    def noised_finished(self, finished: list[Any], std: float, entropy: Entropy) -> list[Any]:
+        """Return the release. Noise for tensors is drawn on their device, in one draw for all of one scale."""
+        if not isinstance(finished[0], Tensor):
+            return super().noised_finished(finished, std, entropy)
+        found = list[Tensor]()
+        for scale, some in groupby(zip(self.scales(std), finished, strict=True), key=lambda pair: pair[0]):
+            drawn = noised_tensors([whole for _, whole in some], scale.std / scale.unit, entropy)
+            found += [noisy * scale.unit for noisy in drawn]
+        return found
+
+
 @dataclass(frozen=True, eq=False)
-class GradientSum(RowQuery[tuple[Tensor, ...]]):
+class GradientSum(CriticQuery[tuple[Tensor, ...]]):
     """The sum of the critic's clipped gradients over the rows, one tensor per parameter.
 
     `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row's own draw
@@ -80,7 +107,7 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
         """Return the bound, doubled with microbatches, times a patient's maximum number of rows."""
         return (max_rows or 1) * (self.bound if self.microbatches is None else 2 * self.bound)
 
-    def exact(self, rows: CodedRows) -> list[Whole]:
+    def exact(self, rows: CodedRows) -> list[Any]:
         """Return two words per parameter; with microbatches, each group's gradients, (groups, parameters), and size."""
         if self.microbatches is not None:
             return self._groups(rows, self.microbatches)
@@ -90,7 +117,7 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
             total = total or [LongSum() for _ in found.whole]
             for part, whole in zip(total, found.whole, strict=True):
                 part.add(whole)
-        return [word.cpu().numpy() for part in total for word in part.words]
+        return where_computed([word for part in total for word in part.words])
 
     def _sum(self, codes: Codes) -> ClippedSum:
         return clipped_gradient_sum(self.critic, self.loss, self.features(codes), self.bound)
@@ -101,29 +128,31 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
         size = min(size, MOST_ROWS)
         return [codes[k : k + size] for k in range(0, max(len(codes), 1), size)]
 
-    def _groups(self, rows: CodedRows, count: int) -> list[Whole]:
+    def _groups(self, rows: CodedRows, count: int) -> list[Any]:
         """Group the rows: 64 bits modulo `count` are uniform up to count/2^64."""
         group = (rows.draws[:, 0] % np.uint64(count)).astype(np.int64)
         features = self.features(rows.codes)
         sums = gradients_of_groups(self.critic, self.loss, features, torch.from_numpy(group).to(features.device), count)
-        return [sums.cpu().numpy(), np.bincount(group, minlength=count)]
+        sizes = torch.from_numpy(np.bincount(group, minlength=count)).to(sums.device)
+        return where_computed([sums, sizes])
 
-    def finished(self, total: list[Whole]) -> list[Whole]:
-        """Return one array per parameter, in the units of a released sum."""
-        shift = PRODUCT_BITS - SUM_BITS
+    def finished(self, total: list[Any]) -> list[Any]:
+        """Return one array or tensor per parameter, in the units of a released sum."""
+        shift, parts = PRODUCT_BITS - SUM_BITS, [torch.as_tensor(part) for part in total]
         if self.microbatches is None:
-            pairs = zip(total[::2], total[1::2], strict=True)
-            return [LongSum(*map(torch.from_numpy, pair)).divided(shift).numpy() for pair in pairs]
-        sums, sizes = map(torch.from_numpy, total)
-        return [mean.numpy() >> shift for mean in clipped_means(self.critic, sums, sizes, self.bound).whole]
+            found = [LongSum(*pair).divided(shift) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        else:
+            sums, sizes = parts
+            found = [mean >> shift for mean in clipped_means(self.critic, sums, sizes, self.bound).whole]
+        return found if isinstance(total[0], Tensor) else on_host(found)
 
     def scales(self, std: float) -> list[NoiseScale]:
         """Return the same scale for all parameters."""
         return [NoiseScale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
 
-    def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
+    def result(self, arrays: list[Any]) -> tuple[Tensor, ...]:
         """Return the noised sum, one tensor per parameter."""
-        return tuple(torch.from_numpy(a).to(p) for a, p in zip(arrays, self.critic.parameters(), strict=True))
+        return tuple(torch.as_tensor(a).to(p) for a, p in zip(arrays, self.critic.parameters(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +192,7 @@ class _OfPairs:
 
 
 @dataclass(frozen=True, eq=False)
-class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
+class PairGradientSum(_OfPairs, CriticQuery[tuple[Tensor, ...]]):
     """The sum of the critic's clipped gradients of pairs over the rows, one tensor per parameter.
 
     With each group of parameters divided by its bound, the sensitivity is sqrt(groups) times a patient's maximum number
@@ -174,31 +203,34 @@ class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
         """Return sqrt(groups) times a patient's maximum number of rows."""
         return (max_rows or 1) * self.groups.sensitivity
 
-    def exact(self, rows: CodedRows) -> list[Whole]:
+    def exact(self, rows: CodedRows) -> list[Any]:
         """Return the sum for all parameters, each in the unit of its group."""
-        return [clipped_pair_sum(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
+        found = clipped_pair_sum(self.critic, self.loss, *self.pairs(rows), self.groups, self.local)
+        return where_computed([found])
 
-    def finished(self, total: list[Whole]) -> list[Whole]:
-        """Return one array per group."""
-        return [total[0][own] for own in self._own()]
+    def finished(self, total: list[Any]) -> list[Any]:
+        """Return one array or tensor per group."""
+        found = [torch.as_tensor(total[0])[own] for own in self._own()]
+        return found if isinstance(total[0], Tensor) else on_host(found)
 
-    def _own(self) -> list[Whole]:
-        of = self.groups.of.cpu().numpy()
-        return [np.flatnonzero(of == j) for j in range(len(self.groups.bounds))]
+    def _own(self) -> list[Tensor]:
+        of = self.groups.of.cpu()
+        return [torch.nonzero(of == j)[:, 0] for j in range(len(self.groups.bounds))]
 
     def scales(self, std: float) -> list[NoiseScale]:
         """Return scales in proportion to the group's bound."""
         both = zip(self.groups.bounds, self.groups.units, strict=True)
         return [NoiseScale(std * bound, unit) for bound, unit in both]
 
-    def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
+    def result(self, arrays: list[Any]) -> tuple[Tensor, ...]:
         """Return the noised sum, one tensor per parameter."""
-        flat = np.zeros(len(self.groups.of))
-        for own, array in zip(self._own(), arrays, strict=True):
-            flat[own] = array
+        parts = [torch.as_tensor(array) for array in arrays]
+        flat = parts[0].new_zeros(len(self.groups.of))
+        for own, part in zip(self._own(), parts, strict=True):
+            flat[own] = part
         like = tuple(self.critic.parameters())
-        parts = np.split(flat, np.cumsum([p.numel() for p in like])[:-1])
-        return tuple(torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, like, strict=True))
+        pieces = torch.split(flat, [p.numel() for p in like])
+        return tuple(piece.reshape(p.shape).to(p) for piece, p in zip(pieces, like, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
