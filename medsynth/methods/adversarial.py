@@ -108,7 +108,9 @@ def clipped_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float, weights: Te
     return found
 
 
-def clipped_means(critic: Mlp, loss: Loss, rows: Tensor, bound: float, groups: Tensor, count: int) -> list[Tensor]:
+def clipped_mean_of_groups(
+    critic: Mlp, loss: Loss, rows: Tensor, bound: float, groups: Tensor, count: int
+) -> list[Tensor]:
     """Return the mean over groups of rows of their mean gradient, clipped to `bound`, for generated rows alone.
 
     groups: the number of each row's group, (rows,), below `count`. Groups without rows do not count. Otherwise as for

@@ -29,7 +29,7 @@ from .adversarial import (
     AveragedWeights,
     LotConfig,
     TrainingSetup,
-    clipped_means,
+    clipped_mean_of_groups,
     clipped_sum,
     setup_queries,
     step_along,
@@ -151,7 +151,7 @@ class CriticTraining:
             rows = setup.by_class(setup.fakes(setup.labels(times * self.batch, self.latent), self.latent))
             count = max(1, round(len(rows) * m / max(self.lot, m)))
             groups = torch.randint(count, (len(rows),), generator=self.latent, device=setup.device)
-            return clipped_means(critic, minus_output, rows, self.config.clip, groups, count)
+            return clipped_mean_of_groups(critic, minus_output, rows, self.config.clip, groups, count)
         labels = torch.arange(classes, device=setup.device).repeat(-(-times * self.batch // classes))
         rows, weights = setup.by_class(setup.fakes(labels, self.latent)), self.shares[labels] * classes / len(labels)
         return clipped_sum(critic, minus_output, rows, self.config.clip, weights)

@@ -1,0 +1,104 @@
+"""DP-CGAN's generator follows all critics: gradients pass through clipped sums, groups are clipped as private ones are."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import medsynth
+from medsynth.methods.adversarial import clipped_mean_of_groups, clipped_sum, generated_loss
+from medsynth.methods.dp_cgan import CriticTraining, DpCgan
+from medsynth.privacy.clipping import clipped_means, gradients_of_groups
+from medsynth.privacy.networks import Mlp
+from medsynth.schema import Schema
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "a": {"kind": "binary", "levels": ["no", "yes"]},
+    "b": {"kind": "binary", "levels": ["no", "yes"]},
+    "y": {"kind": "binary", "levels": ["well", "ill"]},
+}
+EQUAL = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+
+
+def critic_of(sizes: list[int], activation: str) -> tuple[Mlp, torch.Tensor]:
+    stream = torch.Generator().manual_seed(1)
+    return Mlp(sizes, activation, stream).double(), torch.randn(12, sizes[0], generator=stream).double()
+
+
+@pytest.mark.parametrize("bound", [0.3, 1e3])
+def test_gradients_pass_through_clipped_sums(bound: float) -> None:
+    """Compared with differences of the function itself. The critic counts as constant."""
+    critic, rows = critic_of([5, 7, 1], "tanh")
+    weights = torch.rand(12, generator=torch.Generator().manual_seed(2)).double()
+    rows.requires_grad_()
+
+    def total(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([part.flatten() for part in clipped_sum(critic, generated_loss, x, bound, weights)])
+
+    assert torch.autograd.gradcheck(total, (rows,), atol=1e-6)
+    (found,) = torch.autograd.grad(total(rows).square().sum(), rows)
+    assert found.shape == rows.shape and float(found.abs().max()) > 0
+    assert all(p.grad is None for p in critic.parameters())
+
+
+@pytest.mark.parametrize("bound", [0.05, 1e3])
+def test_groups_of_generated_rows_are_clipped_as_microbatches(bound: float) -> None:
+    """Group 3 is empty. Exact sums round to grids: to one part in 10,000 of the bound, or of the gradients."""
+    critic, rows = critic_of([6, 8, 1], "tanh")
+    groups = torch.arange(12) % 3
+    found = clipped_mean_of_groups(critic, generated_loss, rows, bound, groups, 4)
+    plain = critic.float()
+    sums = gradients_of_groups(plain, generated_loss, rows.float(), groups, 4)
+    expected = clipped_means(plain, sums, torch.bincount(groups, minlength=4), bound).tensors
+    size = float(torch.cat([part.flatten() for part in expected]).norm())
+    for one, two in zip(found, expected, strict=True):
+        assert float((one * 3 - two).norm()) <= 1e-3 * size
+
+
+def equal_columns(rows: int) -> pd.DataFrame:
+    """Two columns that are always equal, whatever the class."""
+    rng = np.random.default_rng(0)
+    a, y = rng.random(rows) < 0.5, rng.random(rows) < 0.5
+    return (
+        pd.DataFrame({"a": a, "b": a, "y": y})
+        .astype(int)
+        .apply(lambda column: column.map(dict(enumerate(COLUMNS[str(column.name)]["levels"]))))
+    )
+
+
+def test_a_relation_of_two_columns_is_learned() -> None:
+    """The one-way marginals, at which the generator starts, say nothing about it: half of its rows are equal then."""
+    fitted = medsynth.fit(equal_columns(400), no_dp=True, schema=EQUAL, method="dp-cgan",
+                          settings={"lots": 6, "steps": 600})  # fmt: skip
+    drawn = medsynth.sample(fitted, 2000, seed=1)
+    assert (drawn["a"] == drawn["b"]).mean() > 0.85
+    given = medsynth.sample(fitted, 500, seed=1, where=["a=yes"], balance=True)
+    assert (given["a"] == "yes").all() and (given["b"] == "yes").mean() > 0.85
+
+
+def test_every_critic_is_remembered_at_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The critic moves after each measurement, and what was measured before keeps the weights of then."""
+    seen: list[CriticTraining] = []
+    true = CriticTraining.measure
+
+    def watched(self: CriticTraining, vault: Any) -> None:
+        true(self, vault)
+        seen.append(self)
+
+    monkeypatch.setattr(CriticTraining, "measure", watched)
+    medsynth.fit(equal_columns(300), epsilon=3.7, schema=EQUAL, rows=300, method="dp-cgan", anyway=True,
+                 settings={"lots": 4, "steps": 8})  # fmt: skip
+    run = seen[-1]
+    first = [next(critic.parameters()).detach() for critic, _ in run.remembered]
+    assert len(first) == 4 and len({float(weight.sum()) for weight in first}) == 4
+    assert torch.equal(first[-1], next(run.critic.parameters()))
+    assert all(float(part.abs().sum()) > 0 for _, real in run.remembered for part in real)
+
+
+def test_a_large_table_is_read_in_lots() -> None:
+    """Each lot has about 65,536 rows; in a smaller table all rows are in every lot."""
+    module, config = DpCgan(), DpCgan.Config()
+    assert [query.rate for query in module.queries(config, 1 << 18, 20, 3.7)][-1] == 0.25
+    assert [query.rate for query in module.queries(config, 5000, 20, 3.7)][-1] == 1.0
