@@ -1,4 +1,4 @@
-"""DP-CGAN's generator follows all critics: gradients pass through clipped sums, groups are clipped as private ones are."""
+"""DP-CGAN: its generator follows all critics, and generated rows are clipped as private ones are."""
 
 from typing import Any
 
@@ -61,11 +61,8 @@ def equal_columns(rows: int) -> pd.DataFrame:
     """Two columns that are always equal, whatever the class."""
     rng = np.random.default_rng(0)
     a, y = rng.random(rows) < 0.5, rng.random(rows) < 0.5
-    return (
-        pd.DataFrame({"a": a, "b": a, "y": y})
-        .astype(int)
-        .apply(lambda column: column.map(dict(enumerate(COLUMNS[str(column.name)]["levels"]))))
-    )
+    frame = pd.DataFrame({"a": a, "b": a}).replace({True: "yes", False: "no"})
+    return frame.assign(y=np.where(y, "ill", "well"))
 
 
 def test_a_relation_of_two_columns_is_learned() -> None:
