@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 CANARIES = 400
 EPSILON = 2.0  # Small enough to convict a fit without noise: 400 right guesses prove about 4.
 SHARES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)  # Shares of canaries that are guessed. The best one counts.
-# Numbers of measurements for a fit of half a minute. gs-wgan has one shard per canary.
+# Numbers of measurements, or of free steps, for a fit of half a minute. gs-wgan has one shard per canary.
 SETTINGS: dict[str, dict[str, Any]] = {
     "dp-cgan": {"steps": 300},
     "dp-gan": {"lots": 150},

@@ -42,6 +42,7 @@ PART, ROWS_PART = "whole fits", "synthetic rows, no proof"
 OTHERS = 40  # Rows besides the target.
 DECLARED = 2_000  # Rows that the plan is made for, enough for a method to plan all of its measurements.
 EPSILON = 12.0  # At this epsilon few fits prove most of mu.
+# For quick fits.
 LOTS: dict[str, dict[str, Any]] = {"dp-cgan": {"lots": 20, "steps": 20}, "dp-gan": {"lots": 20, "bound_lots": 4}}
 DRAWS, HALVINGS = 50_000, 9  # Simulated fits per side; halvings of the interval.
 PUBLISHED = "loss-noise"

@@ -29,7 +29,7 @@ from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ..schema import Schema
 from .bins import Bins, cleaned_histograms, decoder, decoder_axes, decoder_tensors, fine_grid, grids
 from .marginals import CLASSES, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, MethodConfig, Progress, Rate, Share
+from .registry import Arrays, Count, MethodConfig, Positive, Progress, Rate, Share
 from .sampler import MixtureMethod, mixture_tensors
 
 CRITIC_GRADIENTS = "critic gradient sum"  # label of this measurement in plan and ledger
@@ -49,6 +49,27 @@ class LotConfig(MethodConfig):
     def sampling_rate(self, rows: int) -> float:
         """Return the Poisson sampling rate for a declared number of rows."""
         return min(self.rate, self.largest_lot / rows)
+
+
+class ClippedLotConfig(LotConfig):
+    """Settings of a method that clips rows of a lot, or its microbatches. Its gradient sums take what shares leave."""
+
+    clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
+    microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
+    histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
+    class_share: Share = Field(default=0.05, description="share of the class marginal")
+
+    def terms(self, lot: float) -> float:
+        """Return the mean number of clipped terms in a sum: the rows of a lot, or its nonempty microbatches."""
+        m = self.microbatches
+        return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
+
+    def queries(self, rows: int) -> list[Query]:
+        """Return the setup's measurements and the critic's gradient sums, each with its share of the privacy loss."""
+        rate, rest = self.sampling_rate(rows), 1 - self.histogram_share - self.class_share
+        weight = rate * math.sqrt(self.lots / rest)
+        sums = Query(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=self.lots)
+        return [*setup_queries(self.histogram_share, self.class_share), sums]
 
 
 class ShardConfig(MethodConfig):

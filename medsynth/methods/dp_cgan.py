@@ -27,35 +27,27 @@ from .adversarial import (
     CRITIC_GRADIENTS,
     MOST_BINS,
     AveragedWeights,
-    LotConfig,
+    ClippedLotConfig,
     TrainingSetup,
     clipped_mean_of_groups,
     clipped_sum,
-    setup_queries,
     step_along,
 )
-from .registry import Arrays, Count, Positive, Progress, Rate, Share
+from .registry import Arrays, Count, Progress, Rate, Share
 from .sampler import MixtureMethod
 
 FEWEST_BINS, ROW_BINS = 3, 2048  # Bins of a number in wide tables: of all columns together about ROW_BINS.
 
 
-class DpCganConfig(LotConfig):
+class DpCganConfig(ClippedLotConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
     lots: Count = Field(default=30, description="noisy gradient sums: steps of the critic")
     rate: Rate = Field(default=1.0, description="sampling rate of a lot")
     largest_lot: Count = Field(default=65536, description="most expected rows per lot: the rate falls in larger tables")
-    clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
     histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
     class_share: Share = Field(default=0.02, description="share of the class marginal")
-    microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
     steps: Count = Field(default=3000, description="generator steps; they cost time, not privacy")
-
-    def terms(self, lot: float) -> float:
-        """Return the mean number of clipped terms in a sum: the rows of a lot, or its nonempty microbatches."""
-        m = self.microbatches
-        return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
 
 
 class DpCgan(MixtureMethod):
@@ -65,10 +57,7 @@ class DpCgan(MixtureMethod):
 
     def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
-        rate, rest = config.sampling_rate(rows), 1 - config.histogram_share - config.class_share
-        weight = rate * math.sqrt(config.lots / rest)
-        setup = setup_queries(config.histogram_share, config.class_share)
-        return [*setup, Query(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=config.lots)]
+        return config.queries(rows)
 
     def fit(
         self, config: DpCganConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,

@@ -26,10 +26,10 @@ from ..rng import numpy_stream, torch_stream
 from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ..schema import Schema
 from ..schema.columns.grid import grid
-from .adversarial import CRITIC_GRADIENTS, AveragedWeights, LotConfig, setup_queries
+from .adversarial import CRITIC_GRADIENTS, AveragedWeights, ClippedLotConfig
 from .encoded_rows import Embedding, EncodedRows
 from .marginals import CLASSES, GRID_CELLS, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate, Share
+from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
 
 LATENT, WIDTH = 16, 128  # latent numbers per row; width of the hidden layers
 BATCH = 512  # generated rows per step
@@ -75,28 +75,19 @@ class LinearCritic:
         return (weight * (means - real).square()).sum()
 
 
-class RandomFeaturesConfig(LotConfig):
+class RandomFeaturesConfig(ClippedLotConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
     lots: Count = Field(default=400, description="noisy gradient sums of the critic")
     rate: Rate = Field(default=0.25, description="sampling rate of a lot")
     largest_lot: Count = Field(default=4096, description="most expected rows per lot: the rate falls in larger tables")
-    clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
-    histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.05, description="share of the class marginal")
-    microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
     features: Count = Field(default=400, description="random Fourier features")
     phase: Positive = Field(default=2.0, description="mean phase difference between two rows, in radians")
     spread: Positive = Field(default=0.7, description="half the range of the log frequencies")
 
-    def terms(self, lot: float) -> float:
-        """Return the mean number of clipped terms in a sum: the rows of a lot, or its nonempty microbatches."""
-        m = self.microbatches
-        return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
-
 
 class RandomFeatures(Method):
-    """DP-CGAN. The sizes below cost time, not privacy."""
+    """DP-CGAN with a critic of random features. The sizes below cost time, not privacy."""
 
     Config: type[MethodConfig] = RandomFeaturesConfig
     label = CRITIC_GRADIENTS
@@ -106,10 +97,8 @@ class RandomFeatures(Method):
 
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
-        rate = config.sampling_rate(rows)
-        rest = 1 - config.histogram_share - config.class_share
-        sums = Query(label=self.label, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots)
-        return [*setup_queries(config.histogram_share, config.class_share), sums]
+        found: list[Query] = config.queries(rows)
+        return found
 
     def length(self, config: Any) -> tuple[int, int]:
         """Return the number of generator steps, and the number of last steps in which the learning rate falls."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from critic_queries import POOL, features, pair_loss, soft
 from scipy import stats
 
 from medsynth.privacy.accounting.events import Gaussian
@@ -31,20 +32,6 @@ PARAMETERS = sum(p.numel() for p in CRITIC.parameters())
 GROUPS = Groups(torch.arange(PARAMETERS) % 2, (0.3, 2.0))
 
 
-def features(codes: Any) -> torch.Tensor:
-    return torch.from_numpy(codes.astype(np.float32) - 1)
-
-
-def soft(output: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.softplus(output[:, 0])
-
-
-def pair_loss(critic: Any, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = mix * critic(real) - critic(fake)
-    return found
-
-
-POOL = torch.linspace(-1, 1, 10).reshape(5, 2)
 CASES: dict[str, Any] = {
     "rows": GradientSum(CRITIC, soft, features, BOUND),
     "microbatches": GradientSum(CRITIC, soft, features, BOUND, 4),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from critic_queries import POOL, features, pair_loss, soft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,24 +43,10 @@ CRITIC = Mlp([2, 3, 1], "tanh", torch.Generator().manual_seed(0))
 GROUPS = Groups(torch.arange(13) % 2, (0.3, 2.0))
 
 
-def features(codes: Any) -> torch.Tensor:
-    return torch.from_numpy(codes.astype(np.float32) - 1)
-
-
 def vectors(codes: Any) -> Any:
     return (codes - 1.0) / 1.1
 
 
-def soft(output: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.softplus(output[:, 0])
-
-
-def pair_loss(critic: Any, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = mix * critic(real) - critic(fake)
-    return found
-
-
-POOL = torch.linspace(-1, 1, 10).reshape(5, 2)
 CASES: dict[str, Any] = {
     "marginals": Marginals(AXES, {"a": 2.0, "ab": 0.5}),
     "centred marginals": Marginals(AXES, {"a": 2.0, "ab": 0.5}, centred=("ab",)),
