@@ -108,9 +108,13 @@ class CanaryVault(Attacked):
         self.count()
         return found
 
+    def _rows(self) -> CodedRows:
+        """Return all canaries, included or not."""
+        return CodedRows(self._codes, self._names, np.empty((len(self._codes), 0), np.uint64))
+
     def _cells(self, query: Marginals) -> list[Floats]:
         """Return the change by a canary: one in one cell of each table, minus the means along the centred axes."""
-        rows, found = CodedRows(self._codes, self._names, np.empty((len(self._codes), 0), np.uint64)), []
+        rows, found = self._rows(), []
         for name, axes in query.tables.items():
             shape = tuple(cells.cells for _, cells in axes)
             places = np.ravel_multi_index([rows.cells(*axis) for axis in axes], shape)
@@ -125,7 +129,7 @@ class CanaryVault(Attacked):
         def own(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
             return query.loss(answer(real)[None, None])[0]
 
-        rows, sizes = query.features(self._codes), [p.numel() for p in query.critic.parameters()]
+        rows, sizes = query.inputs(self._rows()), [p.numel() for p in query.critic.parameters()]
         gradients = pair_gradients(query.critic, own, rows, rows, rows[:, 0])
         clipped = gradients * factors(torch.linalg.vector_norm(gradients, dim=1), query.bound)[:, None]
         return [part.double().numpy() for part in torch.split(clipped, sizes, 1)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -113,19 +114,25 @@ def generated_loss(output: Tensor) -> Tensor:
 def clipped_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float, weights: Tensor | None = None) -> list[Tensor]:
     """Return the summed gradients of `loss(critic(rows))`, one tensor per parameter, for generated rows alone.
 
-    rows: (rows, features); weights: (rows,). Each row's gradient is clipped to `bound`, then multiplied by its weight.
-    The sum is in the critic's own precision: no private row is in it. For private rows, `vault.measure_gradient_sum`
-    has exact sums, noise and a charge. If `rows` require gradients, so does the sum; the critic's parameters count as
-    constants. Source: Goodfellow 2015, as in `privacy.clipping`.
+    rows: (rows, features), or (classes, rows of each, features) for a critic with a block of inputs per class. weights:
+    (rows,), class after class. Each row's gradient is clipped to `bound`, then multiplied by its weight. The sum is in
+    the critic's own precision: no private row is in it. For private rows, `vault.measure_gradient_sum` has exact sums,
+    noise and a charge. If `rows` require gradients, so does the sum; the critic's parameters count as constants.
+    Source: Goodfellow 2015, as in `privacy.clipping`.
     """
     inputs, slopes, one = _layer_gradients(critic, loss, rows)
-    squares = [d.square().sum(1) * (a.square().sum(1) + one) for a, d in zip(inputs, slopes, strict=True)]
+    both = list(zip(inputs, slopes, strict=True))
+    squares = [d.square().sum(1) * (a.square().sum(-1).flatten() + one) for a, d in both]
     factors = (bound / torch.stack(squares).sum(0).sqrt().clamp(min=1e-30)).clamp(max=1.0)
     factors = (factors if weights is None else factors * weights)[:, None]
     found = list[Tensor]()
-    for a, d in zip(inputs, slopes, strict=True):
+    for a, d in both:
         scaled = d * factors
-        found += [scaled.T @ a, scaled.sum(0)] if one else [scaled.T @ a]
+        if a.dim() == 3:  # Rows of a class have gradients in their block only.
+            found.append((scaled.reshape(*a.shape[:2], -1).mT @ a).movedim(0, 1).flatten(1))
+        else:
+            found.append(scaled.T @ a)
+        found += [scaled.sum(0)] if one else []
     return found
 
 
@@ -157,9 +164,12 @@ def _layer_gradients(critic: Mlp, loss: Loss, rows: Tensor) -> tuple[list[Tensor
         x = rows if followed else rows.detach()
         for k, layer in enumerate(layers):
             inputs.append(critic.activate(x) if k else x)
-            x = functional.linear(
-                inputs[-1], layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
-            )
+            weight, bias = layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
+            if x.dim() == 3:  # Rows of each class, whose weights are side by side.
+                x = (x @ weight.reshape(len(weight), len(x), -1).permute(1, 2, 0)).flatten(0, 1)
+                x = x if bias is None else x + bias
+            else:
+                x = functional.linear(inputs[-1], weight, bias)
             outputs.append(x if x.requires_grad else x.requires_grad_())
         slopes = torch.autograd.grad(loss(x).sum(), outputs, create_graph=followed)
     kept = inputs if followed else [a.detach() for a in inputs]
@@ -179,33 +189,30 @@ class Indicators:
     """A map from codes, (rows, columns), to indicators of bins, column after column, and of the class, row by row.
 
     order: names of the codes' columns. cells: the columns to read. given: the target's name and the map from its codes
-    to classes. placed: whether a row is placed in the block of its class. Raises QueryError if a row would have too
-    many indicators.
+    to classes. Raises QueryError if a row would have too many indicators.
     """
 
     order: tuple[str, ...]
     cells: Mapping[str, CellMap]
     given: tuple[str, CellMap]
-    placed: bool = False
     device: str = field(default="cpu", metadata=LOCAL)
 
     def __post_init__(self) -> None:
         classes = self.given[1].cells
         width = sum(cells.cells for cells in self.cells.values()) + classes
         check_size(classes, MOST_WIDTH, what="The classes of the target")
-        check_size(width * classes if self.placed else width, MOST_WIDTH, what="The indicators of a row")
+        check_size(width, MOST_WIDTH, what="The indicators of a row")
 
     def __call__(self, codes: Codes) -> Tensor:
-        """Return indicators, (rows, width), or (rows, classes * width) if `placed`."""
-        sizes = [cells.cells for cells in self.cells.values()]
-        x, rows = torch.zeros(len(codes), sum(sizes) + self.given[1].cells), torch.arange(len(codes))
-        for (name, cells), start in zip(self.cells.items(), np.cumsum([0, *sizes]).tolist(), strict=False):
-            place = cells_of(cells, codes[:, self.order.index(name)])
-            x[rows, torch.from_numpy(place) + start] = 1.0
-        label = cells_of(self.given[1], column_of(codes, self.order, self.given[0]))
-        x[rows, torch.from_numpy(label) + sum(sizes)] = 1.0
-        x = x.to(self.device)
-        return by_class(x, self.given[1].cells) if self.placed else x
+        """Return indicators, (rows, width)."""
+        where = {name: k for k, name in enumerate(self.order)}
+        places, width = np.empty((len(codes), len(self.cells) + 1), np.int64), 0
+        for k, (name, cells) in enumerate(self.cells.items()):
+            places[:, k] = width + cells_of(cells, codes[:, where[name]])
+            width += cells.cells
+        places[:, -1] = width + cells_of(self.given[1], column_of(codes, self.order, self.given[0]))
+        x = torch.zeros(len(codes), width + self.given[1].cells)
+        return x.scatter_(1, torch.from_numpy(places), 1.0).to(self.device)
 
 
 class LatentNetwork:
@@ -222,12 +229,17 @@ class LatentNetwork:
             for parameter in list(self.net.parameters())[-2:]:
                 parameter.zero_()
 
+    def added(self, points: Tensor, labels: Tensor) -> Tensor:
+        """Return the added terms of pairs of a latent point and a class: (pairs,) each, to (pairs, bins)."""
+        hot = functional.one_hot(labels, self.classes).to(self.latent)
+        output: Tensor = self.net(torch.cat([self.latent[points], hot], 1))
+        return output
+
     def __call__(self) -> Tensor:
-        """Return the added terms, (points, classes, bins)."""
-        points = len(self.latent)
-        hot = torch.eye(self.classes, device=self.latent.device).repeat(points, 1)
-        output: Tensor = self.net(torch.cat([self.latent.repeat_interleave(self.classes, 0), hot], 1))
-        return output.reshape(points, self.classes, -1)
+        """Return the added terms of all pairs, (points, classes, bins)."""
+        points, classes = torch.arange(len(self.latent)), torch.arange(self.classes)
+        pairs = torch.cartesian_prod(points, classes).to(self.latent.device)
+        return self.added(*pairs.T).reshape(len(points), len(classes), -1)
 
 
 @dataclass(kw_only=True)
@@ -303,11 +315,6 @@ class TrainingSetup:
         return Indicators(self.order, {name: self.bins[name] for name in self.spans}, self.given, device=self.device)
 
     @property
-    def encode_by_class(self) -> Indicators:
-        """The same map, with a row placed in the block of its class."""
-        return replace(self.encode, placed=True)
-
-    @property
     def classes(self) -> int:
         """The number of classes that rows are conditioned on."""
         return self.given[1].cells
@@ -335,17 +342,30 @@ class TrainingSetup:
         at bins that were not drawn. Otherwise use the gradient of the bins' probabilities (Bengio, Leonard, Courville
         2013). It depends on all bins at once, which suits a critic behind noise.
         """
-        logits = self.base[None] if self.network is None else self.base + self.network()
-        chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
-        own = logits[chosen, labels]
+        own, net = self.base[labels], self.network
+        if net is not None:
+            chosen = torch.randint(len(net.latent), labels.shape, generator=latent, device=self.device)
+            own = own + net.added(chosen, labels)
         uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
         noisy = own - torch.log(-torch.log(uniform))
-        parts = []
+        scores, parts = noisy / TEMPERATURE if relaxed else own, list[Tensor]()
+        for places in self._alike:  # In (rows, bins, columns) these operations are fast.
+            flat, shape = places.flatten(), (len(labels), *places.shape)
+            soft = torch.softmax(scores.index_select(1, flat).reshape(shape), 1)
+            drawn = noisy.detach().index_select(1, flat).reshape(shape).max(1, keepdim=True).indices
+            hard = (torch.arange(len(places), device=self.device)[:, None] == drawn).to(soft)
+            parts.append((hard + soft - soft.detach()).flatten(1))
+        order = torch.cat([places.flatten() for places in self._alike]).argsort()
+        made = torch.cat(parts, 1).index_select(1, order)
+        return torch.cat([made, functional.one_hot(labels, self.classes).to(own)], 1)
+
+    @cached_property
+    def _alike(self) -> list[Tensor]:
+        """Places of bins, (bins, columns), of all columns that have the same number of bins: they are drawn at once."""
+        alike = dict[int, list[range]]()
         for span in self.spans.values():
-            soft = torch.softmax(noisy[:, span] / TEMPERATURE if relaxed else own[:, span], 1)
-            hard = functional.one_hot(noisy[:, span].argmax(1), soft.shape[1]).to(soft)
-            parts.append(hard + soft - soft.detach())
-        return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
+            alike.setdefault(span.stop - span.start, []).append(range(span.start, span.stop))
+        return [torch.tensor([*own], device=self.device).T for own in alike.values()]
 
     def pool(self, count: int, latent: torch.Generator) -> Tensor:
         """Generate `count` rows of each class to train critics against: (classes, count, width)."""

@@ -126,9 +126,9 @@ class CriticTraining:
 
     def measure(self, vault: Measurements) -> None:
         """Measure the mean clipped gradient of real rows at the critic's weights, and remember it with the critic."""
-        encode, config = self.setup.encode_by_class, self.config
+        setup, config = self.setup, self.config
         total = vault.measure_gradient_sum(
-            CRITIC_GRADIENTS, self.critic, minus_output, encode, config.clip, config.microbatches
+            CRITIC_GRADIENTS, self.critic, minus_output, setup.encode, config.clip, config.microbatches, setup.given
         )
         terms = config.terms(self.lot)
         self.remembered.append((copy.deepcopy(self.critic), [part / terms for part in total]))
@@ -141,9 +141,10 @@ class CriticTraining:
             count = max(1, round(len(rows) * m / max(self.lot, m)))
             groups = torch.randint(count, (len(rows),), generator=self.latent, device=setup.device)
             return clipped_mean_of_groups(critic, minus_output, rows, self.config.clip, groups, count)
-        labels = torch.arange(classes, device=setup.device).repeat(-(-times * self.batch // classes))
-        rows, weights = setup.by_class(setup.fakes(labels, self.latent)), self.shares[labels] * classes / len(labels)
-        return clipped_sum(critic, minus_output, rows, self.config.clip, weights)
+        each = -(-times * self.batch // classes)
+        labels = torch.arange(classes, device=setup.device).repeat_interleave(each)
+        rows, weights = setup.fakes(labels, self.latent), self.shares[labels] / each
+        return clipped_sum(critic, minus_output, rows.reshape(classes, each, -1), self.config.clip, weights)
 
     def generator_step(self, part: float) -> None:
         """Move the generator towards the real gradient at one of the critics so far, by a `part` of the learning rate.

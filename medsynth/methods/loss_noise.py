@@ -9,7 +9,6 @@ through the vault, as in the other methods, but a fit of this method adds no noi
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import torch
 from pydantic import Field
@@ -78,12 +77,14 @@ class LossNoise(MixtureMethod):
         net = setup.add_network(seed)
         of_critic, of_net = (torch.optim.Adam(n.parameters(), LEARNING_RATE, (0.5, 0.9)) for n in (critic, net))
         averaged = AveragedWeights(net, AVERAGING_DECAY)
-        lot, encode = config.sampling_rate(plan.equivalent_rows) * setup.rows, replace(setup.encode, placed=True)
+        lot = config.sampling_rate(plan.equivalent_rows) * setup.rows
         for step in range(config.lots):
             first, second = (setup.by_class(setup.fakes(setup.labels(BATCH, latent), latent)) for _ in range(2))
             # Critic step: real rows without clipping, and the first generated batch.
             fake_sum = clipped_sum(critic, generated_loss, first.detach(), UNREACHED_NORM)
-            real_sum = vault.measure_gradient_sum(CRITIC_GRADIENTS, critic, real_loss, encode, UNREACHED_NORM)
+            real_sum = vault.measure_gradient_sum(
+                CRITIC_GRADIENTS, critic, real_loss, setup.encode, UNREACHED_NORM, given=setup.given
+            )
             both = zip(real_sum, fake_sum, strict=True)
             step_along(of_critic, critic, [real / lot + fake / BATCH for real, fake in both])
             # Generator step: the second batch's clipped losses, and noise that has no gradient.

@@ -68,6 +68,21 @@ class Mlp(nn.Module):
             x = self.activate(layer(x))
         return x
 
+    def of_class(self, number: int, classes: int) -> Mlp:
+        """Return the network as rows of one class use it, with the same weights in memory.
+
+        Such rows have their own block of the first layer's inputs, one of `classes`, and zeros in all others.
+        """
+        first, *others = self.layers
+        assert isinstance(first, nn.Linear)
+        width = first.in_features // classes
+        own = nn.Linear(width, first.out_features, device="meta")
+        own.weight = nn.Parameter(first.weight.detach()[:, number * width : (number + 1) * width])
+        own.register_parameter("bias", first.bias)
+        found = Mlp([], self.activation)
+        found.layers = nn.ModuleList([own, *others])
+        return found
+
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs: (rows, sizes[0]) to (rows, sizes[-1])."""
         result: Tensor = self.layers[-1](self.hidden(x))

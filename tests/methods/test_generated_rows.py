@@ -55,6 +55,17 @@ def test_equals_the_exact_sums(sizes: list[int], loss: Any) -> None:
             assert one.dtype == torch.float32 and float((one - two).norm()) <= 1e-4 * size
 
 
+@pytest.mark.parametrize("sizes", [[12, 1], [12, 7, 1]])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_of_each_class_count_as_rows_in_the_blocks_of_their_classes(sizes: list[int], bias: bool) -> None:
+    critic, _ = made(sizes, "tanh", bias, 0, 2)
+    rows, weights = torch.randn(3, 5, 4), torch.rand(15)
+    placed = torch.block_diag(*rows)  # type: ignore[no-untyped-call]
+    found = clipped_sum(critic, generated_loss, rows, 0.8, weights)
+    for one, two in zip(found, clipped_sum(critic, generated_loss, placed, 0.8, weights), strict=True):
+        assert torch.allclose(one, two, atol=1e-6)
+
+
 def test_the_critic_and_the_rows_keep_their_gradients() -> None:
     critic, x = made([4, 6, 1], "relu", True, 8, 1)
     x.requires_grad_()

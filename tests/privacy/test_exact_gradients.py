@@ -30,6 +30,9 @@ from medsynth.privacy.clipping import (
 )
 from medsynth.privacy.exact_sums import LongSum, exact_sum, norms, product
 from medsynth.privacy.networks import ACTIVATIONS, Mlp
+from medsynth.privacy.queries.cells import EveryCode
+from medsynth.privacy.queries.gradients import GradientSum
+from medsynth.privacy.queries.rows import CodedRows
 from medsynth.privacy.shards import clipped, unit_of
 
 SIZES = [[7, 1], [6, 9, 1], [5, 12, 8, 1]]
@@ -269,3 +272,38 @@ def test_gradients_of_shards_are_within_the_bound_exactly(joint: bool) -> None:
         whole, unit = clipped(rows, bound, joint), Fraction(unit_of(bound))
         for part in [whole.flatten()] if joint else whole:
             assert square(part) * unit**2 <= Fraction(bound) ** 2
+
+
+@pytest.mark.parametrize("microbatches", [None, 3])
+def test_the_classes_add_up_to_the_sum_of_rows_in_their_blocks(microbatches: int | None) -> None:
+    """Each class by itself gives what the whole critic gives: to one part in 10,000, since its weights' grid is finer.
+
+    Class 2 has no row, and one row's gradient is larger than the bound.
+    """
+    critic, levels = Mlp([3 * 4, 5, 1], "tanh", torch.Generator().manual_seed(3)), EveryCode(3)
+    codes = np.random.default_rng(4).integers(0, 9, (30, 5)).astype(np.int32)
+    codes[:, 0] %= 2
+    codes[0, 1:] = 90
+
+    def features(codes: Any) -> Tensor:
+        return torch.from_numpy(codes[:, 1:].astype(np.float32)) / 9
+
+    rows = CodedRows(codes, tuple("tabcd"), np.arange(30, dtype=np.uint64)[:, None])
+    found = GradientSum(critic, softplus, features, 0.9, microbatches, ("t", levels))
+
+    def placed(codes: Any) -> Tensor:
+        return found.inputs(CodedRows(codes, rows.names, rows.draws))
+
+    whole = GradientSum(critic, softplus, placed, 0.9, microbatches)
+    one, two = (
+        query.result([a * units(0.9)[1] for a in query.finished(query.exact(rows))]) for query in (found, whole)
+    )
+    for part, other, parameter in zip(one, two, critic.parameters(), strict=True):
+        assert part.shape == parameter.shape and float((part - other).norm()) <= 1e-4 * 0.9 * 30
+        assert float(part.norm()) > 0
+    assert not one[0][:, 8:].any(), "no row is of class 2"
+
+
+def test_blocks_of_classes_must_be_equal() -> None:
+    with pytest.raises(BudgetError, match="equal"):
+        GradientSum(Mlp([7, 1]), softplus, lambda codes: torch.zeros(0, 3), 1.0, given=("t", EveryCode(2)))

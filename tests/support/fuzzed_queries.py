@@ -81,7 +81,7 @@ def _stream(seed: int) -> torch.Generator:
 TURNS = (torch.randn(6, 2, generator=_stream(1)) * 2**18).double().round()
 FOURIER = FourierFeatures(ENCODING, 3, LEVELS, TURNS, torch.tensor([5, -7]))
 INDICATORS = Indicators(NAMES, {"a": SEVEN, "n": HALVES}, ("t", LEVELS))
-PLACED = Indicators(NAMES, {"a": SEVEN}, ("t", LEVELS), True)
+FEW_INDICATORS = Indicators(NAMES, {"a": SEVEN}, ("t", LEVELS))
 SCALED = ScaledRows((0, 2), (np.linspace(-1, 1, 7), np.linspace(-1, 1, 41)), 3, 3)
 FEATURES = {"a": torch.randn(3, 2, generator=_stream(2)), "n": torch.randn(4, 2, generator=_stream(3))}
 PRODUCTS = Products({"a": SEVEN, "n": HALVES}, NAMES, FEATURES, torch.tensor([[0, 1, 0], [2, 3, 3]]), torch.ones(3))
@@ -114,7 +114,8 @@ CASES: dict[str, Any] = {
     "products by class": GradientSum(critic(9), minus_output, ProductsByClass(PRODUCTS, ("t", LEVELS)), 0.4),
     "products": GradientSum(critic(3), minus_output, PRODUCTS, 0.4),
     "scaled rows": GradientSum(critic(5, "tanh"), real_loss, SCALED, 0.4, 3),
-    "placed indicators": GradientSum(critic(18, "relu"), real_loss, PLACED, 0.4),
+    "blocks of classes": GradientSum(critic(18, "relu"), real_loss, FEW_INDICATORS, 0.4, given=("t", LEVELS)),
+    "microbatches of blocks": GradientSum(critic(18), real_loss, FEW_INDICATORS, 0.4, 3, ("t", LEVELS)),
     "pair gradients": _pairs(PairGradientSum, LocalTraining(2, 0.25)),
     "norms below": _pairs(NormsBelow, LocalTraining()),
 }

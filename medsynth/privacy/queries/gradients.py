@@ -17,6 +17,7 @@ from ...errors import BudgetError
 from ...rng import Entropy
 from ..clipping import (
     BOUNDS,
+    MOST_PARAMETERS,
     MOST_ROWS,
     ONE_GRADIENT,
     PRODUCT_BITS,
@@ -38,7 +39,7 @@ from ..exact_sums import LongSum
 from ..networks import Mlp
 from .content import MOST_NUMBERS
 from .query import NoiseScale, Result, RowQuery
-from .rows import CodedRows, Codes, Features, Floats, Whole, on_host
+from .rows import CellMap, CodedRows, Codes, Features, Floats, Whole, on_host
 
 CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
 CHUNKS_AT_ONCE = 8  # Processed on as many cores. Each chunk needs memory.
@@ -77,8 +78,10 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
 
     `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row's own draw
     puts it into one of this number of groups, and group means are clipped: their gradients and sizes add up over parts.
-    The sensitivity is `bound`, or twice that with microbatches, times a patient's maximum number of rows. Raises
-    BudgetError unless the bound and the number of microbatches are positive and not too large for whole numbers.
+    `given`: a column and its classes; the critic then has a block of inputs per class, and reads a row's features in
+    the block of its class. The sensitivity is `bound`, or twice that with microbatches, times a patient's maximum
+    number of rows. Raises BudgetError for a critic that is too large or has unequal blocks, and unless the bound and
+    the number of microbatches suit whole numbers.
     """
 
     critic: Mlp
@@ -86,12 +89,17 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
     features: Features
     bound: float
     microbatches: int | None = None
+    given: tuple[str, CellMap] | None = None
 
     def __post_init__(self) -> None:
         groups = 1 if self.microbatches is None else self.microbatches
-        most = MOST_NUMBERS // max(1, sum(p.numel() for p in self.critic.parameters()))
+        count = sum(p.numel() for p in self.critic.parameters())
+        most = MOST_NUMBERS // max(1, count)
         if not BOUNDS[0] <= self.bound <= BOUNDS[1] or not 1 <= groups <= max(1, min(MOST_ROWS, most)):
             raise BudgetError("The clipping norm and the number of microbatches must be positive, and not too large.")
+        first, classes = next(self.critic.parameters()), 1 if self.given is None else self.given[1].cells
+        if first.shape[1] % classes or count > MOST_PARAMETERS:
+            raise BudgetError("The critic is too large, or its blocks of inputs for classes are not equal.")
 
     @property
     def adds_up(self) -> bool:
@@ -111,27 +119,45 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
         """Return two words per parameter; with microbatches, each group's gradients, (groups, parameters), and size."""
         if self.microbatches is not None:
             return self._groups(rows, self.microbatches)
-        total = list[LongSum]()
-        chunks = self._chunks(rows.codes)
-        for found in in_order((partial(self._sum, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
+        if self.given is None:
+            return where_computed(self._words(self.critic, rows.codes))
+        # Each class by itself, with the part of the critic that it uses. Elsewhere its first gradients are zero.
+        labels, classes = rows.cells(*self.given), self.given[1].cells
+        found = [self._words(self.critic.of_class(k, classes), rows.codes[labels == k]) for k in range(classes)]
+        parts = list(zip(*found, strict=True))
+        first, shared = [torch.cat(words, 1) for words in parts[:2]], [torch.stack(words).sum(0) for words in parts[2:]]
+        return where_computed([*first, *shared])
+
+    def _words(self, critic: Mlp, codes: Codes) -> list[Tensor]:
+        """Return the sum over rows, two words per parameter, by chunks of bounded memory."""
+        total, chunks = list[LongSum](), self._chunks(critic, codes)
+        for found in in_order((partial(self._sum, critic, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
             total = total or [LongSum() for _ in found.whole]
             for part, whole in zip(total, found.whole, strict=True):
                 part.add(whole)
-        return where_computed([word for part in total for word in part.words])
+        return [word for part in total for word in part.words]
 
-    def _sum(self, codes: Codes) -> ClippedSum:
-        return clipped_gradient_sum(self.critic, self.loss, self.features(codes), self.bound)
+    def _sum(self, critic: Mlp, codes: Codes) -> ClippedSum:
+        return clipped_gradient_sum(critic, self.loss, self.features(codes), self.bound)
 
-    def _chunks(self, codes: Codes) -> list[Codes]:
+    def _chunks(self, critic: Mlp, codes: Codes) -> list[Codes]:
         """Return the rows in chunks of bounded memory; no rows are one chunk."""
-        size = max(1, CHUNK_NUMBERS // sum(parameter.shape[-1] for parameter in self.critic.parameters()))
+        size = max(1, CHUNK_NUMBERS // sum(parameter.shape[-1] for parameter in critic.parameters()))
         size = min(size, MOST_ROWS)
         return [codes[k : k + size] for k in range(0, max(len(codes), 1), size)]
+
+    def inputs(self, rows: CodedRows) -> Tensor:
+        """Return what the critic reads, (rows, inputs): a row's features, in the block of its class if `given`."""
+        features = self.features(rows.codes)
+        if self.given is None:
+            return features
+        hot = np.eye(self.given[1].cells, dtype=np.float32)[rows.cells(*self.given)]
+        return (torch.from_numpy(hot).to(features)[:, :, None] * features[:, None]).flatten(1)
 
     def _groups(self, rows: CodedRows, count: int) -> list[Any]:
         """Group the rows: 64 bits modulo `count` are uniform up to count/2^64."""
         group = (rows.draws[:, 0] % np.uint64(count)).astype(np.int64)
-        features = self.features(rows.codes)
+        features = self.inputs(rows)
         sums = gradients_of_groups(self.critic, self.loss, features, torch.from_numpy(group).to(features.device), count)
         sizes = torch.from_numpy(np.bincount(group, minlength=count)).to(sums.device)
         return where_computed([sums, sizes])

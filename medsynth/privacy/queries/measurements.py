@@ -74,12 +74,13 @@ class Measurements(ABC):
         features: Features,
         bound: float,
         microbatches: int | None = None,
+        given: tuple[str, CellMap] | None = None,
     ) -> tuple[Tensor, ...]:
         """Return the noised sum of the critic's clipped gradients over a new Poisson lot: `GradientSum`.
 
         An empty lot is noised and charged like any other. The caller divides by the expected lot.
         """
-        return self.measure(label, GradientSum(critic, loss, features, bound, microbatches))
+        return self.measure(label, GradientSum(critic, loss, features, bound, microbatches, given))
 
     def measure_pair_gradient_sum(
         self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups,
