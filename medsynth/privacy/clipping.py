@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -180,7 +180,8 @@ class _Recorder:
     def record(self, rows: Tensor) -> _Recorded:
         """Return each layer's inputs and output gradients, by exact sums forward and backward; bad rows become zero."""
         finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
-        x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
+        # A device does not wait for the answer.
+        x = (rows if rows.is_cpu and bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
         inputs, slopes = list[Tensor](), list[Tensor]()
         for k, layer in enumerate(self._layers):
             if k:
@@ -205,6 +206,7 @@ class _Recorder:
         return low + (place - node) * (high - low)
 
 
+@lru_cache(maxsize=8)
 def _mesh_slopes(loss: Loss, device: torch.device) -> Tensor:
     """Return the derivative of the loss at each node of a public mesh of outputs: (nodes,)."""
     mesh = torch.arange(2 * OUTPUT_MOST * NODES_PER_UNIT + 1, dtype=torch.float64, device=device)

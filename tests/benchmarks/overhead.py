@@ -61,10 +61,11 @@ def clipped(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
     unit, entropy = units(CLIP)[1], system_entropy()
     std, whole = CLIP * NOISE / unit, [each >> PRODUCT_BITS - SUM_BITS for each in own.whole]
     if real.is_cpu:
-        released = [torch.from_numpy(noised(each.numpy(), std, entropy)) for each in whole]
+        flat = torch.from_numpy(noised(torch.cat([each.flatten() for each in whole]).numpy(), std, entropy))
+        released = list(torch.split(flat, [each.numel() for each in whole]))
     else:
         released = noised_tensors(whole, std, entropy)
-    return [(noisy * unit).to(fake) + fake for noisy, fake in zip(released, other, strict=True)]
+    return [(noisy.reshape(fake.shape) * unit).to(fake) + fake for noisy, fake in zip(released, other, strict=True)]
 
 
 def _clip(gradients: list[Tensor]) -> list[Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -61,15 +60,11 @@ class CriticQuery(RowQuery[Result]):
     Whoever sends sums to another process sends arrays, so the functions from `finished` on accept both.
     """
 
-    def noised_finished(self, finished: list[Any], std: float, entropy: Entropy) -> list[Any]:
-        """Return the release. Noise for tensors is drawn on their device, in one draw for all of one scale."""
-        if not isinstance(finished[0], Tensor):
-            return super().noised_finished(finished, std, entropy)
-        found = list[Tensor]()
-        for scale, some in groupby(zip(self.scales(std), finished, strict=True), key=lambda pair: pair[0]):
-            drawn = noised_tensors([whole for _, whole in some], scale.std / scale.unit, entropy)
-            found += [noisy * scale.unit for noisy in drawn]
-        return found
+    def with_noise(self, values: list[Any], std: float, entropy: Entropy) -> list[Any]:
+        """Return arrays, or tensors, with noise. It is drawn on the tensors' device."""
+        if isinstance(values[0], Tensor):
+            return [*noised_tensors(values, std, entropy)]
+        return super().with_noise(values, std, entropy)
 
 
 @dataclass(frozen=True, eq=False)

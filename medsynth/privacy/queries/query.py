@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -63,11 +64,18 @@ class PrivateQuery(ABC, Generic[Result]):
         return self.noised_finished(self.finished(total), std, entropy)
 
     def noised_finished(self, finished: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
-        """Return the release from a `finished` exact answer."""
-        return [
-            noised(whole, scale.std / scale.unit, entropy) * scale.unit
-            for whole, scale in zip(finished, self.scales(std), strict=True)
-        ]
+        """Return the release from a `finished` exact answer. Arrays in a row with one scale share a draw."""
+        found = list[Floats]()
+        for scale, some in groupby(zip(self.scales(std), finished, strict=True), key=lambda pair: pair[0]):
+            noisy = self.with_noise([whole for _, whole in some], scale.std / scale.unit, entropy)
+            found += [values * scale.unit for values in noisy]
+        return found
+
+    def with_noise(self, values: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+        """Return arrays with noise."""
+        flat = noised(np.concatenate([value.ravel() for value in values]), std, entropy)
+        parts = np.split(flat, np.cumsum([value.size for value in values])[:-1])
+        return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
 
 
 class RowQuery(PrivateQuery[Result]):
