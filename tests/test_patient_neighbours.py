@@ -158,6 +158,7 @@ def counted(rows: list[tuple[str, str]]) -> tuple[Any, list[Any]]:
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=2, max_size=5))
+@example([("25288874281771854", "no"), ("8.125", "no")])  # pandas reads the first one otherwise among whole numbers
 def test_what_a_schema_is_learned_from_adds_up_over_rows(rows: list[tuple[str, str]]) -> None:
     levels, whole = counted(rows)
     alone = [counted([row]) for row in rows]

@@ -291,7 +291,7 @@ def clipped(rows: Tensor, bound: float, joint: bool) -> Tensor:
     """
     unit = unit_of(bound)
     whole = ((rows.reshape(1, -1) if joint else rows).double() / unit).round()
-    return (whole * factors(norms(whole) * unit, bound)[:, None]).trunc().long().reshape(rows.shape)
+    return (whole * factors(norms(whole) * unit, bound)[:, None]).long().reshape(rows.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
