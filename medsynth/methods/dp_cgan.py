@@ -95,6 +95,7 @@ class CriticTraining:
     batch = 512  # generated rows per step
     gain = 1.5  # standard deviation of hidden units before the activation, at the start
     critic_rate, critic_betas = 0.1, (0.9, 0.99)  # of Adam
+    most_move = 2.2  # of a hidden unit in a critic step: Adam moves all weights alike, and a row has a one per column
     rate, betas = 2e-3, (0.5, 0.99)  # of the generator's Adam
     average = 0.995  # of the generator's weights
     rarest = 0.005  # smallest share of a class that still raises its weight
@@ -105,7 +106,8 @@ class CriticTraining:
         self.critic = self._critic(torch_stream(seed, "critic")).to(setup.device)
         self.remembered = list[tuple[Mlp, list[Tensor]]]()
         self.latent, self.choices = torch_stream(seed, "latent", setup.device), torch_stream(seed, "remembered")
-        self.of_critic = torch.optim.Adam(self.critic.parameters(), self.critic_rate, self.critic_betas)
+        rate = min(self.critic_rate, self.most_move / self.ones)
+        self.of_critic = torch.optim.Adam(self.critic.parameters(), rate, self.critic_betas)
         self.of_net = torch.optim.Adam(self.net.parameters(), self.rate, self.betas)
         self.averaged = AveragedWeights(self.net, self.average)
         self.shares = torch.tensor(setup.prior, dtype=torch.float32, device=setup.device)
@@ -114,13 +116,18 @@ class CriticTraining:
         common = self.shares.clamp(min=self.rarest)
         self.weights = (common.min() / common).repeat_interleave(setup.width)
 
+    @property
+    def ones(self) -> int:
+        """The number of ones in a row that the critic reads: one for each column."""
+        return len(self.setup.spans) + 1
+
     def _critic(self, stream: torch.Generator) -> Mlp:
         """Return a critic whose hidden units differ from row to row at the start: a row has few ones in many places."""
-        wide, ones = self.setup.classes * self.setup.width, len(self.setup.spans) + 1
+        wide = self.setup.classes * self.setup.width
         critic = Mlp([wide, self.width, 1], "tanh", stream)
         first, _, last, _ = critic.parameters()
         with torch.no_grad():
-            first.mul_(self.gain * math.sqrt(3 * wide / ones))
+            first.mul_(self.gain * math.sqrt(3 * wide / self.ones))
             last.mul_(math.sqrt(3))
         return critic
 

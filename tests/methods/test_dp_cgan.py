@@ -99,3 +99,23 @@ def test_a_large_table_is_read_in_lots() -> None:
     module, config = DpCgan(), DpCgan.Config()
     assert [query.rate for query in module.queries(config, 1 << 18, 20, 3.7)][-1] == 0.25
     assert [query.rate for query in module.queries(config, 5000, 20, 3.7)][-1] == 1.0
+
+
+def test_a_step_moves_a_hidden_unit_alike_in_wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam's first step moves each weight by its rate. So many columns would saturate the unit at once."""
+    names = [f"c{k}" for k in range(60)]
+    columns: dict[str, Any] = {name: {"kind": "binary", "levels": ["no", "yes"]} for name in names}
+    wide = Schema.from_dict({"name": "wide", "target": "y", "columns": {**columns, "y": COLUMNS["y"]}})
+    frame = pd.DataFrame({name: ["no", "yes"] * 150 for name in names}).assign(y=["well", "ill"] * 150)
+    moved: list[float] = []
+    true = CriticTraining.critic_step
+
+    def watched(self: CriticTraining) -> None:
+        before = next(self.critic.parameters()).detach().clone()
+        true(self)
+        moved.append(float((next(self.critic.parameters()).detach() - before).abs().max()) * self.ones)
+
+    monkeypatch.setattr(CriticTraining, "critic_step", watched)
+    medsynth.fit(frame, epsilon=3.7, schema=wide, rows=300, method="dp-cgan", anyway=True,
+                 settings={"lots": 2, "steps": 4})  # fmt: skip
+    assert moved == [pytest.approx(CriticTraining.most_move, rel=1e-3)]
