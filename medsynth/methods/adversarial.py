@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.clipping import Loss
-from ..privacy.networks import Mlp
+from ..privacy.networks import Mlp, in_blocks
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, check_size
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes, CellMap, Codes, Floats, cells_of, column_of
@@ -177,11 +177,8 @@ def _layer_gradients(critic: Mlp, loss: Loss, rows: Tensor) -> tuple[list[Tensor
 
 
 def by_class(rows: Tensor, classes: int) -> Tensor:
-    """Place each row in the block of its class, (..., width) to (..., classes * width), zero elsewhere.
-
-    The last `classes` numbers of a row indicate its class. So a critic has separate first weights for each class.
-    """
-    return (rows[..., -classes:, None] * rows[..., None, :]).flatten(-2)
+    """Place each row in the block of its class: `in_blocks`. The last `classes` numbers of a row indicate its class."""
+    return in_blocks(rows, rows[..., -classes:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,23 +346,27 @@ class TrainingSetup:
         uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
         noisy = own - torch.log(-torch.log(uniform))
         scores, parts = noisy / TEMPERATURE if relaxed else own, list[Tensor]()
-        for places in self._alike:  # In (rows, bins, columns) these operations are fast.
+        alike, order = self._alike
+        for places in alike:  # In (rows, bins, columns) these operations are fast.
             flat, shape = places.flatten(), (len(labels), *places.shape)
             soft = torch.softmax(scores.index_select(1, flat).reshape(shape), 1)
             drawn = noisy.detach().index_select(1, flat).reshape(shape).max(1, keepdim=True).indices
             hard = (torch.arange(len(places), device=self.device)[:, None] == drawn).to(soft)
             parts.append((hard + soft - soft.detach()).flatten(1))
-        order = torch.cat([places.flatten() for places in self._alike]).argsort()
         made = torch.cat(parts, 1).index_select(1, order)
         return torch.cat([made, functional.one_hot(labels, self.classes).to(own)], 1)
 
     @cached_property
-    def _alike(self) -> list[Tensor]:
-        """Places of bins, (bins, columns), of all columns that have the same number of bins: they are drawn at once."""
+    def _alike(self) -> tuple[list[Tensor], Tensor]:
+        """Places of bins, (bins, columns), of all columns with the same number of bins, which are drawn at once.
+
+        And the order that puts the bins of all of these back to their places: (all bins,).
+        """
         alike = dict[int, list[range]]()
         for span in self.spans.values():
             alike.setdefault(span.stop - span.start, []).append(range(span.start, span.stop))
-        return [torch.tensor([*own], device=self.device).T for own in alike.values()]
+        found = [torch.tensor([*own], device=self.device).T for own in alike.values()]
+        return found, torch.cat([places.flatten() for places in found]).argsort()
 
     def pool(self, count: int, latent: torch.Generator) -> Tensor:
         """Generate `count` rows of each class to train critics against: (classes, count, width)."""

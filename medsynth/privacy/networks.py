@@ -36,6 +36,14 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def in_blocks(rows: Tensor, hot: Tensor) -> Tensor:
+    """Place each row in the block of its class, (..., width) to (..., classes * width), zero elsewhere.
+
+    hot: indicators of the classes, (..., classes). So a network has separate first weights for each class.
+    """
+    return (hot[..., None] * rows[..., None, :]).flatten(-2)
+
+
 class Mlp(nn.Module):
     """Linear layers of widths `sizes`, with a pointwise activation between them and none after the last.
 
@@ -71,7 +79,7 @@ class Mlp(nn.Module):
     def of_class(self, number: int, classes: int) -> Mlp:
         """Return the network as rows of one class use it, with the same weights in memory.
 
-        Such rows have their own block of the first layer's inputs, one of `classes`, and zeros in all others.
+        Of the first layer's inputs, such rows have the block of their class (`in_blocks`).
         """
         first, *others = self.layers
         assert isinstance(first, nn.Linear)

@@ -25,10 +25,9 @@ from opacus.grad_sample import GradSampleModule
 from torch import Tensor
 
 from medsynth.methods.adversarial import clipped_sum, generated_loss, real_loss
-from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_sum, units
-from medsynth.privacy.device_noise import noised_tensors
+from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_sum
 from medsynth.privacy.networks import Mlp
-from medsynth.privacy.noise import noised
+from medsynth.privacy.queries.gradients import GradientSum, where_computed
 from medsynth.rng import system_entropy
 from tests.benchmarks.common import Run, append, markdown, options, read
 
@@ -56,16 +55,11 @@ def plain(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
 
 def clipped(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
     """Return what a fit uses: the exact clipped sum of real rows with noise in whole numbers, and the other sum."""
-    own = clipped_gradient_sum(critic, real_loss, real, CLIP)
+    query = GradientSum(critic, real_loss, lambda codes: real, CLIP)
+    whole = [each >> PRODUCT_BITS - SUM_BITS for each in clipped_gradient_sum(critic, real_loss, real, CLIP).whole]
+    released = query.noised_finished(where_computed(whole), CLIP * NOISE, system_entropy())
     other = clipped_sum(critic, generated_loss, made, CLIP)
-    unit, entropy = units(CLIP)[1], system_entropy()
-    std, whole = CLIP * NOISE / unit, [each >> PRODUCT_BITS - SUM_BITS for each in own.whole]
-    if real.is_cpu:
-        flat = torch.from_numpy(noised(torch.cat([each.flatten() for each in whole]).numpy(), std, entropy))
-        released = list(torch.split(flat, [each.numel() for each in whole]))
-    else:
-        released = noised_tensors(whole, std, entropy)
-    return [(noisy.reshape(fake.shape) * unit).to(fake) + fake for noisy, fake in zip(released, other, strict=True)]
+    return [noisy + fake for noisy, fake in zip(query.result(released), other, strict=True)]
 
 
 def _clip(gradients: list[Tensor]) -> list[Tensor]:

@@ -102,7 +102,7 @@ def test_a_large_table_is_read_in_lots() -> None:
 
 
 def test_a_step_moves_a_hidden_unit_alike_in_wide_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adam's first step moves each weight by its rate. So many columns would saturate the unit at once."""
+    """Adam's first step moves each weight by its rate, so it moves a unit by the sum of that over a row's ones."""
     names = [f"c{k}" for k in range(60)]
     columns: dict[str, Any] = {name: {"kind": "binary", "levels": ["no", "yes"]} for name in names}
     wide = Schema.from_dict({"name": "wide", "target": "y", "columns": {**columns, "y": COLUMNS["y"]}})

@@ -35,7 +35,7 @@ from ..clipping import (
 )
 from ..device_noise import noised_tensors
 from ..exact_sums import LongSum
-from ..networks import Mlp
+from ..networks import Mlp, in_blocks
 from .content import MOST_NUMBERS
 from .query import NoiseScale, Result, RowQuery
 from .rows import CellMap, CodedRows, Codes, Features, Floats, Whole, on_host
@@ -147,7 +147,7 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
         if self.given is None:
             return features
         hot = np.eye(self.given[1].cells, dtype=np.float32)[rows.cells(*self.given)]
-        return (torch.from_numpy(hot).to(features)[:, :, None] * features[:, None]).flatten(1)
+        return in_blocks(features, torch.from_numpy(hot).to(features))
 
     def _groups(self, rows: CodedRows, count: int) -> list[Any]:
         """Group the rows: 64 bits modulo `count` are uniform up to count/2^64."""
