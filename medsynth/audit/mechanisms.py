@@ -29,7 +29,7 @@ from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
 from ..privacy.queries.cells import Regrouped
 from ..privacy.queries.rows import Axes, Codes, Features, Floats
-from ..privacy.release import Release, Releases
+from ..privacy.release import Release, Releases, on_host
 from ..privacy.shards import CriticConfig, Shards
 from ..privacy.vault import Vault
 from ..rng import Entropy, system_entropy
@@ -60,9 +60,10 @@ class Recorder(Releases):
 
     def release(self, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
         """Release as usual, and keep the release."""
-        self.last[label] = super().release(label, sensitivity, draw)
+        found = super().release(label, sensitivity, draw)
+        self.last[label] = replace(found, arrays=on_host(found.arrays))
         self.std = self.event(label).multiplier * sensitivity
-        return self.last[label]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,9 @@ from ..io.table import LargeTable, Table, check_rows
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Gaussian, SubsampledGaussian
 from ..privacy.queries.query import RowQuery, answered
-from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole, on_host
+from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole
 from ..privacy.queries.stored_rows import Mask, positions_kept
+from ..privacy.release import on_host
 
 if TYPE_CHECKING:
     from torch import Tensor

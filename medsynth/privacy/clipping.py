@@ -86,18 +86,18 @@ class _Layer:
 
     def __init__(self, layer: torch.nn.Linear) -> None:
         self._weight = _bounded(layer.weight.detach().double())
-        bits = _weight_bits(self._weight.T, INPUT_MOST << INPUT_BITS)
-        self.forward = (self._weight.T * 2.0**bits).round_().mul_(2.0 ** -(bits + INPUT_BITS))
+        scale = _weight_scale(self._weight.T, INPUT_MOST << INPUT_BITS)
+        unit = 2.0**-INPUT_BITS / scale
+        self.forward = (self._weight.T * scale).round_().mul_(unit)
         self.bias = None
         if layer.bias is not None:
-            bias = _bounded(layer.bias.detach().double())
-            self.bias = (bias * 2.0 ** (INPUT_BITS + bits)).round_().mul_(2.0 ** -(bits + INPUT_BITS))
+            self.bias = (_bounded(layer.bias.detach().double()) / unit).round_().mul_(unit)
 
     @cached_property
     def backward(self) -> Tensor:
         """The weights of the product backward, (outputs, inputs). The first layer needs none."""
-        bits = _weight_bits(self._weight, GRADIENT_MOST << GRADIENT_BITS)
-        return (self._weight * 2.0**bits).round_().mul_(2.0**-bits)
+        scale = _weight_scale(self._weight, GRADIENT_MOST << GRADIENT_BITS)
+        return (self._weight * scale).round_().div_(scale)
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Return exact outputs, (rows, outputs), for inputs on the grid."""
@@ -108,14 +108,15 @@ class _Layer:
         return gradients @ self.backward
 
 
-def _weight_bits(weight: Tensor, most: int) -> int:
-    """Return the bits of the finest grid of weights, (summed, others), for exact products with numbers up to `most`.
+def _weight_scale(weight: Tensor, most: int) -> Tensor:
+    """Return how many steps of the finest grid of weights, (summed, others), there are to 1: a power of two.
 
-    The products add up to below 2^51. On a grid of 2^-24 a bias of up to 1024 stays below 2^52. The weights' sizes are
-    added as whole numbers.
+    On it, exact products with numbers up to `most` add up to below 2^51. On a grid of 2^-24 a bias of up to 1024 stays
+    below 2^52. The weights' sizes are added as whole numbers.
     """
-    sizes = float((weight.abs() * 2.0**20).ceil_().sum(0).amax()) * 2.0**-20
-    return min(24, 50 - math.frexp(float(most))[1] - math.frexp(sizes + 2.0**-20)[1])
+    sizes = (weight.abs() * 2.0**20).ceil_().sum(0).amax() * 2.0**-20
+    bits = 50 - math.frexp(float(most))[1] - torch.frexp(sizes + 2.0**-20).exponent
+    return sums.power_of_two(bits.clamp_(max=24))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ INPUT_BITS, INPUT_MOST = 20, 64  # Grid and largest size of numbers that are mul
 WEIGHT_BITS = 52 - INPUT_BITS - INPUT_MOST.bit_length()  # Largest number of bits of a sum of weights' sizes.
 WEIGHT_MOST = 1024.0  # Largest size of a weight.
 WORD = 32  # Bits of the lower word of a long sum.
+NORM_BITS = 30  # Bits of the numbers whose squares a norm adds.
 
 
 def on_grid(x: Tensor, bits: int, most: int) -> Tensor:
@@ -82,26 +83,26 @@ def exact_sum(x: Tensor) -> Tensor:
 def norms(whole: Tensor) -> Tensor:
     """Return the norm of each row of whole numbers: (rows, numbers) in float64 to (rows,); infinite if not finite.
 
-    Squares that sum to less than 2^52 are added exactly in any order; a larger sum is never found to be less. Other
-    rows' norms are computed from above, to one part in 1,000.
+    In units of 1, or of a power of two in which the largest number of a row has 30 bits, sizes are rounded up. Their
+    squares are added in two words of 64 bits. So no order of summation changes the result, and it is never too small.
     """
-    total = whole.square().sum(1)
-    exact = total < 2.0**52
-    found = total.sqrt()
-    if not bool(exact.all()):
-        found[~exact] = _norms_from_above(whole[~exact])
-    return found
-
-
-def _norms_from_above(rows: Tensor) -> Tensor:
-    """Return norms by squares of whole numbers in units of a small part of the row's largest number, rounded up."""
-    bits = (62 - math.ceil(math.log2(rows.shape[1] + 1))) // 2
-    largest = rows.abs().amax(1).nan_to_num(math.inf, posinf=math.inf)
+    if whole.is_cpu:  # A device would wait for the answer. These sums of squares are exact without words.
+        total = whole.square().sum(1)
+        if bool((total < 2.0**52).all()):
+            return total.sqrt()
+    sizes = whole.abs()
+    largest = sizes.amax(1, keepdim=True)
     finite = torch.isfinite(largest)
-    parts = torch.where(finite[:, None], rows.abs() / largest[:, None], 0.0)
-    sizes = (parts * 2.0**bits).ceil().long()
-    found = largest * (sizes * sizes).sum(1).double().sqrt() * (2.0**-bits * (1 + 2.0**-40))
-    return torch.where(finite, found, math.inf)
+    shift = (torch.frexp(torch.where(finite, largest, 0.0)).exponent - NORM_BITS).clamp_(min=0)
+    squares = torch.where(finite, sizes * power_of_two(-shift), 0.0).ceil().long().square()
+    high, low = (squares >> WORD).sum(1).double(), (squares & ((1 << WORD) - 1)).sum(1).double()
+    found = (high * 2.0**WORD + low).sqrt() * power_of_two(shift)[:, 0]
+    return torch.where(finite[:, 0], found, math.inf)
+
+
+def power_of_two(exponent: Tensor) -> Tensor:
+    """Return 2 to whole numbers from -1022 to 1023 as float64, from its bits: a library's power may be rounded."""
+    return (exponent.long() + 1023 << 52).view(torch.float64)
 
 
 class LongSum:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from ..errors import BudgetError, MedsynthError
 from ..rng import Entropy
@@ -17,24 +19,25 @@ from .accounting.ledger import Ledger
 from .checkpoint import Checkpoint
 from .noise import Floats
 
-if TYPE_CHECKING:  # A plan does not need PyTorch.
-    from torch import Tensor
+
+def on_host(arrays: Iterable[Any]) -> list[Any]:
+    """Return arrays as they are, and tensors as arrays in main memory."""
+    return [a if isinstance(a, np.ndarray) else a.numpy(force=True) for a in arrays]
 
 
 @dataclass(frozen=True)
 class Release:
     """The outcome of one measurement: noisy numbers and, from partition selection, the released names.
 
-    `of`: the name under which each array is stored; empty if arrays have no names. `on_device`: the arrays as tensors,
-    if they were drawn on a device. They are neither stored nor replayed.
+    `of`: the name under which each array is stored; empty if arrays have no names. Arrays that were drawn on a device
+    are tensors and stay there.
     """
 
-    arrays: list[Floats]
+    arrays: list[Any]
     names: list[str] = field(default_factory=list)
     of: tuple[str, ...] = ()
-    on_device: tuple[Tensor, ...] = ()
 
-    def by_name(self, names: Iterable[str]) -> dict[str, Floats]:
+    def by_name(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the array of each of these `names`: by name, or by position if the arrays have no names.
 
         Raises MedsynthError if they have other names.
@@ -87,7 +90,8 @@ class Releases:
 
     def draw_once(self, label: str, draw: Callable[[], Floats]) -> Floats:
         """Make a secret draw that is never released. It is stored, since a resumed fit must not draw it anew."""
-        return self._on_file(f"{SECRET}{label}", lambda: Release([draw()])).arrays[0]
+        found: Floats = self._on_file(f"{SECRET}{label}", lambda: Release([draw()])).arrays[0]
+        return found
 
     def _on_file(self, label: str, draw: Callable[[], Release]) -> Release:
         if os.getpid() != self.__process:  # A fork would draw the same again for one charge.
@@ -106,7 +110,8 @@ class Releases:
         if self.closed:
             raise MedsynthError("This fit has ended and measures nothing more. Start anew without `resume`.")
         drawn = draw()
-        named = dict(zip(drawn.of, drawn.arrays, strict=True)) if drawn.of else drawn.arrays
+        stored_arrays = on_host(drawn.arrays)
+        named = dict(zip(drawn.of, stored_arrays, strict=True)) if drawn.of else stored_arrays
         self.__checkpoint.store(label, named, drawn.names)
         self.reached(self.__checkpoint.count)
         return drawn

@@ -26,8 +26,8 @@ from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
-from .queries.rows import Codes, Features, Floats, Lot, Sealed, on_host
-from .release import Release, Releases
+from .queries.rows import Codes, Features, Floats, Lot, Sealed
+from .release import Release, Releases, on_host
 from .shards import CriticConfig, Shards
 
 Result = TypeVar("Result")
@@ -79,7 +79,7 @@ class Vault(Sealed, ShardedMeasurements):
         if type(self.__noising) is not WholeNoise:
             raise BudgetError("This vault's answers are only parts of a sum over several vaults.")
         found = self.release(label, query)
-        return query.result([*(found.on_device or found.arrays)])
+        return query.result(found.arrays)
 
     def release(self, label: str, query: RowQuery[Any]) -> Release:
         """Return what leaves this vault for such a measurement: arrays with all of the noise, or a part of a sum.
@@ -98,8 +98,7 @@ class Vault(Sealed, ShardedMeasurements):
             if type(self.__noising) is not WholeNoise:
                 exact = on_host(exact)
             drawn: list[Any] = self.__noising.released(query, exact, std, entropy)
-            on_device = tuple(array for array in drawn if isinstance(array, torch.Tensor))
-            return Release(on_host(drawn), of=self.__named(len(drawn)), on_device=on_device)
+            return Release(drawn, of=self.__named(len(drawn)))
 
         found = self.__releases.release(label, sensitivity, draw)
         return replace(found, arrays=[*found.by_name(self.__named(len(found.arrays))).values()])

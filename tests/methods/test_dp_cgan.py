@@ -8,10 +8,14 @@ import pytest
 import torch
 
 import medsynth
-from medsynth.methods.adversarial import clipped_mean_of_groups, clipped_sum, generated_loss
+from medsynth.fitting import planning
+from medsynth.methods import adversarial, dp_cgan
+from medsynth.methods.adversarial import TrainingSetup, clipped_mean_of_groups, clipped_sum, generated_loss
 from medsynth.methods.dp_cgan import CriticTraining, DpCgan
 from medsynth.privacy.clipping import clipped_means, gradients_of_groups
 from medsynth.privacy.networks import Mlp
+from medsynth.privacy.queries import gradients
+from medsynth.rng import torch_stream
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -119,3 +123,30 @@ def test_a_step_moves_a_hidden_unit_alike_in_wide_tables(monkeypatch: pytest.Mon
     medsynth.fit(frame, epsilon=3.7, schema=wide, rows=300, method="dp-cgan", anyway=True,
                  settings={"lots": 2, "steps": 4})  # fmt: skip
     assert moved == [pytest.approx(CriticTraining.most_move, rel=1e-3)]
+
+
+class Trained(Exception):
+    """The training has ended, and the generator would be read."""
+
+
+def test_training_never_waits_for_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's "meta" device has shapes but no numbers: whatever asks for one fails, and so do tensors of two devices.
+
+    On a GPU the host would wait, or the fit would fail there. Noise is left out: it waits once a draw, for its size.
+    """
+
+    def of_cpu(seed: int | None, name: str, device: str = "cpu") -> torch.Generator:
+        return torch_stream(seed, name)
+
+    def ended(self: TrainingSetup) -> Any:
+        assert self.base.is_meta and all(p.is_meta for p in self.network.net.parameters())  # type: ignore[union-attr]
+        raise Trained
+
+    monkeypatch.setattr(planning, "choose_device", lambda device: "meta")
+    monkeypatch.setattr(adversarial, "torch_stream", of_cpu)
+    monkeypatch.setattr(dp_cgan, "torch_stream", of_cpu)
+    monkeypatch.setattr(gradients, "noised_tensors", lambda values, std, entropy: [v.double() for v in values])
+    monkeypatch.setattr(TrainingSetup, "tensors", ended)
+    with pytest.raises(Trained):
+        medsynth.fit(equal_columns(400), epsilon=3.7, schema=EQUAL, rows=400, method="dp-cgan", anyway=True,
+                     settings={"lots": 3, "steps": 8})  # fmt: skip

@@ -36,9 +36,10 @@ from ..clipping import (
 from ..device_noise import noised_tensors
 from ..exact_sums import LongSum
 from ..networks import Mlp, in_blocks
+from ..release import on_host
 from .content import MOST_NUMBERS
 from .query import NoiseScale, Result, RowQuery
-from .rows import CellMap, CodedRows, Codes, Features, Floats, Whole, on_host
+from .rows import CellMap, CodedRows, Codes, Features, Floats, Whole
 
 CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
 CHUNKS_AT_ONCE = 8  # Processed on as many cores. Each chunk needs memory.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +59,6 @@ def encoded(features: Features, codes: Codes) -> Tensor:
     if half:
         found[:half], found[half:] = encoded(features, codes[:half]), encoded(features, codes[half:])
     return found
-
-
-def on_host(arrays: Iterable[Any]) -> list[Any]:
-    """Return arrays as they are, and tensors as arrays in main memory."""
-    return [a if isinstance(a, np.ndarray) else a.numpy(force=True) for a in arrays]
 
 
 # The axes of a contingency table: one or several columns, and the map from their codes to cells; "" is any column.
