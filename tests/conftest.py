@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parent.parent
 # On a busy machine an example takes as long as it takes: no property fails, or is given up, for its time.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+# A script that starts tests in the background leaves Ctrl-C ignored, and so would the commands that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # The tests of a session by id, including those that are not run: whether each is nightly.
