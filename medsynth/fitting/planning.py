@@ -24,9 +24,8 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .environment import choose_device
 from .expectation import LIMIT, Expectation
-from .opening import Fittable, opened
-from .private import Private, Remark
-from .private_table import PrivateTable, PublicRows
+from .opening import Fittable, Private, opened
+from .private_table import PrivateTable, PublicRows, Remark
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 

@@ -26,8 +26,7 @@ from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
-from .private import Remark
-from .private_table import read_rows
+from .private_table import Remark, read_rows
 from .settings import FitSettings
 from .source import Source
 
