@@ -19,14 +19,13 @@ from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes, Codes
 from ..rng import Stream
 from ..schema import Schema
-from .chain import Chain
+from .chain import Chain, later_rows, second_rows
 from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
 from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
 from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
-from .trajectories import later_rows, second_rows
 from .variables import Axis, Variable, fine_cells
 
 Floats = NDArray[np.float64]

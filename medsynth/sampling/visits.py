@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..patients.chain import Chain
+from ..patients.chain import Chain, later_rows
 from ..patients.stored import restored
 from ..patients.successive_rows import GAP
-from ..patients.trajectories import later_rows
 from ..rng import Stream
 from ..schema import Schema
 from .patients import PatientRows
