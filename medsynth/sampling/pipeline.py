@@ -17,7 +17,7 @@ from ..cores import in_order
 from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
-from ..io.writer import csv_text, encoded
+from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
@@ -205,12 +205,6 @@ def sample(
     return decode(sample_codes(model, draw), model.schema)
 
 
-def _check_name(model: Model) -> None:
-    """Raise UsageError if a column of the table has the name of the column of replicates."""
-    if REPLICATE in model.schema.names:
-        raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")
-
-
 def sample_csv(model: Model, draw: Draw) -> str:
     """Return the same rows as CSV text, with exact decimals."""
     return "".join(csv_chunks(model, draw))
@@ -241,6 +235,17 @@ def numbers_in_text(schema: Schema) -> list[str]:
     return [
         name for name, column in schema.columns.items()
         if column.modelled and column.written and not column.dated and all(is_number(str(one)) for one in column.levels)
+    ]  # fmt: skip
+
+
+def formula_columns(schema: Schema) -> list[str]:
+    """Return the columns whose name, levels or codes of missing values a spreadsheet would run as formulas.
+
+    The words stay unchanged in the rows, since a changed cell is another cell; a warning names the columns instead.
+    """
+    return [
+        name for name, column in schema.columns.items()
+        if any(map(runs_as_formula, [name, *map(str, column.levels), *column.gap_words, getattr(column, "shape", "")]))
     ]  # fmt: skip
 
 
@@ -283,8 +288,8 @@ def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
     if draw.replicates is None:
         yield from ((None, codes) for codes in _chunks(model, draw))
         return
-    if draw.replicate is None:
-        _check_name(model)
+    if draw.replicate is None and REPLICATE in model.schema.names:
+        raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")
     for number, chunks in _each(model, draw):
         yield from ((number if draw.replicate is None else None, codes) for codes in chunks)
 

@@ -12,7 +12,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,7 @@ class Provenance:
     @property
     def draw(self) -> Draw:
         """The request to the model. Raises UsageError if it is impossible."""
-        return Draw(
-            rows=self.rows, patients=self.patients, seed=self.seed, where=self.where, where_any=self.where_any,
-            balance=self.balance, replicates=self.replicates, replicate=self.replicate, mark=self.mark,
-        )  # fmt: skip
+        return Draw(**{field.name: getattr(self, field.name) for field in fields(Draw)})
 
     def save(self, table: Path, *, force: bool = False) -> Path:
         """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
@@ -103,18 +100,10 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
     return Provenance(
         model=path.name,
         model_sha256=digest,
-        rows=draw.rows,
-        patients=draw.patients,
-        seed=draw.seed,
-        where=words(draw.where),
-        where_any=words(draw.where_any),
-        balance=draw.balance,
         claim=claim(model),
-        replicates=draw.replicates,
-        replicate=draw.replicate,
-        mark=draw.mark,
         note=(FORM_ALONE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
         + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else ""),
+        **{**vars(draw), "where": words(draw.where), "where_any": words(draw.where_any)},
     )
 
 
