@@ -1,22 +1,20 @@
-"""The machine of a fit: its device, its threads and the versions of its packages."""
+"""The machine of a fit: its device, the versions of its packages, and the memory that a fit needs."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
 
-from ..cores import one_thread as one_thread
 from ..errors import MedsynthError
 from ..schema import Schema
 
-DEVICES = ("auto", "cpu", "cuda")
 PACKAGES = ("medsynth", "torch", "opacus", "numpy")
 BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # rough sizes of the arrays of a generator step
 MUCH_MEMORY_GIB = 2.0  # a fit that needs more warns the user
 
 
 def choose_device(device: str) -> str:
-    """Return the device of DEVICES to train on, cpu or cuda. Raise MedsynthError if CUDA is asked for and absent."""
+    """Return cpu or cuda, to train on, for auto, cpu or cuda. Raise MedsynthError for cuda without such a device."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():

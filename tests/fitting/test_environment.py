@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from medsynth.cores import one_thread
 from medsynth.errors import MedsynthError
-from medsynth.fitting.environment import choose_device, one_thread, versions
+from medsynth.fitting.environment import choose_device, versions
 
 
 @pytest.mark.parametrize(("there", "asked", "given"), [

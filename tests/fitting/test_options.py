@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
+from medsynth.cores import one_thread
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.fitting import environment
 from medsynth.fitting.planning import plan_fit
@@ -96,7 +97,7 @@ def test_threads_are_given_back() -> None:
     import torch
 
     before = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError), environment.one_thread():
+    with pytest.raises(ZeroDivisionError), one_thread():
         assert torch.get_num_threads() == 1
         raise ZeroDivisionError
     assert torch.get_num_threads() == before
