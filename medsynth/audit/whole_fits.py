@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import UsageError
+from ..fitting.settings import NO_DP_BUDGET
 from ..methods import registry
 from ..methods.loss_noise import claimed
 from ..methods.registry import Arrays, Method
@@ -50,7 +51,6 @@ PUBLISHED = "loss-noise"
 # nothing. Each step reads all rows, which the paper's formula allows.
 PUBLISHED_SETTINGS = {"lots": 3, "rate": 1.0, "largest_lot": OTHERS + 1, "bound": 2.0, "multiplier": 0.0}
 PRINTED_EPSILON = 1.0  # By the paper's formula, for this noise.
-NO_DP_BUDGET = 300.0
 BASELINE = "independent"  # The default's first measurements without its training, so that a fit is very fast.
 DRAWN, NEAR = 500, 0.05  # Synthetic rows of a fit; and the part of a column's range within which cells count as alike.
 
