@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..errors import Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
@@ -19,7 +18,7 @@ from ..patients.successive_rows import SuccessiveRows, changing, ending, success
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
 from ..rng import Entropy
 from ..sampling.placing import TableRows, form_of
 from ..sampling.rejection import widened
@@ -29,8 +28,6 @@ from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
 from .private_table import Remark, read_rows
 from .settings import FitSettings
 from .source import Source
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
 from ..schema import Schema
 from .column_rules import ColumnRules
@@ -17,9 +17,6 @@ from .conditional import drawn, log_chances
 from .contexts import Context, Contexts, moving
 from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
 
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Draw = Callable[[Codes, Stream], None]
 
 

@@ -16,9 +16,9 @@ from scipy.fft import dct
 
 from ..methods.marginals import cleaned
 from ..privacy.noise import MEAN_SIZE
+from ..privacy.queries.rows import Floats
 from ..schema import Column
 
-Floats = NDArray[np.float64]
 TAIL_ROWS = 1.0  # that a simulated table is assumed to have anywhere else
 CLEAR_DISTANCE = 2.0  # standard deviations of its noise that a distance must exceed
 CLEAR_OF_MANY = 3.5  # the same if patients are few

@@ -16,7 +16,7 @@ from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, Codes
+from ..privacy.queries.rows import Axes, Codes, Floats
 from ..rng import Stream
 from ..schema import Schema
 from .chain import Chain, later_rows, second_rows
@@ -28,7 +28,6 @@ from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending,
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .variables import Axis, Variable, fine_cells
 
-Floats = NDArray[np.float64]
 CELLS = 32  # per number, at most
 MOST_GROUPS, FEWEST_GROUPS = 12, 3  # per column in a two-way table
 WIDE = 0.5  # the share of width in the criterion that cuts numbers into cells

@@ -21,13 +21,14 @@ from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
+from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
 from .balance import balanced, halvings
 from .draw import Draw, with_mark
 from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient
-from .rejection import Codes, Sampler, rejection_sample, sample_again
+from .rejection import Sampler, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
 from .visits import Form, broken_firsts, visits

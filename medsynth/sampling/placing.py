@@ -12,11 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 from .rejection import widened
-from .visits import Form, Mask, Whole
+from .visits import Form
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
 

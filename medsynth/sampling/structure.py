@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
 from ..artifact import Arrays, Model
@@ -27,13 +26,13 @@ from ..patients.successive_rows import GAP, changing, fixed, gap_column, with_ro
 from ..patients.variables import Variable, fine_cells
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.hierarchy_selection import MAX_LEVELS, with_levels
+from ..privacy.queries.rows import Floats
 from ..schema import Column, Schema
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.hierarchies import hierarchy
 from ..schema.linked import ENDING, LinkedTables, chain_view, joint
 from .patients import ROWS_PER_PATIENT
 
-Floats = NDArray[np.float64]
 METHOD = "independent"
 ROWS = 1000  # by default
 MISSING = 0.1  # share of missing values where a column allows them

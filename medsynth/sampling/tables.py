@@ -16,7 +16,8 @@ from ..artifact import Model, load
 from ..errors import UsageError, checked_keywords
 from ..methods import registry
 from ..patients.stored import tensors_of
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, column_values, decode, parse
@@ -30,8 +31,6 @@ from .replicates import broken_model
 from .rules_across_rows import broken_next, completed
 from .visits import visits
 
-Whole = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 CHUNK_PATIENTS = 20_000  # in memory at once while files are written
 
 
