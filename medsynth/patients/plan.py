@@ -49,8 +49,3 @@ def later_share(tables: int) -> float:
 def plan_of_first_rows(plan: Plan, patients: int) -> Plan:
     """Return the plan for a method that measures one row of each of `patients` patients, an approximate number."""
     return replace(plan, max_rows=1, rows=patients, rows_std=None, planned_rows=plan.equivalent_rows)
-
-
-def deviation(plan: Plan, label: str, tables: int) -> float:
-    """Return the standard deviation of the noise of each of this number of averaged tables."""
-    return float(plan.events[label][0].multiplier * tables**0.5)
