@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import BudgetError, Message, UsageError, brief
+from ..errors import BudgetError, MedsynthError, Message, UsageError, brief
 from ..io.split import note_of
 from ..methods import registry
 from ..methods.registry import METHODS, Method
@@ -20,7 +20,6 @@ from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
-from .environment import choose_device
 from .expectation import LIMIT, Expectation
 from .opening import Fittable, Private, opened
 from .private_table import PrivateTable, PublicRows, Remark
@@ -69,6 +68,15 @@ def choose_method(options: FitOptions) -> ChosenMethod:
         registry.check_claim(name)
     config = registry.configured(name, module, method_settings(options, public=options.public is not None))
     return ChosenMethod(name=name, module=module, config=config, device=choose_device(options.device))
+
+
+def choose_device(device: str) -> str:
+    """Return cpu or cuda, to train on, for auto, cpu or cuda. Raise MedsynthError for cuda without such a device."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MedsynthError('There is no CUDA device here. Use `device="cpu"`, or install PyTorch\'s CUDA build.')
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def plan_measurements(private: Private, options: FitOptions, method: ChosenMethod) -> PlannedFit:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -35,7 +37,6 @@ from ..schema.columns.column import MAX_CODES
 from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
-from .environment import MUCH_MEMORY_GIB, fit_memory_gib, versions
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable, PublicRows
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
     from ..privacy.vault import Vault
 
+PACKAGES = ("medsynth", "torch", "opacus", "numpy")  # whose versions a model states
+BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # rough sizes of the arrays of a generator step
+MUCH_MEMORY_GIB = 2.0  # a fit that needs more warns the user
 ROWS_OFF = 0.05  # warn if noisy counts differ by more than this share of the declared rows
 SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that follow
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
@@ -123,6 +127,12 @@ def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes:
             f"These levels need about {heavy:.0f} GiB of memory. Declare fewer, or a hierarchy (docs/schema.md)."
         )
     return codes
+
+
+def fit_memory_gib(schema: Schema) -> float:
+    """Estimate the GiB that the fit of a generator needs: classes times levels times latent points."""
+    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
+    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
 def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
@@ -327,6 +337,11 @@ def _first_rows(patients: Codes, first: FirstRows, name: str) -> Codes:
     columns = chain_view(first.tables, name).core.columns.values()
     most = np.array([column.size + column.gaps - 1 for column in columns])  # the model may leave such a cell empty
     return np.column_stack([np.minimum(first.core(some, name), most), first.count(some, name) - 1]).astype(np.int32)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that decide a fit."""
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 
 def seal(
