@@ -129,12 +129,6 @@ def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes:
     return codes
 
 
-def fit_memory_gib(schema: Schema) -> float:
-    """Estimate the GiB that the fit of a generator needs: classes times levels times latent points."""
-    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
-    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
-
-
 def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
     """Return the rows' codes by a schema's own columns. Raise SchemaError for the first cell that it does not allow."""
 
@@ -142,6 +136,12 @@ def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
         options.phase(f"reading the table, {share:.0%}")
 
     return coded(private.data, partial(encode, schema=core), codes_of(core), options.folder, done, private.unit)
+
+
+def fit_memory_gib(schema: Schema) -> float:
+    """Estimate the GiB that the fit of a generator needs: classes times levels times latent points."""
+    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
+    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
 def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
