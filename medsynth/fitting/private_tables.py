@@ -83,12 +83,7 @@ class PrivateTables:
         return plan.rows
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow.
-
-        Raises UsageError for fewer than two patients.
-        """
-        if rows < 2:
-            raise UsageError("Several tables need two patients or more.")
+        """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..cores import in_order
@@ -21,7 +20,8 @@ from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
@@ -83,10 +83,8 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     """
     schema, halved = model.schema, halved and not draw.where_any
     ranges = parse(draw.where_any, schema, "where_any")
+    meets = partial(_meet, names=schema.names, ranges=ranges) if ranges else None
     asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}
-
-    def meets(codes: Codes) -> NDArray[np.bool_]:
-        return np.asarray(np.all([met(codes[:, schema.names.index(n)], r) for n, r in ranges.items()], axis=0))
 
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
         single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
@@ -96,7 +94,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 
-    yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets if ranges else None)
+    yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets)
 
 
 def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, *, halved: bool, even: bool) -> Codes:
@@ -156,7 +154,7 @@ def method_sampler(
     def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
         codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
 
-        def again(places: NDArray[np.int64]) -> Codes:
+        def again(places: Whole) -> Codes:
             given = {name: own[places] for name, own in (fixed or {}).items()}
             return drawn(len(places), int(stream.integers(2**62)), given or None)
 
@@ -164,11 +162,15 @@ def method_sampler(
             raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
         return codes
 
-    def between(codes: Codes) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = ~np.all([met(codes[:, core.names.index(n)], r) for n, r in apart.items()], axis=0)
-        return found
+    def between(codes: Codes) -> Mask:
+        return ~_meet(codes, core.names, apart)
 
     return sampler if apart else drawn
+
+
+def _meet(codes: Codes, names: Sequence[str], ranges: Mapping[str, tuple[Range, ...]]) -> Mask:
+    """Return which rows of codes, (rows, columns with these names), are in the ranges of all columns: (rows,)."""
+    return np.asarray(np.all([met(codes[:, names.index(name)], own) for name, own in ranges.items()], axis=0))
 
 
 @checked_keywords
