@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..privacy.accounting.calibration import Plan, Query
 
-SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables
+SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables: half stays for first rows
 LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
 ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
 SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
@@ -32,18 +32,13 @@ def queries(of_method: Sequence[Query], tables: Mapping[str, bool]) -> list[Quer
 
     For each table, by name: whether a rule is about the last row of a patient.
     """
-    share = later_share(len(tables))
+    share = SEVERAL_SHARE if len(tables) > 1 else LATER_SHARE * len(tables)
     first = [replace(query, weight=query.weight * (1 - share) ** -0.5) for query in of_method]
     return first + [
         Query(label=of_table(table, label), weight=(share / len(tables) * part) ** -0.5)
         for table, ending in tables.items()
         for label, part in shares(ending).items()
     ]
-
-
-def later_share(tables: int) -> float:
-    """Return the part of the privacy loss for later rows in all tables together; at least half stays for first rows."""
-    return (0.0, LATER_SHARE)[tables] if tables < 2 else SEVERAL_SHARE
 
 
 def plan_of_first_rows(plan: Plan, patients: int) -> Plan:
