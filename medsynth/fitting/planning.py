@@ -71,7 +71,7 @@ def choose_method(options: FitOptions) -> ChosenMethod:
 
 
 def choose_device(device: str) -> str:
-    """Return cpu or cuda, to train on, for auto, cpu or cuda. Raise MedsynthError for cuda without such a device."""
+    """Return the device to train on, cpu or cuda. Raise MedsynthError if `device` is cuda and there is none."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
