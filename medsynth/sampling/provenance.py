@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import ConfigDict, TypeAdapter
 
 from .. import __version__
 from ..artifact import Model, claim
@@ -59,6 +60,8 @@ class Provenance:
     number of models that drew the same amount each, None if the model itself did; `replicate`: the number of the one
     that drew these rows, None if all did.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for `load`
 
     model: str
     model_sha256: str
@@ -159,16 +162,10 @@ def tables_of(table: Path, draw: Draw) -> list[Path]:
 def load(table: Path) -> Provenance | None:
     """Return the provenance next to a table, or None if there is none that can be read."""
     try:
-        content = json.loads(beside(table).read_text("utf-8"))
-        conditions = {name: tuple(content.get(name, ())) for name in ("where", "where_any")}
-        found = Provenance(**{**content, **conditions})
-    except (OSError, ValueError, TypeError, AttributeError):
+        found = TypeAdapter(Provenance).validate_json(beside(table).read_bytes(), strict=True)
+    except (OSError, ValueError):
         return None
-    right = type(found.seed) is int and type(found.balance) is bool and type(found.mark) is bool
-    right = right and (found.rows is None) != (found.patients is None)
-    counts = (n for n in (found.rows, found.patients, found.replicates, found.replicate) if n is not None)
-    right = right and all(type(count) is int for count in counts)
-    return found if right and all(isinstance(word, str) for word in found.where + found.where_any) else None
+    return found if (found.rows is None) != (found.patients is None) else None
 
 
 def drawn_by(model: Model, table: Path) -> bool:
