@@ -17,8 +17,8 @@ from ..errors import LOST, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
+from ..patients import stored
 from ..patients.plan import plan_of_first_rows
-from ..patients.stored import of_table
 from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
@@ -289,7 +289,6 @@ def train_later(
     `patients`: the numbers of patients with one row and with several, by noisy counts. `simulated`: first rows,
     (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
-    from ..patients.stored import tensors
     from ..patients.training import LaterRowsTraining
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
@@ -303,7 +302,7 @@ def train_later(
         progress=_told(planned, planned.plan, "cpu"), table=table,
     )  # fmt: skip
     with one_thread():
-        return tensors(later.run())
+        return stored.tensors(later.run())
 
 
 def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit, out: WayOut) -> Arrays:
@@ -327,7 +326,7 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
         chain = train_later(
             planned, out, chain_view(private.tables, name), codes.rows[name], of_rows, first[:enough], name
         )
-        found |= of_table(k, chain)
+        found |= stored.of_table(k, chain)
     return found
 
 
