@@ -156,7 +156,7 @@ def _to_standard_output(fitted: Model, draw: Draw) -> None:
 def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool, as_json: bool) -> None:
     """Write rows and their provenance file, and print the result."""
     from medsynth.artifact import claim
-    from medsynth.sampling.formulas import formula_columns
+    from medsynth.sampling.pipeline import formula_columns
     from medsynth.sampling.provenance import tables_of, write_sample
 
     for table in (tables := tables_of(target, draw)):
@@ -179,7 +179,7 @@ def _to_folder(
 ) -> None:
     """Draw patients with their rows in all tables, write them to a folder, and print the result."""
     from medsynth.artifact import claim
-    from medsynth.sampling.formulas import formula_columns
+    from medsynth.sampling.pipeline import formula_columns
     from medsynth.sampling.table_files import check_request, outputs, write_tables
 
     assert fitted.tables is not None

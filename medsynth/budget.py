@@ -393,7 +393,8 @@ class Budget:
                     raise ArtifactError(f"{self.path} was written by another version of medsynth. Keep it as a record.")
                 number, state = str(line["fit"]), line["state"]
                 if state == "reserved" and (number not in fits or fits[number].ended):
-                    fits[number] = replace(_reserved(number, line), answers=_answers(fits, number))
+                    answers = fits[number].answers if number in fits else 0
+                    fits[number] = replace(_reserved(number, line), answers=answers)
                 elif state in ("opened", "answered") and number in fits and not fits[number].ended:
                     fits[number] = self._at_a_site(fits[number], line)
                 elif state == "resumed" and number in fits and not fits[number].ended and fits[number].model is None:
@@ -472,11 +473,6 @@ def _part(fit: Fit, line: dict[str, Any]) -> tuple[tuple[Event, int], ...]:
     if not charged <= planned:
         raise ValueError
     return _events(line)
-
-
-def _answers(fits: dict[str, Fit], number: str) -> int:
-    """Return the number of answers that have left the site of a fit."""
-    return fits[number].answers if number in fits else 0
 
 
 def _reserved(number: str, line: dict[str, Any]) -> Fit:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import medsynth
-from medsynth.fitting.environment import choose_device
+from medsynth.fitting.planning import choose_device
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import noise
 from medsynth.privacy.accounting.events import SubsampledGaussian

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from .. import __version__
+from ..cores import one_thread
 from ..errors import UsageError
-from ..fitting.environment import one_thread
 from ..methods import registry
 from ..schema import Schema
 from ..schema.columns.categorical import without_levels

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import UsageError
+from ..fitting.settings import NO_DP_BUDGET
 from ..methods import registry
 from ..methods.loss_noise import claimed
 from ..methods.registry import Arrays, Method
@@ -50,7 +51,6 @@ PUBLISHED = "loss-noise"
 # nothing. Each step reads all rows, which the paper's formula allows.
 PUBLISHED_SETTINGS = {"lots": 3, "rate": 1.0, "largest_lot": OTHERS + 1, "bound": 2.0, "multiplier": 0.0}
 PRINTED_EPSILON = 1.0  # By the paper's formula, for this noise.
-NO_DP_BUDGET = 300.0
 BASELINE = "independent"  # The default's first measurements without its training, so that a fit is very fast.
 DRAWN, NEAR = 500, 0.05  # Synthetic rows of a fit; and the part of a column's range within which cells count as alike.
 
@@ -289,9 +289,7 @@ class _OnlyGradients(Measurements):
         return (self._gradients if isinstance(query, GradientSum) else self._marginals).measure(label, query)
 
 
-def audit_loss_noise(
-    schema: Schema, trials: int, confidence: float, entropy: Entropy | None = None, progress: Step = silent
-) -> Finding:
+def audit_loss_noise(schema: Schema, trials: int, confidence: float, progress: Step = silent) -> Finding:
     """Fit the published method `trials` times without the target and as often with it, and test its formula's claim.
 
     The attacker sees only the released generator, and computes without noise the generators that both tables would
@@ -299,7 +297,7 @@ def audit_loss_noise(
     one of the two. Marginals are from the table without the target on both sides, so that only the GAN's gradients can
     differ.
     """
-    entropy, core = entropy or system_entropy(), schema.core
+    entropy, core = system_entropy(), schema.core
     quiet = WholeFits.of(PUBLISHED, schema, PUBLISHED_SETTINGS, OTHERS + 1, NO_DP_BUDGET)
     noise = claimed(1.0, quiet.config.lots, 1.0, DELTA) / PRINTED_EPSILON
     loud, codes = replace(quiet, config=quiet.config.model_copy(update={"multiplier": noise})), worst_case(core)
@@ -329,11 +327,9 @@ def audit_loss_noise(
     )  # fmt: skip
 
 
-def audit_rows(
-    schema: Schema, trials: int, confidence: float, entropy: Entropy | None = None, progress: Step = silent
-) -> list[Finding]:
+def audit_rows(schema: Schema, trials: int, confidence: float, progress: Step = silent) -> list[Finding]:
     """Attack the rows of `trials` fits of BASELINE without the target and as many with it: membership and attribute."""
-    entropy, fits = entropy or system_entropy(), WholeFits.of(BASELINE, schema)
+    entropy, fits = system_entropy(), WholeFits.of(BASELINE, schema)
     core, table = fits.schema, worst_case(fits.schema)
     scores = np.empty((trials, 2, 2))  # (trials, sides, attacks).
     for k in _reported(trials, progress):

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from ..cores import one_thread
 from ..errors import QueryError
-from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
 from ..fitting.training import rows_of_patients
 from ..methods import registry
 from ..methods.adversarial import CRITIC_GRADIENTS
@@ -110,13 +109,11 @@ def derived(study: Study, plan: Plan, seed: int, releases: Releases) -> Derived:
         raise QueryError("The request contains more earlier releases than a fit makes.")
     if not all(np.isfinite(array).all() and (np.abs(array) < LARGEST).all() for own in releases for array in own):
         raise QueryError("An earlier release contains a number that is not finite, or too large.")
-    known, rows = _Released(study, releases), plan.rows
-    module = registry.load(study.method, study.preset)
+    known, module = _Released(study, releases), registry.load(study.method, study.preset)
     try:
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if plan.max_rows is not None:
-                rows, _ = rows_of_patients(known.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
+            rows, _ = rows_of_patients(known, plan)
             used = plan.used_on(rows, plan.rows_std)
             module.fit(study.config(), study.table_schema.core, known, used, seed, "cpu", lambda done, of: None)
     except _Stop as stop:

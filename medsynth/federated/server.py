@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import rng
-from ..artifact import Arrays, Model
+from ..artifact import Model
 from ..errors import BudgetError, MedsynthError, QueryError
 from ..fitting.planning import PlannedFit, choose_method
-from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
 from ..fitting.settings import FitOptions, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
@@ -276,9 +275,7 @@ def _fitted(
     planned = PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy)
     own = file.seed if seed is None else seed
     measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), own, told)
-    rows, sizes = plan.rows, Arrays()
-    if plan.max_rows is not None:
-        rows, sizes = rows_of_patients(measurements.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
+    rows, sizes = rows_of_patients(measurements, plan)
     tensors = train(planned, rows, measurements, study.table_schema, own, None)
     return seal(planned, rows, study.table_schema, {**tensors, **sizes}), sites.finish
 

@@ -263,10 +263,8 @@ class ClusterRows:
     __slots__ = ("__cluster", "__kept", "__names", "__partition", "__rows")
     elsewhere = True
 
-    def __init__(self, *what: Any) -> None:
-        self.__cluster, self.__partition, self.__rows, self.__names, self.__kept = (
-            what  # the last: a mask of these rows, or None
-        )
+    def __init__(self, *what: Any) -> None:  # the last: a mask of these rows, or None
+        self.__cluster, self.__partition, self.__rows, self.__names, self.__kept = what
 
     @property
     def count(self) -> int:

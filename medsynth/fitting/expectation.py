@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..errors import TargetError
 from ..io.table import from_frame
@@ -26,7 +25,7 @@ from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, Thresholded
 from ..privacy.partition_selection import RawTable
-from ..privacy.queries.rows import Axes, CodedRows
+from ..privacy.queries.rows import Axes, CodedRows, Codes, Floats
 from ..privacy.queries.tables import Marginals
 from ..privacy.release import Release, Releases
 from ..rng import SeededEntropy, Stream, numpy_stream
@@ -37,8 +36,6 @@ from ..schema.columns.column import Column, Texts, numbers_of
 from ..schema.columns.number import Count
 from ..similarity import cells_in, count_of, edges_of, similarity
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
 Maker = Callable[[int, Stream], Texts]  # texts of a column of this number of rows
 Size = tuple[int, int, bool]  # codes of values, kinds of missing values, and whether codes are levels
 Planned = tuple[tuple[str, tuple[Event, int]], ...]

@@ -77,6 +77,15 @@ class HoldOut:
             parts = [(waiting / file, final / file) for waiting, final in parts for file in files]
         return *parts, (file_beside(self.waiting[1]), file_beside(self.heldout))
 
+    def check_waiting(self) -> None:
+        """Raise UsageError unless both parts of the split of a fit that is resumed are there."""
+        if not all(part.is_dir() if self.tables else part.exists() for part in self.waiting):
+            raise UsageError(
+                f"The fit to resume was started without `holdout`, or its rows, {self.waiting[0]} and "
+                f"{self.waiting[1]}, are gone. Fit with the options it was started with, or start again with `force` "
+                "and without `resume`."
+            )
+
     def publish(self) -> None:
         """Move the files to where they belong, after the model that was fitted on them is saved."""
         for waiting, final in self.moves:
@@ -135,11 +144,7 @@ def hold_out(
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
     train, heldout = files.waiting
     if resume:  # a fit that is resumed keeps its split
-        if not (train.exists() and heldout.exists()):
-            raise UsageError(
-                f"The fit to resume was started without `holdout`, or its rows, {train} and {heldout}, are gone. "
-                "Fit with the options it was started with, or start again with `force` and without `resume`."
-            )
+        files.check_waiting()
         return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout, path)
     whose = declared.unit if declared else settings.unit
     kept = split(read, fraction, train, heldout, force=True, unit=whose)
@@ -160,12 +165,7 @@ def hold_out_tables(
     expected = max(2, round(read.rows * (1 - fraction)))
     table = source.folder / source.name
     if resume:  # a fit that is resumed keeps its split
-        if not all(folder.is_dir() for folder in files.waiting):
-            raise UsageError(
-                f"The fit to resume was started without `holdout`, or its rows, {files.waiting[0]} and "
-                f"{files.waiting[1]}, are gone. Fit with the options it was started with, or start again with "
-                "`force` and without `resume`."
-            )
+        files.check_waiting()
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
         kept = replace(kept, tables=source.tables, expected_patients=expected, place=table)
         return kept, number_kept(files.waiting[1], table)

@@ -18,6 +18,7 @@ from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
 
+Private = PrivateTable | PrivateTables  # what the phases of a fit work on; both have the same attributes
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
@@ -25,12 +26,12 @@ OF_SEVERAL = {
 }  # fmt: skip
 
 
-def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTable | PrivateTables:
+def opened(source: Fittable, settings: FitSettings, notice: Notice) -> Private:
     """Return the private table, or tables, from a path, a frame or a table in memory.
 
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
     """
-    private: PrivateTable | PrivateTables
+    private: Private
     if isinstance(source, Path | str) and is_linked(Path(source)):
         check_settings(settings)
         private = open_tables(find(Path(source), notice), settings.encoding)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import BudgetError, Message, UsageError, brief
+from ..errors import BudgetError, MedsynthError, Message, UsageError, brief
 from ..io.split import note_of
 from ..methods import registry
 from ..methods.registry import METHODS, Method
 from ..privacy.accounting.accountant import rounded_up
-from ..privacy.accounting.calibration import Plan, Query, make_plan
+from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
-from .environment import choose_device
 from .expectation import LIMIT, Expectation
-from .opening import Fittable, opened
-from .private import Private, Remark
-from .private_table import PrivateTable, PublicRows
+from .opening import Fittable, Private, opened
+from .private_table import PrivateTable, PublicRows, Remark
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -74,6 +70,15 @@ def choose_method(options: FitOptions) -> ChosenMethod:
     return ChosenMethod(name=name, module=module, config=config, device=choose_device(options.device))
 
 
+def choose_device(device: str) -> str:
+    """Return the device to train on, cpu or cuda. Raise MedsynthError if `device` is cuda and there is none."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MedsynthError('There is no CUDA device here. Use `device="cpu"`, or install PyTorch\'s CUDA build.')
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+
+
 def plan_measurements(private: Private, options: FitOptions, method: ChosenMethod) -> PlannedFit:
     """Bound contributions, and plan every measurement with its noise. Nothing is measured yet.
 
@@ -83,17 +88,22 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     check_method(private, method.name, method.module)
     stay, units = private.bounded_rows(entropy)
-    rows = private.rows if options.rows is None else options.rows
-    queries = private.queries(method.module, options.budget, method.config, rows)
-    plan = make_plan(
-        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
-    )
+    plan = _planned(private, options, method.module, method.config)
     plan = replace(plan, rows_std=private.rows_std if options.rows is None else None)
     if not options.no_dp:
         for note in notes_on_quality(private, plan, stop=not options.anyway):
             options.notice(note)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
+
+
+def _planned(private: Private, options: FitSettings, module: Method, config: Any) -> Plan:
+    """Return the plan of all measurements, for the declared number of rows, else for the table's own."""
+    rows = private.rows if options.rows is None else options.rows
+    queries = private.queries(module, options.budget, config, rows)
+    return make_plan(
+        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
+    )
 
 
 def check_method(private: Private, method: str, module: Method) -> None:
@@ -246,25 +256,20 @@ def plan_fit(
     module = registry.load(method, settings.preset)
     public = settings.public is not None if public is None else public
     config = registry.configured(method, module, method_settings(settings, public=public))
-    queries: Callable[[Any, int], list[Query]]
     if isinstance(table, int):
         if settings.unit is not None:
             raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
-        count, queries = table, partial(module.queries, columns=columns, epsilon=settings.budget)
-    else:
-        assert private is not None
-        check_method(private, method, module)
-        columns, count = private.columns, private.rows if settings.rows is None else settings.rows
-        queries = partial(private.queries, module, settings.budget)
-    if count < 2:
-        raise UsageError("A plan needs two rows or more.")
-    check_rows(count)
-    max_rows, delta = private.max_rows if private else None, settings.delta_of(count)
-    check_inference(config, max_rows)
-    made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
-    if private is None:
+        if table < 2:
+            raise UsageError("A plan needs two rows or more.")
+        check_rows(table)
+        queries = module.queries(config, table, columns, settings.budget)
+        made = make_plan(queries, epsilon=settings.budget, delta=settings.delta_of(table), rows=table)
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
-    notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, count))}."]
+    assert private is not None
+    check_method(private, method, module)
+    check_inference(config, private.max_rows)
+    made = _planned(private, settings, module, config)
+    notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}."]
     notes += notes_on_quality(private, made, stop=False)
-    notes += module.notes(config, private.records(made), columns, settings.budget)
+    notes += module.notes(config, private.records(made), private.columns, settings.budget)
     return made, notes, private.expected(made)

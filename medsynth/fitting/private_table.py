@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,6 @@ from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
 from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
 from .expectation import Expectation
-from .private import Remark
 from .private_rows import independent_rows, order_of_rows, patients
 from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 
@@ -45,6 +44,13 @@ ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 DEFAULT_MAX_ROWS = 1
 SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
 RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
+
+
+class Remark(NamedTuple):
+    """A notice to a person before a fit measures, and a note in the ledger. Either may be empty."""
+
+    notice: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..errors import Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
@@ -19,19 +18,16 @@ from ..patients.successive_rows import SuccessiveRows, changing, ending, success
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
 from ..rng import Entropy
 from ..sampling.placing import TableRows, form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
-from .private import Remark
-from .private_table import read_rows
+from .private_table import Remark, read_rows
 from .settings import FitSettings
 from .source import Source
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +83,7 @@ class PrivateTables:
         return plan.rows
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow.
-
-        Raises UsageError for fewer than two patients.
-        """
-        if rows < 2:
-            raise UsageError("Several tables need two patients or more.")
+        """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
 

@@ -17,8 +17,8 @@ from ..privacy.accounting.accountant import rounded_up
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.release import SECRET, Releases
 from .cluster import ClusterTable
+from .opening import Private
 from .planning import PlannedFit
-from .private import Private
 from .private_table import PublicRows
 from .private_tables import PrivateTables
 from .settings import FitSettings

@@ -38,9 +38,9 @@ def methods_with(capability: str) -> str:
     return " or ".join(name for name, method in registry.METHODS.items() if getattr(method, capability))
 
 
-def _about(doc: str, *, common: bool = False) -> dict[str, Any]:
-    """Return what help says about a field, and whether most people use it."""
-    return {"doc": doc, "common": common}
+def _setting(default: Any, doc: str, *, common: bool = False) -> Any:
+    """Return a field with its default, what help says about it, and whether most people use it."""
+    return field(default=default, metadata={"doc": doc, "common": common})
 
 
 def log_notice(text: str) -> None:
@@ -74,31 +74,23 @@ def silent(name: str) -> None:
 class TableSettings:
     """How to read a table: what is public about its columns, and the patient of each row."""
 
-    schema: Schema | Mapping[str, object] | Path | str | None = field(
-        default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].", common=True)
+    schema: Schema | Mapping[str, object] | Path | str | None = _setting(
+        None, "Schema YAML [default: TABLE's .schema.yaml].", common=True
     )
-    target: str | None = field(
-        default=None,
-        metadata=_about('Column to predict, or "none" [default: the schema\'s, else the last column].', common=True),
+    target: str | None = _setting(
+        None, 'Column to predict, or "none" [default: the schema\'s, else the last column].', common=True
     )
-    encoding: str | None = field(
-        default=None,
-        metadata=_about("Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."),
+    encoding: str | None = _setting(
+        None, "Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."
     )
-    decimal_comma: bool = field(
-        default=False, metadata=_about("Write sampled rows with decimal commas; for text with semicolons or tabs.")
+    decimal_comma: bool = _setting(False, "Write sampled rows with decimal commas; for text with semicolons or tabs.")
+    na_values: Sequence[str] = _setting(
+        (), "Codes of missing values to add to the usual ones, such as n.d.,-5; without a schema."
     )
-    na_values: Sequence[str] = field(
-        default=(),
-        metadata=_about("Codes of missing values to add to the usual ones, such as n.d.,-5; without a schema."),
+    unit: str | None = _setting(
+        None, "The column that names the patient of each row: the claim is for one patient.", common=True
     )
-    unit: str | None = field(
-        default=None,
-        metadata=_about("The column that names the patient of each row: the claim is for one patient.", common=True),
-    )
-    max_rows: int | None = field(
-        default=None, metadata=_about("With `unit`: the most rows that count per patient [default: 1].")
-    )
+    max_rows: int | None = _setting(None, "With `unit`: the most rows that count per patient [default: 1].")
 
     def __post_init__(self) -> None:
         check_kinds(max_rows=self.max_rows)
@@ -117,41 +109,29 @@ class FitSettings(TableSettings):
     Raises UsageError for a value out of its range, before a table is opened.
     """
 
-    epsilon: float | None = field(
-        default=None, metadata=_about("Privacy budget; 3.7 in the thyroid study.", common=True)
+    epsilon: float | None = _setting(None, "Privacy budget; 3.7 in the thyroid study.", common=True)
+    delta: float | None = _setting(
+        None, "Delta of the guarantee [default: 1e-5, or less for more than 10,000 public rows]."
     )
-    delta: float | None = field(
-        default=None,
-        metadata=_about("Delta of the guarantee [default: 1e-5, or less for more than 10,000 public rows]."),
+    method: str | None = _setting(None, f"The method [default: {registry.DEFAULT}].")
+    preset: str | None = _setting(None, "A preset of a method.")
+    microbatches: int | None = _setting(
+        None,
+        f"{methods_with('microbatches')}: clip mean gradients of this many groups of rows, in place of each row's.",
     )
-    method: str | None = field(default=None, metadata=_about(f"The method [default: {registry.DEFAULT}]."))
-    preset: str | None = field(default=None, metadata=_about("A preset of a method."))
-    microbatches: int | None = field(
-        default=None,
-        metadata=_about(
-            f"{methods_with('microbatches')}: clip mean gradients of this many groups of rows, in place of each row's."
-        ),
+    inference: Sequence[str] = _setting((), "A regression that matters: 'y ~ a + b', 'y ~ a * b'; may be given again.")
+    settings: Mapping[str, object] | None = _setting(None, "NAME=VALUE: a setting of the method; may be given again.")
+    rows: int | None = _setting(
+        None, "Declare the public row count, rounded if you like [default: the table's own].", common=True
     )
-    inference: Sequence[str] = field(
-        default=(), metadata=_about("A regression that matters: 'y ~ a + b', 'y ~ a * b'; may be given again.")
+    one_row_a_patient: bool = _setting(False, "Declare that no two rows share a person.")
+    public: Path | str | None = _setting(
+        None, f"A table of rows that you declare public: {methods_with('public_rows')}."
     )
-    settings: Mapping[str, object] | None = field(
-        default=None, metadata=_about("NAME=VALUE: a setting of the method; may be given again.")
-    )
-    rows: int | None = field(
-        default=None,
-        metadata=_about("Declare the public row count, rounded if you like [default: the table's own].", common=True),
-    )
-    one_row_a_patient: bool = field(default=False, metadata=_about("Declare that no two rows share a person."))
-    public: Path | str | None = field(
-        default=None, metadata=_about(f"A table of rows that you declare public: {methods_with('public_rows')}.")
-    )
-    device: str = field(default="auto", metadata=_about("auto, cpu or cuda."))
-    seed: int | None = field(default=None, metadata=_about("Repeat initial weights and latent draws; never noise."))
-    anyway: bool = field(
-        default=False, metadata=_about(f"Fit although epsilon is above {MOST_EPSILON}, or most is noise.")
-    )
-    no_dp: bool = field(default=False, metadata=_about("Add no noise: NOT PRIVATE, for comparison."))
+    device: str = _setting("auto", "auto, cpu or cuda.")
+    seed: int | None = _setting(None, "Repeat initial weights and latent draws; never noise.")
+    anyway: bool = _setting(False, f"Fit although epsilon is above {MOST_EPSILON}, or most is noise.")
+    no_dp: bool = _setting(False, "Add no noise: NOT PRIVATE, for comparison.")
 
     def __post_init__(self) -> None:
         check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..artifact import QUALITY, Arrays, Model
+from ..cores import one_thread
 from ..errors import LOST, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import Progress
+from ..patients import stored
 from ..patients.plan import plan_of_first_rows
-from ..patients.stored import of_table
 from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
@@ -25,15 +28,15 @@ from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
-from ..sampling.rejection import complete, rejection_sample
+from ..sampling.rejection import complete, rejection_sample, widened
+from ..sampling.tables import FirstRows
 from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
 from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target
-from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
+from ..schema.linked import LinkedTables, chain_view
 from . import expectation
-from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable, PublicRows
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
     from ..privacy.vault import Vault
 
+PACKAGES = ("medsynth", "torch", "opacus", "numpy")  # whose versions a model states
+BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # rough sizes of the arrays of a generator step
+MUCH_MEMORY_GIB = 2.0  # a fit that needs more warns the user
 ROWS_OFF = 0.05  # warn if noisy counts differ by more than this share of the declared rows
 SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that follow
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
@@ -132,6 +138,12 @@ def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
     return coded(private.data, partial(encode, schema=core), codes_of(core), options.folder, done, private.unit)
 
 
+def fit_memory_gib(schema: Schema) -> float:
+    """Estimate the GiB that the fit of a generator needs: classes times levels times latent points."""
+    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
+    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
+
+
 def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     """Return the number of rows that scales the measurements, and the shares of patients with 1, 2, ... rows.
 
@@ -141,10 +153,8 @@ def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     plan = planned.plan
     if planned.units is None or planned.stay is None:
         return plan.rows, {}
-    from ..privacy.vault import Vault
-
-    patients = Vault(np.empty((len(planned.stay), 0), np.int32), (), releases, planned.units)  # without a column
-    return rows_of_patients(patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
+    no_column = np.empty((len(planned.stay), 0), np.int32)
+    return rows_of_patients(vault_of(no_column, (), None, releases, planned.units), plan)
 
 
 def _rows_std(planned: PlannedFit) -> float | None:
@@ -155,8 +165,11 @@ def _rows_std(planned: PlannedFit) -> float | None:
     return planned.plan.events[ROWS_PER_PATIENT_LABEL][0].multiplier * float(np.linalg.norm(sizes))
 
 
-def rows_of_patients(counts: NDArray[np.float64], plan: Plan) -> tuple[int, Arrays]:
-    """Return the number of rows, and shares of patients with 1, 2, ... rows, from noisy `counts` of patients."""
+def rows_of_patients(vault: Measurements, plan: Plan) -> tuple[int, Arrays]:
+    """Measure the number of rows, and the shares of patients with 1, 2, ... rows, if patients are the unit."""
+    if plan.max_rows is None:
+        return plan.rows, {}
+    counts = vault.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
     total = counts.clip(min=0).sum()
     shares = cleaned(counts, total)
     rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))
@@ -234,8 +247,6 @@ def train_in_order(
 
     `rows`: the number of all rows; `sizes`: the shares of patients with one, two, ... rows.
     """
-    from ..privacy.vault import Vault
-
     codes = final_codes(private, planned, schema.core, codes)
     assert isinstance(codes, np.ndarray) and planned.units is not None
     split = successive_rows(codes[planned.stay], planned.units, schema)
@@ -243,7 +254,7 @@ def train_in_order(
     patients, single = max(2, round(rows / mean)), float(sizes[ROWS_PER_PATIENT][0])
     of_first = with_rows_column(schema)
     core = of_first.core
-    firsts = Vault(split.first, core.names, out.releases, split.patients)
+    firsts = vault_of(split.first, core.names, None, out.releases, split.patients)
     plan = plan_of_first_rows(planned.plan, patients)
     found = trained(planned, plan, firsts, core, out.seed, None)
     planned.options.phase("later rows")
@@ -278,59 +289,58 @@ def train_later(
     `patients`: the numbers of patients with one row and with several, by noisy counts. `simulated`: first rows,
     (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
-    from ..patients.stored import tensors
     from ..patients.training import LaterRowsTraining
-    from ..privacy.vault import Vault
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
     later = LaterRowsTraining(
-        schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
-        last=Vault(split.last, later_columns(schema), out.releases, split.patients_of_last),
+        schema=schema,
+        vault=vault_of(split.later, later_columns(schema), None, out.releases, split.patients_of_later),
+        last=vault_of(split.last, later_columns(schema), None, out.releases, split.patients_of_last),
         plan=planned.plan, patients=max(2.0, patients[1]), single=patients[0], first=simulated[:, :-1],
         counts=counts, rng=numpy_stream(out.seed, f"later rows{table}"),
         progress=_told(planned, planned.plan, "cpu"), table=table,
     )  # fmt: skip
     with one_thread():
-        return tensors(later.run())
+        return stored.tensors(later.run())
 
 
 def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit, out: WayOut) -> Arrays:
     """Train the method's generator on patients, and the models of the rows that follow in each table."""
-    from ..privacy.vault import Vault
-
     method, core, patients = planned.method, codes.schema.core, planned.plan.rows
     units = PrivacyUnits(np.arange(len(codes.patients)), 1)
-    vault = Vault(codes.patients, core.names, out.releases, units)
+    vault = vault_of(codes.patients, core.names, None, out.releases, units)
     plan = replace(plan_of_first_rows(planned.plan, patients), planned_rows=None)
     found = trained(planned, plan, vault, core, out.seed, None)
     seed = stream_seed(out.seed, "first rows")
-    simulated = method.module.generate(found, method.config, core, patients, SIMULATED_PATIENTS, seed)
+    core_codes = method.module.generate(found, method.config, core, patients, SIMULATED_PATIENTS, seed)
+    first_rows, simulated = FirstRows(private.tables), widened(core_codes, codes.schema)
     for k, name in enumerate(private.tables.others):
         if name not in codes.rows:
             continue
         planned.options.phase(f"later rows of {name}")
-        first = _first_rows(simulated, private.tables, name, core.names)
+        first = _first_rows(simulated, first_rows, name)
         share = patients / len(simulated)
         of_rows = share * float((first[:, -1] == 0).sum()), share * float((first[:, -1] > 0).sum())
         enough = simulated_patients(float(first[:, -1].mean()) if len(first) else 0.0)
         chain = train_later(
             planned, out, chain_view(private.tables, name), codes.rows[name], of_rows, first[:enough], name
         )
-        found |= of_table(k, chain)
+        found |= stored.of_table(k, chain)
     return found
 
 
-def _first_rows(patients: Codes, tables: LinkedTables, name: str, names: tuple[str, ...]) -> Codes:
+def _first_rows(patients: Codes, first: FirstRows, name: str) -> Codes:
     """Return first rows of simulated patients in a table, (patients, columns of its view and later rows)."""
-    some = patients[patients[:, names.index(count_column(name))] > 0]
-    schema, mine = chain_view(tables, name), own(tables, name)
-    found = []
-    for one in schema.core.names:
-        code = some[:, names.index(name_in_joint(name, one) if one in mine else one)]
-        column = schema.core.columns[one]
-        found.append(np.minimum(code, column.size + column.gaps - 1))  # the model may leave such a cell empty
-    return np.column_stack([*found, some[:, names.index(count_column(name))] - 1]).astype(np.int32)
+    some = patients[first.count(patients, name) > 0]
+    columns = chain_view(first.tables, name).core.columns.values()
+    most = np.array([column.size + column.gaps - 1 for column in columns])  # the model may leave such a cell empty
+    return np.column_stack([np.minimum(first.core(some, name), most), first.count(some, name) - 1]).astype(np.int32)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that decide a fit."""
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 
 def seal(

@@ -1,15 +1,15 @@
-"""Later rows, column after column: the gap, then each column that changes, given the last row and the first."""
+"""Later rows, one after another: in each the gap, then each column that changes, given the last row and the first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
 from ..schema import Schema
 from .column_rules import ColumnRules
@@ -17,9 +17,7 @@ from .conditional import drawn, log_chances
 from .contexts import Context, Contexts, moving
 from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
 
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Draw = Callable[[Codes, Stream], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +142,25 @@ def blank(last: Codes, first: Codes, visit: int, most: Codes) -> Codes:
     """
     facts = [np.zeros_like(most), most - 1 - visit, np.full_like(most, visit), most]
     return np.column_stack([np.zeros_like(last), last, first, *facts]).astype(np.int32)
+
+
+def later_rows(chain: Chain, first: Codes, counts: Whole, rng: Stream, draw: Draw | None = None) -> Iterator[
+    tuple[Whole, Codes]
+]:  # fmt: skip
+    """Yield for the second rows of patients, the third and so on: their patients, (rows,), and (rows, `later_columns`).
+
+    `first`: (patients, columns of the core); `counts`: (patients,) rows of each; `draw`: replaces the chain's own.
+    """
+    width, last = first.shape[1], first.copy()
+    for visit in range(int(counts.max(initial=1)) - 1):
+        who = np.flatnonzero(counts > visit + 1)
+        most = (counts[who] - 1).astype(np.int32)
+        rows = blank(last[who], first[who], visit, most)
+        (draw or chain.draw)(rows, rng)
+        last[who] = rows[:, :width]
+        yield who, rows
+
+
+def second_rows(first: Codes, counts: Whole) -> Codes:
+    """Return the second rows of patients, (rows, `later_columns`), before anything is drawn."""
+    return blank(first, first, 0, (counts - 1).astype(np.int32))

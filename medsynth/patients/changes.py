@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..privacy.queries.cells import Beside
+from ..privacy.queries.rows import Floats, Whole
 from .conditional import Chances
 from .successive_rows import LAST, NOW, named
 from .variables import Axis, Variable
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 STEPS = (0, 1, 2, 4, 8, 16)  # cells from the last value: a change is above one step and up to the next
 FEW_STEPS = (0, 2, 8)
 FINEST = ((3, STEPS), (1, STEPS), (1, FEW_STEPS))  # parts to start in, and steps: the finest first

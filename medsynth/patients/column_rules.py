@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..privacy.queries.rows import Codes
+from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.codec import column_values
 from ..schema.columns.column import Values
 from ..schema.rules import Position, Rule
 from .successive_rows import GAP
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.stratified import choose_each
+from ..privacy.queries.rows import Floats, Whole
 from ..rng import Stream
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 PRECISION = 0.05  # of the normal prior of a weight, in addition to the noise of its count
 STEPS = 60  # of L-BFGS
 LARGEST_FACTOR = 4.0  # between the simulated and the measured frequency of a context's group

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..privacy.queries.cells import Regrouped
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
 from ..schema import Schema
 from ..schema.columns.grid import Grid
 from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, VISIT, later_columns, named
 from .variables import Axis, Variable
 
-Whole = NDArray[np.int64]
 Context = tuple[str, str]  # whose value, and of which column
 EVERY: Context = (OF, "")  # the context without information
 MOVED = "moved, given "  # prefix of "whose": the context and the column's own last value, for how the column moves

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..privacy.accounting.calibration import Plan, Query
 
-SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables
+SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables: half stays for first rows
 LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
 ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
 SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
@@ -32,7 +32,7 @@ def queries(of_method: Sequence[Query], tables: Mapping[str, bool]) -> list[Quer
 
     For each table, by name: whether a rule is about the last row of a patient.
     """
-    share = later_share(len(tables))
+    share = SEVERAL_SHARE if len(tables) > 1 else LATER_SHARE * len(tables)
     first = [replace(query, weight=query.weight * (1 - share) ** -0.5) for query in of_method]
     return first + [
         Query(label=of_table(table, label), weight=(share / len(tables) * part) ** -0.5)
@@ -41,16 +41,6 @@ def queries(of_method: Sequence[Query], tables: Mapping[str, bool]) -> list[Quer
     ]
 
 
-def later_share(tables: int) -> float:
-    """Return the part of the privacy loss for later rows in all tables together; at least half stays for first rows."""
-    return (0.0, LATER_SHARE)[tables] if tables < 2 else SEVERAL_SHARE
-
-
 def plan_of_first_rows(plan: Plan, patients: int) -> Plan:
     """Return the plan for a method that measures one row of each of `patients` patients, an approximate number."""
     return replace(plan, max_rows=1, rows=patients, rows_std=None, planned_rows=plan.equivalent_rows)
-
-
-def deviation(plan: Plan, label: str, tables: int) -> float:
-    """Return the standard deviation of the noise of each of this number of averaged tables."""
-    return float(plan.events[label][0].multiplier * tables**0.5)

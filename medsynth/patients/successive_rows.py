@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..privacy.contribution import PrivacyUnits
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
 from ..schema import Schema
 from ..schema.columns.number import Count
 
-Whole = NDArray[np.int64]
 NOW, LAST, FIRST, OF = "now", "last", "first", "of"  # whose value of a column: this row's, the last's, the first's
 GAP = "\0gap"  # between this row and the last, in codes of the order column; no column has such a name
 LEFT, VISIT, ROWS = "left", "visit", "rows"  # rows after this one, rows before the last, the patient's rows

@@ -16,20 +16,18 @@ from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, Codes
+from ..privacy.queries.rows import Axes, Codes, Floats
 from ..rng import Stream
 from ..schema import Schema
-from .chain import Chain
+from .chain import Chain, later_rows, second_rows
 from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
-from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
+from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, of_table
 from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
-from .trajectories import later_rows, second_rows
 from .variables import Axis, Variable, fine_cells
 
-Floats = NDArray[np.float64]
 CELLS = 32  # per number, at most
 MOST_GROUPS, FEWEST_GROUPS = 12, 3  # per column in a two-way table
 WIDE = 0.5  # the share of width in the criterion that cuts numbers into cells
@@ -89,7 +87,7 @@ class LaterRowsTraining:
 
     def _deviation(self, label: str, tables: int = 1) -> float:
         """Return the standard deviation of the noise of each of `tables` averaged tables."""
-        return deviation(self.plan, self._label(label), tables)
+        return float(self.plan.events[self._label(label)][0].multiplier * tables**0.5)
 
     def _told(self, before: int, of: int, done: int) -> None:
         """Report the number of fitted columns, over all rounds."""
@@ -210,8 +208,7 @@ class LaterRowsTraining:
         contexts, rows, weights = chain.contexts, *self.simulated(chain)
         keys = self.candidates(contexts)
         sure = self.sure(contexts, len(keys))
-        axes = {str(k): [contexts.axis(context), self.response(contexts, name, context)]
-                for k, (name, context) in enumerate(keys)}  # fmt: skip
+        axes = self.axes(contexts, keys)
         scale = self.patients / weights.sum()
         expected = {}
         for k, own in axes.items():
@@ -254,8 +251,7 @@ class LaterRowsTraining:
         keys = [(name, context) for name in ending(self.schema) for context in contexts.of_last(name)]
         if not keys:
             return
-        axes = {str(k): [contexts.axis(context), self.response(contexts, name, context)]
-                for k, (name, context) in enumerate(keys)}  # fmt: skip
+        axes = self.axes(contexts, keys)
         noisy, std = self.last.measure_marginals(self._label(LAST_ROWS), axes), self._deviation(LAST_ROWS, len(keys))
         for (name, context), table in zip(keys, noisy.values(), strict=True):
             variable = contexts.variables[name]
@@ -283,10 +279,16 @@ class LaterRowsTraining:
         moves = [(name, context) for name in self.moves for context in contexts.of_moves(name)]
         return {(name, context) for name, context in moves if plain(context) in likely}
 
-    def response(self, contexts: Contexts, name: str, context: Context) -> Axis:
-        """Return the axis of a column that is measured with a context: of how it moves, or of its coarse groups."""
-        variable = contexts.variables[name]
-        return self.moves[name][0] if moving(context) else variable.axis(variable.coarse)
+    def axes(self, contexts: Contexts, keys: Sequence[tuple[str, Context]]) -> dict[str, list[Axis]]:
+        """Return the axes of the table of each column and context: of the context, and of the column's coarse groups
+        or of how it moves.
+        """
+        found = dict[str, list[Axis]]()
+        for k, (name, context) in enumerate(keys):
+            variable = contexts.variables[name]
+            response = self.moves[name][0] if moving(context) else variable.axis(variable.coarse)
+            found[str(k)] = [contexts.axis(context), response]
+        return found
 
     def simulated(self, chain: Chain) -> tuple[Codes, Floats]:
         """Return later rows of the chain, (rows, `later_columns`), and their weights, with the sum one per patient."""

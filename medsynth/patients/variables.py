@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from ..methods.bins import Bins, fine_grid
 from ..privacy.queries.cells import Beside, Regrouped
-from ..privacy.queries.rows import CellMap, Codes
+from ..privacy.queries.rows import CellMap, Codes, Floats, Whole
 from ..rng import Stream
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid
 from .successive_rows import GAP, LAST, NOW, OF, named
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 Axis = tuple[str | tuple[str, ...], CellMap]
 MOST_LEVELS = 24  # of a column of levels; the rarest share another cell
 SMALLEST_SHARE = 1e-6

@@ -11,13 +11,11 @@ candidates, towards the expected counts of all but rare cells. The rows together
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..privacy.queries.rows import Codes, Whole
 from ..rng import Stream
 from ..schema import Schema
 
-Codes = NDArray[np.int32]
-Whole = NDArray[np.int64]
 MOST_CANDIDATES, MOST_CELLS, MOST_HALVINGS = 80_000, 4_000_000, 4
 MOST_BINS = 20  # of a column, in the tables
 MOST_FINE = 100  # of a column's own one-way table: values inside a bin, and levels that share a bin
@@ -60,7 +58,7 @@ def _bins(codes: Codes, most: int) -> Whole:
     return np.searchsorted(values, codes, side="right") - 1
 
 
-def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64]:
+def _pairs(columns: int, target: int | None, stream: Stream) -> Whole:
     """Return the pairs of columns to balance, (pairs, 2): all, or those with the target and a random part."""
     pairs = np.stack(np.triu_indices(columns, 1), 1)
     if len(pairs) <= MOST_TABLES:
@@ -74,7 +72,7 @@ class _CountedTables:
     of columns by `bins`; all cells in one line.
     """
 
-    def __init__(self, bins: Whole, fine: Whole, pairs: NDArray[np.int64]) -> None:
+    def __init__(self, bins: Whole, fine: Whole, pairs: Whole) -> None:
         self._bins, self._fine, self._pairs = bins, fine, pairs
         self._sizes = bins.max(0) + 1
         of_pairs = self._sizes[pairs[:, 0]] * self._sizes[pairs[:, 1]]

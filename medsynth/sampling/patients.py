@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream, numpy_stream, stream_seed
 from ..schema import Schema
 from .draw import Draw
-from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete, sample_again
+from .rejection import REJECTION_ROUNDS, Sampler, broken, complete, sample_again
 from .tilt import Tilt
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
 ROWS_PER_PATIENT = "patients.sizes"  # the tensor with the shares of patients with one, two, ... rows
 MARGIN = 1.02  # extra patients drawn for a number of rows, relative to the mean need; plus SPARE
 SPARE = 20
@@ -33,7 +32,7 @@ class PatientRows:
     """
 
     codes: Codes
-    patients: NDArray[np.int32]
+    patients: Codes
 
     @property
     def count(self) -> int:
@@ -150,7 +149,7 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     firsts = codes[starts[patients - 1]]
     codes[left[:, None], rest] = firsts[left][:, rest]
 
-    def again(places: NDArray[np.int64]) -> Codes:
+    def again(places: Whole) -> Codes:
         fixed = {name: firsts[places, schema.names.index(name)] for name in schema.constant}
         rows = complete(sampler(len(places), int(stream.integers(2**62)), fixed), schema)
         found = codes[places]
@@ -161,7 +160,7 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     good = ~broken(drawn, schema)
     tilt = Tilt.of(drawn, good, schema, schema.constant) if good.any() and not good.all() else None
 
-    def bad(rows: Codes, _: NDArray[np.int64]) -> Mask:
+    def bad(rows: Codes, _: Whole) -> Mask:
         found = broken(rows, schema)
         return found if tilt is None else found | ~tilt.accepted(rows, stream)
 

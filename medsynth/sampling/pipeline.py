@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,24 +10,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
-from ..io.writer import csv_text, encoded
+from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
 from .balance import balanced, halvings
 from .draw import Draw, with_mark
 from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient
-from .rejection import Codes, Sampler, rejection_sample, sample_again
+from .rejection import Sampler, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
 from .visits import Form, broken_firsts, visits
@@ -82,10 +83,8 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
     """
     schema, halved = model.schema, halved and not draw.where_any
     ranges = parse(draw.where_any, schema, "where_any")
+    meets = partial(_meet, names=schema.names, ranges=ranges) if ranges else None
     asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}
-
-    def meets(codes: Codes) -> NDArray[np.bool_]:
-        return np.asarray(np.all([met(codes[:, schema.names.index(n)], r) for n, r in ranges.items()], axis=0))
 
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
         single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
@@ -95,7 +94,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 
-    yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets if ranges else None)
+    yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets)
 
 
 def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, *, halved: bool, even: bool) -> Codes:
@@ -155,7 +154,7 @@ def method_sampler(
     def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
         codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
 
-        def again(places: NDArray[np.int64]) -> Codes:
+        def again(places: Whole) -> Codes:
             given = {name: own[places] for name, own in (fixed or {}).items()}
             return drawn(len(places), int(stream.integers(2**62)), given or None)
 
@@ -163,11 +162,15 @@ def method_sampler(
             raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
         return codes
 
-    def between(codes: Codes) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = ~np.all([met(codes[:, core.names.index(n)], r) for n, r in apart.items()], axis=0)
-        return found
+    def between(codes: Codes) -> Mask:
+        return ~_meet(codes, core.names, apart)
 
     return sampler if apart else drawn
+
+
+def _meet(codes: Codes, names: Sequence[str], ranges: Mapping[str, tuple[Range, ...]]) -> Mask:
+    """Return which rows of codes, (rows, columns with these names), are in the ranges of all columns: (rows,)."""
+    return np.asarray(np.all([met(codes[:, names.index(name)], own) for name, own in ranges.items()], axis=0))
 
 
 @checked_keywords
@@ -205,12 +208,6 @@ def sample(
     return decode(sample_codes(model, draw), model.schema)
 
 
-def _check_name(model: Model) -> None:
-    """Raise UsageError if a column of the table has the name of the column of replicates."""
-    if REPLICATE in model.schema.names:
-        raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")
-
-
 def sample_csv(model: Model, draw: Draw) -> str:
     """Return the same rows as CSV text, with exact decimals."""
     return "".join(csv_chunks(model, draw))
@@ -241,6 +238,17 @@ def numbers_in_text(schema: Schema) -> list[str]:
     return [
         name for name, column in schema.columns.items()
         if column.modelled and column.written and not column.dated and all(is_number(str(one)) for one in column.levels)
+    ]  # fmt: skip
+
+
+def formula_columns(schema: Schema) -> list[str]:
+    """Return the columns whose name, levels or codes of missing values a spreadsheet would run as formulas.
+
+    The words stay unchanged in the rows, since a changed cell is another cell; a warning names the columns instead.
+    """
+    return [
+        name for name, column in schema.columns.items()
+        if any(map(runs_as_formula, [name, *map(str, column.levels), *column.gap_words, getattr(column, "shape", "")]))
     ]  # fmt: skip
 
 
@@ -283,8 +291,8 @@ def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
     if draw.replicates is None:
         yield from ((None, codes) for codes in _chunks(model, draw))
         return
-    if draw.replicate is None:
-        _check_name(model)
+    if draw.replicate is None and REPLICATE in model.schema.names:
+        raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")
     for number, chunks in _each(model, draw):
         yield from ((number if draw.replicate is None else None, codes) for codes in chunks)
 

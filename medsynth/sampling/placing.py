@@ -12,11 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 from .rejection import widened
-from .visits import Form, Mask, Whole
+from .visits import Form
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
 
@@ -69,23 +70,14 @@ class Placed(Form):
         """Return the rows of the table, and which of them are impossible: those after the other table's next row, after
         the end of time, or before the previous row.
         """
-        names = self.of_chain.core.names
-        number = core[:, names.index(self.number)].astype(np.int64)
-        distance = core[:, names.index(self.distance)].astype(np.int64)
-        at = self._of(number, who) + distance
-        never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[self.schema.order or ""].size) | (at < 0)
+        order, columns = self.schema.order or "", dict(zip(self.of_chain.core.names, core.T, strict=True))
+        number = columns[self.number].astype(np.int64)
+        at = self._of(number, who) + columns[self.distance]
+        never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[order].size) | (at < 0)
         if before is not None:
-            never |= at < before[:, self.schema.names.index(self.schema.order or "")]
-        return self._widened(core, np.where(never, 0, at)), never
-
-    def _widened(self, core: Codes, at: Whole) -> Codes:
-        names, schema = self.of_chain.core.names, self.schema
-        mine = [name for name in schema.core.names if name != schema.order]
-        found = np.zeros((len(core), len(schema.core.names)), np.int32)
-        for name in mine:
-            found[:, schema.core.names.index(name)] = core[:, names.index(name)]
-        found[:, schema.core.names.index(schema.order or "")] = at
-        return widened(found, schema)
+            never |= at < before[:, self.schema.names.index(order)]
+        columns[order] = np.where(never, 0, at).astype(np.int32)
+        return widened(np.column_stack([columns[name] for name in self.schema.core.names]), self.schema), never
 
     def _of(self, number: Whole, who: Whole) -> Whole:
         """Return the time of the other table's row of that number, from one on; number zero is the start of time."""

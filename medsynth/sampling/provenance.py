@@ -12,12 +12,13 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import ConfigDict, TypeAdapter
 
 from .. import __version__
 from ..artifact import Model, claim
@@ -60,6 +61,8 @@ class Provenance:
     that drew these rows, None if all did.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # for `load`
+
     model: str
     model_sha256: str
     rows: int | None
@@ -78,10 +81,7 @@ class Provenance:
     @property
     def draw(self) -> Draw:
         """The request to the model. Raises UsageError if it is impossible."""
-        return Draw(
-            rows=self.rows, patients=self.patients, seed=self.seed, where=self.where, where_any=self.where_any,
-            balance=self.balance, replicates=self.replicates, replicate=self.replicate, mark=self.mark,
-        )  # fmt: skip
+        return Draw(**{field.name: getattr(self, field.name) for field in fields(Draw)})
 
     def save(self, table: Path, *, force: bool = False) -> Path:
         """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
@@ -103,18 +103,10 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
     return Provenance(
         model=path.name,
         model_sha256=digest,
-        rows=draw.rows,
-        patients=draw.patients,
-        seed=draw.seed,
-        where=words(draw.where),
-        where_any=words(draw.where_any),
-        balance=draw.balance,
         claim=claim(model),
-        replicates=draw.replicates,
-        replicate=draw.replicate,
-        mark=draw.mark,
         note=(FORM_ALONE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
         + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else ""),
+        **{**vars(draw), "where": words(draw.where), "where_any": words(draw.where_any)},
     )
 
 
@@ -170,16 +162,10 @@ def tables_of(table: Path, draw: Draw) -> list[Path]:
 def load(table: Path) -> Provenance | None:
     """Return the provenance next to a table, or None if there is none that can be read."""
     try:
-        content = json.loads(beside(table).read_text("utf-8"))
-        conditions = {name: tuple(content.get(name, ())) for name in ("where", "where_any")}
-        found = Provenance(**{**content, **conditions})
-    except (OSError, ValueError, TypeError, AttributeError):
+        found = TypeAdapter(Provenance).validate_json(beside(table).read_bytes(), strict=True)
+    except (OSError, ValueError):
         return None
-    right = type(found.seed) is int and type(found.balance) is bool and type(found.mark) is bool
-    right = right and (found.rows is None) != (found.patients is None)
-    counts = (n for n in (found.rows, found.patients, found.replicates, found.replicate) if n is not None)
-    right = right and all(type(count) is int for count in counts)
-    return found if right and all(isinstance(word, str) for word in found.where + found.where_any) else None
+    return found if (found.rows is None) != (found.patients is None) else None
 
 
 def drawn_by(model: Model, table: Path) -> bool:

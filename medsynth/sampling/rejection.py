@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream
 from ..schema import Schema
 from .rules_across_rows import completed, values
 from .tilt import Tilt
 
-Codes = NDArray[np.int32]
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns given for each row]) to codes of the core
 Bad = Callable[[Codes], NDArray[np.bool_]]  # maps rows to which of them are bad
 REJECTION_ROUNDS = 40  # of sampling rows that break a constraint; the rest become copies of rows that break none

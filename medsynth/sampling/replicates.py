@@ -15,7 +15,6 @@ from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import Event
 from .draw import ONE_TABLE_ONLY
 
 RELEASED = "released."  # prefix of the names of tensors that contain measurements
@@ -91,10 +90,9 @@ def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Mo
 
 def _plan(model: Model) -> Plan:
     """Return the plan of the model's fit, from its ledger."""
-    events = dict[str, tuple[Event, int]]()
-    for entry in model.ledger.entries:
-        events[entry.label] = entry.event, model.ledger.times_measured(entry.label)
+    ledger = model.ledger
     return Plan(
-        epsilon_asked=float(model.epsilon_asked or 0), epsilon=float(model.epsilon or 0), delta=model.ledger.delta,
-        rows=model.rows, accountant=model.ledger.accountant, events=events, max_rows=model.ledger.max_rows,
+        epsilon_asked=float(model.epsilon_asked or 0), epsilon=float(model.epsilon or 0), delta=ledger.delta,
+        rows=model.rows, accountant=ledger.accountant, max_rows=ledger.max_rows,
+        events={entry.label: (entry.event, ledger.times_measured(entry.label)) for entry in ledger.entries},
     )  # fmt: skip

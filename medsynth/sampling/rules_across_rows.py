@@ -14,14 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..io.table import MISSING_TOKENS
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.codec import column_values, related_values
 from ..schema.rules import Position, Rule, ValuesByName, evaluate
-
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Places = NDArray[np.int64]
 
 
 def values(codes: Codes, schema: Schema, names: set[str]) -> ValuesByName:
@@ -93,12 +90,12 @@ class Succession:
     `turns`: the indices of all first rows, then of all second ones, and so on.
     """
 
-    before: Places
+    before: Whole
     last: Mask
-    turns: tuple[Places, ...]
+    turns: tuple[Whole, ...]
 
     @classmethod
-    def of(cls, patients: Places, order: Places | Floats) -> Succession:
+    def of(cls, patients: Whole, order: Whole | Floats) -> Succession:
         """Sort rows by patient and order, (rows,) each. NaN in the order comes last; equal rows stay as they are.
 
         >>> Succession.of(np.array([7, 8, 7, 7]), np.array([2, 1, 3, 1])).before.tolist()

@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import __version__
 from ..artifact import Arrays, Model
@@ -27,13 +26,13 @@ from ..patients.successive_rows import GAP, changing, fixed, gap_column, with_ro
 from ..patients.variables import Variable, fine_cells
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.hierarchy_selection import MAX_LEVELS, with_levels
+from ..privacy.queries.rows import Floats
 from ..schema import Column, Schema
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.hierarchies import hierarchy
 from ..schema.linked import ENDING, LinkedTables, chain_view, joint
 from .patients import ROWS_PER_PATIENT
 
-Floats = NDArray[np.float64]
 METHOD = "independent"
 ROWS = 1000  # by default
 MISSING = 0.1  # share of missing values where a column allows them
@@ -106,7 +105,8 @@ def _first_rows(schema: Schema) -> Arrays:
     bins, condition = decoder(core, histograms, 1, BINS)
     columns = [name for name in core.names if name != core.target]
     classes = condition.cells
-    base = {name: np.tile(np.log(_binned(bins[name], shares[name])), (classes, 1)) for name in columns}
+    binned = {name: np.bincount(bins[name].place, shares[name], bins[name].cells) for name in columns}
+    base = {name: np.tile(np.log(own), (classes, 1)) for name, own in binned.items()}
     prior = np.full(classes, 1 / classes, np.float32)
     if core.target is not None:
         prior = _even(classes, core.columns[core.target]).astype(np.float32)
@@ -137,8 +137,3 @@ def _even(cells: int, column: Column) -> Floats:
     return np.concatenate(
         [np.full(values, (1 - missing) / values), np.full(column.gaps, missing / max(column.gaps, 1))]
     )
-
-
-def _binned(bins: Bins, shares: Floats) -> Floats:
-    """Return the shares of a column's bins, (bins,), from those of its fine cells."""
-    return np.asarray(np.bincount(bins.place, shares, bins.cells), np.float64)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..errors import UsageError, checked_keywords
 from ..methods import registry
 from ..patients.stored import tensors_of
-from ..privacy.queries.rows import Codes
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, column_values, decode, parse
@@ -30,8 +30,6 @@ from .replicates import broken_model
 from .rules_across_rows import broken_next, completed
 from .visits import visits
 
-Whole = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 CHUNK_PATIENTS = 20_000  # in memory at once while files are written
 
 
@@ -245,20 +243,12 @@ def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapp
 
 def latest(rows: TableRows, schema: Schema, other: TableRows, of_other: Schema) -> Whole:
     """Return the index of the patient's last row in another table that is not after each row, (rows,); -1 for none."""
-    mine = _order(rows.codes, schema)
-    theirs = _order(other.codes, of_other)
-    at = np.concatenate([theirs, mine])
-    whose = np.concatenate([other.whose, rows.whose])
-    asked = np.arange(len(at)) >= len(theirs)
-    turn = np.lexsort((asked, at, whose))  # by patient and time; at the same time the other table's rows first
-    place = np.where(asked, -1, np.arange(len(at)))[turn]
-    last = np.maximum.accumulate(np.where(place >= 0, np.arange(len(at)), -1))
-    found = np.where(last < 0, -1, place[np.maximum(last, 0)])
-    found[(found >= 0) & (whose[np.maximum(found, 0)] != whose[turn])] = -1
-    back = np.empty(len(at), np.int64)
-    back[turn] = found
-    return back[len(theirs) :]
-
-
-def _order(codes: Codes, schema: Schema) -> NDArray[np.float64]:
-    return np.asarray(column_values(codes, schema, schema.order or ""), np.float64)
+    mine, theirs = (
+        pd.DataFrame({
+            "at": np.asarray(column_values(one.codes, own, own.order or ""), np.float64),
+            "whose": np.asarray(one.whose, np.int64), "place": np.arange(len(one.whose)),
+        }).sort_values("at", kind="stable")
+        for one, own in ((rows, schema), (other, of_other))
+    )  # fmt: skip
+    found = pd.merge_asof(mine, theirs, on="at", by="whose", suffixes=("", "_there")).sort_values("place")
+    return np.asarray(found["place_there"].fillna(-1), np.int64)

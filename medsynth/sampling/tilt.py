@@ -12,15 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
 from ..schema import Schema
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 MOST_BINS = 20  # of a column's values
 ROUNDS, CLOSE = 50, 0.002  # of raking; the largest logarithm of a factor's step at the end
 FEWEST = 5  # rows that a cell needs among those that meet the rules; smaller cells are left as they are

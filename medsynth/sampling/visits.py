@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..patients.chain import Chain
+from ..patients.chain import Chain, later_rows
 from ..patients.stored import restored
 from ..patients.successive_rows import GAP
-from ..patients.trajectories import later_rows
+from ..privacy.queries.rows import Codes, Whole
+from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
 from ..schema import Schema
 from .patients import PatientRows
-from .rejection import REJECTION_ROUNDS, Codes, sample_again, widened
+from .rejection import REJECTION_ROUNDS, sample_again, widened
 from .rules_across_rows import broken_next, completed
-
-Whole = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def broken_firsts(first: Codes, schema: Schema) -> Mask:

@@ -12,7 +12,7 @@ import numpy as np
 
 from medsynth.audit.pipeline import EXAMPLE
 from medsynth.audit.whole_fits import WholeFits
-from medsynth.fitting.environment import one_thread
+from medsynth.cores import one_thread
 from medsynth.rng import system_entropy
 from medsynth.schema import Schema
 from tests.benchmarks.common import RESULTS, markdown, options

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from medsynth.cores import one_thread
 from medsynth.errors import MedsynthError
-from medsynth.fitting.environment import choose_device, one_thread, versions
+from medsynth.fitting.planning import choose_device
+from medsynth.fitting.training import versions
 
 
 @pytest.mark.parametrize(("there", "asked", "given"), [
@@ -17,7 +19,7 @@ def test_the_device(monkeypatch: pytest.MonkeyPatch, there: bool, asked: str, gi
 
 def test_a_device_that_is_not_there_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(MedsynthError, match="no CUDA device"):
+    with pytest.raises(MedsynthError, match='no CUDA device here. Use `device="cpu"`'):
         choose_device("cuda")
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.errors import MedsynthError, UsageError
-from medsynth.fitting import environment
+from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import NO_DP_BUDGET, FitSettings, method_settings
 from medsynth.schema import Schema
@@ -81,23 +80,3 @@ def test_a_large_delta_is_noted_and_the_public_count_is_named(quick: None) -> No
     text = "\n".join(notices)
     assert "`delta` 0.01 is large for 200 rows" in text and "row count, 200, is public" in text
     assert "NOT DIFFERENTIALLY PRIVATE" in text and NO_DP_BUDGET > 100
-
-
-def test_a_device_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert environment.choose_device("auto") == environment.choose_device("cpu") == "cpu"
-    with pytest.raises(MedsynthError, match='`device="cpu"`'):
-        environment.choose_device("cuda")
-
-
-def test_threads_are_given_back() -> None:
-    import torch
-
-    before = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError), environment.one_thread():
-        assert torch.get_num_threads() == 1
-        raise ZeroDivisionError
-    assert torch.get_num_threads() == before
-    assert set(environment.versions()) == {"python", *environment.PACKAGES}

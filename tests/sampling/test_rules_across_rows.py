@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from medsynth.privacy.queries.rows import Codes
 from medsynth.sampling.rejection import broken, complete
-from medsynth.sampling.rules_across_rows import Codes, Succession, broken_next, completed, in_order, values
+from medsynth.sampling.rules_across_rows import Succession, broken_next, completed, in_order, values
 from medsynth.schema import Schema
 from medsynth.schema.rules import Rule
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from medsynth.errors import UsageError
+from medsynth.privacy.queries.rows import Codes
 from medsynth.sampling.patients import resample_given_constants
 from medsynth.sampling.pipeline import _single_rows
-from medsynth.sampling.rejection import Codes, broken, rejection_sample
+from medsynth.sampling.rejection import broken, rejection_sample
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {

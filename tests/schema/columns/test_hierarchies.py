@@ -11,7 +11,7 @@ import pytest
 
 import medsynth
 from medsynth.errors import SchemaError
-from medsynth.fitting import environment
+from medsynth.fitting import training
 from medsynth.io.table import from_frame
 from medsynth.privacy import hierarchy_selection
 from medsynth.schema import Categorical, Schema
@@ -173,7 +173,7 @@ def test_the_memory_of_many_levels_is_estimated_before_it_is_taken(quick: None) 
     many = Categorical(levels=tuple(f"l{k}" for k in range(9000)))
     small, large = (Schema(name="t", target="y", columns={"x": many, "y": column}) for column in (
         schema().columns["y"], Categorical(levels=tuple(f"c{k}" for k in range(200)))))  # fmt: skip
-    assert environment.fit_memory_gib(small) < environment.MUCH_MEMORY_GIB < environment.fit_memory_gib(large)
+    assert training.fit_memory_gib(small) < training.MUCH_MEMORY_GIB < training.fit_memory_gib(large)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
