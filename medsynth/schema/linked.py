@@ -15,7 +15,6 @@ from .columns.registry import AnyColumn
 from .declared import Declaration
 from .schema import MAX_RULES, Schema
 
-ENDING = ".tables.yaml"  # of such a file
 MAX_TABLES = 20
 
 
