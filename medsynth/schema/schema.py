@@ -264,19 +264,9 @@ class Schema(Declaration):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults; `from_dict` reads it back."""
-        head = {"name": self.name, "target": self.target, "unit": self.unit, "max_rows": self.max_rows}
+        head = self.model_dump(mode="json", exclude_defaults=True, exclude={"columns", "rules"})
         columns = {name: column.to_dict() for name, column in self.columns.items()}
-        roles = self.survival.model_dump(exclude_none=True) if self.survival else None
-        found = {
-            **head,
-            "constant": [*self.constant],
-            "order": self.order,
-            "survival": roles,
-            "public_labels": self.public_labels,
-            "columns": columns,
-            "rules": [*self.rules],
-        }
-        return {key: value for key, value in found.items() if value not in (None, [])}
+        return {**head, "columns": columns, **({"rules": [*self.rules]} if self.rules else {})}
 
     def to_yaml(self) -> str:
         """Return YAML text with one line per column; `from_yaml` reads it back."""
