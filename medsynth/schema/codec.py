@@ -91,11 +91,11 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
     float64, words object. Codes of missing values stay numbers if all are whole; if one is a word, the column's dtype
     is object. A `dtype` that the schema declares is used if it can represent the values.
     """
-    made = {}
-    for k, (name, column) in enumerate(schema.columns.items()):
-        if not column.written:
-            continue
-        made[name] = column.decode(codes[:, k], related_values(codes, schema, name))
+    made = {
+        name: column.decode(codes[:, k], related_values(codes, schema, name))
+        for k, (name, column) in enumerate(schema.columns.items())
+        if column.written
+    }
     return pd.DataFrame(made, copy=False)
 
 
