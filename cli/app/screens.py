@@ -278,12 +278,8 @@ def show_budget(session: Session) -> Content:
 
 def _plan(session: Session) -> Content:
     """Return the plan for the present choices, or an empty one."""
-    job = session.jobs["budget"]
-    return (
-        job.result
-        if job and job.code == 0 and job.words == session.choices.plan(session.has(session.choices.schema))
-        else {}
-    )
+    job, words = session.jobs["budget"], session.choices.plan(session.has(session.choices.schema))
+    return job.result if job and job.code == 0 and job.words == words else {}
 
 
 def _spent(session: Session) -> str:

@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 
 from ..errors import SchemaError
 from ..io.cell_text import workbook_text
-from ..io.formats import check_encoding, check_regular, is_workbook
+from ..io.formats import check_encoding, check_regular, is_workbook, worksheets
 from ..io.text import delimiter_of
 from ..schema.declared import MAX_BYTES, MOST_FAULTS
 
@@ -151,22 +150,17 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _workbook_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of the first sheet with content, with the saved values of formulas. Read no other sheet."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise SchemaError(f"{path} is a workbook. Save it as CSV, or run: pip install 'medsynth[excel]'.") from None
     _check_parts(path)
     found = list[tuple[int, list[str]]]()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            for sheet in book.worksheets:
+        with worksheets(path) as sheets:
+            for sheet in sheets:
                 rows = sheet.iter_rows(max_row=MAX_FIELDS + 2, max_col=MAX_COLUMNS + 1, values_only=True)
                 found = [(line, [*map(workbook_text, row)]) for line, row in enumerate(rows, 1)]
                 if any(any(row) for _, row in found):
                     break
-            book.close()
+    except ImportError:
+        raise SchemaError(f"{path} is a workbook. Save it as CSV, or run: pip install 'medsynth[excel]'.") from None
     except Exception:  # a damaged archive can cause any error in the parser
         raise SchemaError(f"{path} is a workbook that cannot be read. Save the sheet as 'CSV UTF-8'.") from None
     for line, row in found:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -167,15 +166,10 @@ def _workbook(path: Path) -> OpenTable:
     Raises TableError if there is no such sheet, or without the package openpyxl.
     """
     try:
-        import openpyxl
+        with formats.worksheets(path) as opened:
+            sheets = [list(sheet.iter_rows(values_only=True)) for sheet in opened]
     except ImportError:
         raise TableError(f"{path} is a workbook. {WORKBOOK_CURE} Or run: pip install 'medsynth[excel]'.") from None
-    try:
-        with warnings.catch_warnings():  # the warnings quote cells
-            warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
-            book.close()
     except Exception:  # a damaged archive can cause any error in the parser
         raise TableError(f"{path} is a workbook that cannot be read. {WORKBOOK_CURE}") from None
     texts = ([list(map(workbook_text, row)) for row in rows] for rows in sheets)
