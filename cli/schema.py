@@ -60,8 +60,8 @@ def draft(
 def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
     """Write a file that names the tables in a folder, with TODOs to fill in and no data value."""
     from medsynth.fitting.private_table import table_kinds
+    from medsynth.schema.declared import ENDING
     from medsynth.schema.header import draft_tables
-    from medsynth.schema.linked import ENDING
 
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     if len(found) < 2:

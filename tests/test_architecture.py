@@ -231,6 +231,21 @@ def test_no_line_is_left_out_of_coverage() -> None:
     assert not [relative(path) for path in SOURCES + COMMANDS if "no cover" in path.read_text()]
 
 
+TOP = {
+    "cli", "docs", "medsynth", "sample_data", "schemas", "tests", ".github", ".gitignore", ".pre-commit-config.yaml",
+    "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "constraints.txt",
+    "mkdocs.yml", "pyproject.toml",
+}  # fmt: skip
+
+
+def test_no_stray_file_at_the_top() -> None:
+    """What git tracks there is on this list. `.ci` belongs to the machinery that runs the tests."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("a copy of the sources without git")
+    assert {name.partition("/")[0] for name in done.stdout.split("\0") if name} <= TOP | {".ci"}
+
+
 def test_actions_are_pinned_to_major_versions() -> None:
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert all(re.fullmatch(r"\S+@v\d+", action) for action in re.findall(r"uses: *(.*)", text))

@@ -22,10 +22,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, an
 
 @dataclass
 class Choices:
-    """The choices of one table. They are public: no cell is among them.
-
-    `declared`: whether there is a schema file. It declares the patients and the codes of missing values itself.
-    """
+    """The choices of one table. They are public: no cell is among them."""
 
     table: str = ""
     unit: str = ""
@@ -33,7 +30,6 @@ class Choices:
     order: str = ""
     encoding: str = ""
     codes: str = ""
-    declared: bool = False
     target: str = ""
     epsilon: float = 3.7
     holdout: bool = True
@@ -78,26 +74,26 @@ class Choices:
         """The words of a command that say how the table was saved, if not as UTF-8."""
         return ["--encoding", self.encoding] if self.encoding else []
 
-    def _settings(self) -> list[str]:
+    def _settings(self, declared: bool) -> list[str]:
         found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
-        if self.unit and not self.declared:
+        if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
         return found + (["--target", self.target] if self.target else [])
 
-    def plan(self) -> list[str]:
-        """Return the command that plans the fit."""
-        return ["plan", operand(self.table), *self._settings()]
+    def plan(self, declared: bool) -> list[str]:
+        """Return the command that plans the fit. `declared`: by a schema file, which names the patients itself."""
+        return ["plan", operand(self.table), *self._settings(declared)]
 
     def check(self) -> list[str]:
         """Return the command that compares the table with its schema."""
         return ["schema", "check", operand(self.table), *self.saved_as]
 
-    def fit(self, *, resume: bool = False, force: bool = False) -> list[str]:
-        """Return the command that fits, or goes on with an interrupted fit."""
+    def fit(self, declared: bool, *, resume: bool = False, force: bool = False) -> list[str]:
+        """Return the command that fits, or goes on with an interrupted fit. `declared`: as in `plan`."""
         more = ["--holdout", f"{HOLDOUT:g}"] if self.holdout else []
-        if self.codes and not self.declared:
+        if self.codes and not declared:
             more += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
-        words = ["fit", operand(self.table), *self._settings(), *more]
+        words = ["fit", operand(self.table), *self._settings(declared), *more]
         return [*words, *["--resume"] * resume, *["--force"] * force]
 
     def sample(self, *, force: bool = False) -> list[str]:

@@ -278,8 +278,8 @@ def show_budget(session: Session) -> Content:
 
 def _plan(session: Session) -> Content:
     """Return the plan for the present choices, or an empty one."""
-    job = session.jobs["budget"]
-    return job.result if job and job.code == 0 and job.words == session.choices.plan() else {}
+    job, words = session.jobs["budget"], session.choices.plan(session.has(session.choices.schema))
+    return job.result if job and job.code == 0 and job.words == words else {}
 
 
 def _spent(session: Session) -> str:
@@ -316,7 +316,7 @@ def do_budget(session: Session, form: Form) -> str:
         raise Refusal(session.say("no_number"))
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
-    return _start(session, "budget", session.choices.plan(), "budget")
+    return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
 
 
 # The fit
@@ -334,7 +334,8 @@ def do_fit(session: Session, form: Form) -> str:
     if not resume and "agreed" not in form:
         raise Refusal(session.say("tick_agreed"))
     _complete(session)
-    return _start(session, "fit", session.choices.fit(resume=resume, force="replace" in form), "fit", as_json=False)
+    words = session.choices.fit(session.has(session.choices.schema), resume=resume, force="replace" in form)
+    return _start(session, "fit", words, "fit", as_json=False)
 
 
 def do_cancel(session: Session, form: Form) -> str:

@@ -50,7 +50,6 @@ def _guard(session: Session) -> Any:
     if (reason := session.door.refusal(request)) is not None:
         return Response(session.say(reason), 403, mimetype="text/plain")
     session.used = time.monotonic()
-    session.choices.declared = bool(session.choices.table) and session.has(session.choices.schema)
     return None
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ..io.table import MISSING_TOKENS
-from ..io.writer import runs_as_formula
+from ..io.writer import inert
 from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
 from .entry import DescribedTable, Entry, Type
@@ -89,7 +89,7 @@ EXAMPLES = (
 
 def template(columns: Iterable[str] = ()) -> str:
     """Return an empty codebook as CSV text: a line for each of the columns, or without any a few examples."""
-    lines = [(f"'{name}" if runs_as_formula(name) else name, *[""] * (len(TEMPLATE) - 1)) for name in columns]
+    lines = [(inert(name), *[""] * (len(TEMPLATE) - 1)) for name in columns]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([TEMPLATE, *(lines or EXAMPLES)])
     return text.getvalue()

@@ -7,14 +7,11 @@ bounds. Inline data of other record sets and examples are cells, and are not rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from .entry import DescribedTable, Entry, Type
-from .files import MAX_FIELDS, Faults, Lines
-from .frictionless import text_of
+from .files import MAX_FIELDS, Faults, Json, Lines, text_of
 
 FORM = "Croissant description"
-Json = dict[str, Any]
 TYPES: dict[str, Type] = {
     "Integer": "integer", "Int8": "integer", "Int16": "integer", "Int32": "integer", "Int64": "integer",
     "UInt8": "integer", "UInt16": "integer", "UInt32": "integer", "UInt64": "integer", "Float": "number",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from typing import Any
 
-from .entry import DescribedTable, Entry, Type
-from .files import MAX_FIELDS, Faults, Lines
-from .frictionless import text_of
+from .entry import ISO_FORMATS, DescribedTable, Entry, Type
+from .files import MAX_FIELDS, Faults, Json, Lines, text_of
 
 FORM = "CSVW metadata"
-Json = dict[str, Any]
 NAMESPACE = "http://www.w3.org/ns/csvw"
 WHOLE = ("integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger", "unsignedLong",
          "unsignedInt", "unsignedShort", "unsignedByte", "nonPositiveInteger", "negativeInteger", "gYear")  # fmt: skip
@@ -26,7 +23,6 @@ TYPES: dict[str, Type] = {
 FROM_ZERO = {"nonNegativeInteger": "0", "positiveInteger": "1", **dict.fromkeys([n for n in WHOLE if n[0] == "u"], "0")}
 # Parts of a date's pattern, and their codes in strptime. Longer ones first.
 PARTS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "M": "%-m", "d": "%-d"}
-USUAL: dict[Type, str] = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M:%S"}
 PATTERN = re.compile("|".join(PARTS))
 ALTERNATIVES = re.compile(r"\^?\(?([\w .-]+(?:\|[\w .-]+)+)\)?\$?")  # a regular expression of words alone
 INHERITED = ("null", "required", "datatype", "lang", "separator")
@@ -128,9 +124,9 @@ def _end(datatype: Json, side: str, kind: Type) -> str:
 def _format(form: object, kind: Type) -> tuple[str, tuple[str, ...], int | None]:
     """Return a format as that of dates, as levels, or as decimals. A regular expression is never compiled."""
     text = text_of(form.get("pattern") if isinstance(form, dict) else form)
-    if kind in USUAL:
+    if kind in ISO_FORMATS:
         known = not re.search("[SXx]", text)  # parts of a second and zones have no code here
-        return PATTERN.sub(lambda part: PARTS[part[0]], text or USUAL[kind]) if known else "", (), None
+        return PATTERN.sub(lambda part: PARTS[part[0]], text or ISO_FORMATS[kind]) if known else "", (), None
     if kind == "boolean" and text.count("|") == 1:
         yes, no = text.split("|")
         return "", (no, yes), None

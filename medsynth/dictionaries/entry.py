@@ -12,6 +12,7 @@ Type = Literal[
     "text", "identifying", "key",  # free text; what identifies a person; the key of rows
     "",  # not stated
 ]  # fmt: skip
+ISO_FORMATS: dict[Type, str] = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M:%S"}
 _TAGS = re.compile(r"</?[A-Za-z][^<>]{0,200}>")  # not CD4 <200 or >500
 
 

@@ -10,17 +10,15 @@ import csv
 import io
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
 from ..errors import SchemaError
-from ..io.cell_text import value_text
-from ..io.formats import check_encoding, check_regular, is_workbook
+from ..io.cell_text import workbook_text
+from ..io.formats import check_encoding, check_regular, is_workbook, worksheets
 from ..io.text import delimiter_of
 from ..schema.declared import MAX_BYTES, MOST_FAULTS
 
@@ -31,6 +29,7 @@ MAX_LINES = 100_000  # Of a dictionary in a CSV file. A cell may have several, a
 MAX_UNPACKED = 1 << 26  # Bytes of a workbook's parts.
 MAX_PARTS = 1000  # Of a workbook.
 BOMB = tuple(f"<!{word}".encode(code) for word in ("DOCTYPE", "ENTITY") for code in ("ascii", "utf-16-le", "utf-16-be"))
+Json = dict[str, Any]
 _SPLIT = "Split it, or leave out the entries of other tables."
 
 
@@ -151,34 +150,23 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _workbook_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of the first sheet with content, with the saved values of formulas. Read no other sheet."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise SchemaError(f"{path} is a workbook. Save it as CSV, or run: pip install 'medsynth[excel]'.") from None
     _check_parts(path)
     found = list[tuple[int, list[str]]]()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            for sheet in book.worksheets:
+        with worksheets(path) as sheets:
+            for sheet in sheets:
                 rows = sheet.iter_rows(max_row=MAX_FIELDS + 2, max_col=MAX_COLUMNS + 1, values_only=True)
-                found = [(line, [_cell(cell) for cell in row]) for line, row in enumerate(rows, 1)]
+                found = [(line, [*map(workbook_text, row)]) for line, row in enumerate(rows, 1)]
                 if any(any(row) for _, row in found):
                     break
-            book.close()
+    except ImportError:
+        raise SchemaError(f"{path} is a workbook. Save it as CSV, or run: pip install 'medsynth[excel]'.") from None
     except Exception:  # a damaged archive can cause any error in the parser
         raise SchemaError(f"{path} is a workbook that cannot be read. Save the sheet as 'CSV UTF-8'.") from None
     for line, row in found:
         while row and not row[-1]:
             row.pop()
         yield line, row
-
-
-def _cell(cell: object) -> str:
-    if cell is None:
-        return ""
-    return value_text(cell.date() if isinstance(cell, datetime) and cell.time() == time() else cell)
 
 
 def _check_parts(path: Path) -> None:
@@ -197,7 +185,7 @@ def _check_parts(path: Path) -> None:
         raise SchemaError(f"{path} is packed and damaged. Save the sheet as 'CSV UTF-8'.") from None
 
 
-def read_json(path: Path, text: str) -> dict[str, Any]:
+def read_json(path: Path, text: str) -> Json:
     """Return the object in a JSON text. Raise SchemaError with the line if it is not one."""
     try:
         found = json.loads(text)
@@ -208,6 +196,13 @@ def read_json(path: Path, text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SchemaError(f"{path}: a dictionary in JSON is one object.")
     return found
+
+
+def text_of(value: object) -> str:
+    """Return a value of JSON as text; "" for anything else than a text, a number or a truth value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 class Lines:

@@ -5,13 +5,10 @@ Schemas at another address are not fetched, and inline data are not read.
 
 from __future__ import annotations
 
-from typing import Any
-
-from .entry import DescribedTable, Entry, Type
-from .files import MAX_FIELDS, Faults, Lines
+from .entry import ISO_FORMATS, DescribedTable, Entry, Type
+from .files import MAX_FIELDS, Faults, Json, Lines, text_of
 
 FORM = "Frictionless table schema"
-Json = dict[str, Any]
 TYPES: dict[str, Type] = {
     "integer": "integer", "number": "number", "boolean": "boolean", "string": "string", "date": "date",
     "datetime": "datetime", "time": "time", "year": "integer", "yearmonth": "date", "any": "", "": "",
@@ -43,13 +40,6 @@ def frictionless(content: Json, lines: Lines, faults: Faults) -> list[DescribedT
     if not found:
         faults.add(0, "no resource has a schema with fields.")
     return found
-
-
-def text_of(value: object) -> str:
-    """Return a value of JSON as text; "" for anything else than a text, a number or a truth value."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _entries(schema: Json, lines: Lines, faults: Faults) -> tuple[Entry, ...]:
@@ -124,7 +114,6 @@ def _end(limits: Json, side: str, kind: Type) -> str:
 
 def _strptime(form: str, kind: Type) -> str:
     """Return a format in the codes of strptime; "" for the one that applies if none is given."""
-    if kind not in ("date", "datetime", "time"):
+    if kind not in ISO_FORMATS or form == "any":
         return ""
-    usual = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M:%S"}[kind]
-    return usual if form in ("default", "") else "" if form == "any" else form.removeprefix("fmt:")
+    return ISO_FORMATS[kind] if form in ("default", "") else form.removeprefix("fmt:")

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..budget import SUFFIX, Budget, Fit, Spent
 from ..errors import MedsynthError
 from ..io.formats import SUFFIXES, beside, name_of
-from ..schema.linked import ENDING
+from ..schema.declared import ENDING
 from .holdout import HELD_OUT, TRAIN, budget_of_model, budgets_of_rows, lists
 from .source import Source, find, is_folder, is_linked
 

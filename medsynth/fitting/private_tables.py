@@ -157,7 +157,8 @@ def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: 
     if tables.other_columns == "leave out":
         names = [column for column in data.header if column in declared.columns]
         data = replace(data, header=tuple(names), cells=data.cells[names])
-    check_header(data, declared)
+    links = (key for table in tables.tables.values() for key in (table.order, *table.latest) if key)
+    check_header(data, declared, (tables.key, *links))
     return data
 
 

@@ -103,6 +103,8 @@ def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
             first = cells[tables.first].cells.drop(columns=tables.key)
             for name, data in cells.items():
                 own_rules = tables.view(name)
+                there = {n: c for n, c in own_rules.columns.items() if c.modelled or n in data.header}
+                own_rules = own_rules.model_copy(update={"columns": there})
                 if name != tables.first:  # its rules may read the patient's columns
                     of_patient = first.iloc[private.whose[name]].reset_index(drop=True)
                     data = replace(data, cells=pd.concat([data.cells, of_patient], axis=1))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from ..errors import TableError, UsageError
 from ..io.formats import SUFFIXES_TRIED, named
-from ..schema.linked import ENDING, LinkedTables
+from ..schema.declared import ENDING, bundled_files
+from ..schema.linked import LinkedTables
 
 BUNDLED = {"person": "omop"}  # a table that such a folder contains, and the bundled file of tables to use for it
 
@@ -55,7 +55,7 @@ def is_folder(path: Path) -> bool:
 
 def bundled_text(name: str) -> str:
     """Return the text of the file of tables with this name that comes with medsynth."""
-    return (resources.files("medsynth_schemas") / f"{name}{ENDING}").read_text("utf-8")
+    return bundled_files()[name].read_text("utf-8")
 
 
 def bundled(name: str) -> LinkedTables:

@@ -138,6 +138,13 @@ def frame_value_text(value: object) -> str:
     return value_text(value)
 
 
+def workbook_text(cell: object) -> str:
+    """Return the text of a workbook's cell, as it would be saved as CSV: a moment at midnight is a day."""
+    if cell is None:
+        return ""
+    return value_text(cell.date() if isinstance(cell, datetime.datetime) and cell.time() == datetime.time() else cell)
+
+
 def span_text(nanoseconds: int) -> str:
     """Return the text of a length of time, as pandas writes it.
 

@@ -8,6 +8,7 @@ import gzip
 import lzma
 import re
 import stat
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -138,6 +139,18 @@ def is_workbook(path: Path) -> bool:
             return "[Content_Types].xml" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
+
+
+@contextmanager
+def worksheets(path: Path) -> Iterator[list[Any]]:
+    """Open a workbook's sheets, with the saved values of formulas. Raises ImportError without the package openpyxl."""
+    import openpyxl
+
+    with warnings.catch_warnings():  # the warnings quote cells
+        warnings.simplefilter("ignore")
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        yield book.worksheets
+        book.close()
 
 
 def is_catalogue(path: Path) -> bool:

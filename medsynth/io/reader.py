@@ -8,11 +8,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import datetime, time
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -21,7 +19,7 @@ import pandas as pd
 
 from ..errors import TableError
 from . import formats, parquet, statistical, text
-from .cell_text import value_text
+from .cell_text import workbook_text
 from .table import LargeTable, OpenTable, Table, check_rows
 from .writer import WrittenText
 
@@ -40,8 +38,6 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
     another file, and UsageError for an encoding that does not exist.
     """
     path = Path(path)
-    formats.check_encoding(encoding)
-    formats.check_regular(path)
     with _opened(path, encoding) as file:
         (table,) = file.pieces(None)
     check_rows(table.rows, str(path))
@@ -50,8 +46,6 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
 
 def header(path: Path, encoding: str | None = None) -> Table:
     """Return the table at `path` without its rows. Raise as `read` does, unless only a row is wrong."""
-    formats.check_encoding(encoding)
-    formats.check_regular(path)
     with _opened(path, encoding) as file:
         return Table(str(path), file.header, pd.DataFrame(columns=list(file.header)), file.form)
 
@@ -93,7 +87,6 @@ def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -
 
     A `part` of a table may have no rows. Raises TableError and UsageError as `read` does.
     """
-    formats.check_encoding(encoding)
     stamp = _stamp(path)
     with _opened(path, encoding) as file:
         rows = file.rows
@@ -132,6 +125,8 @@ def _rows_of_a_chunk(columns: int) -> int:
 @contextmanager
 def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
     """Open the file at `path` and read its header. Whatever goes wrong while it is read is a TableError."""
+    formats.check_encoding(encoding)
+    formats.check_regular(path)
     with _readable(path):
         if formats.is_workbook(path):
             kind, opened = "workbook", cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(path)))
@@ -171,36 +166,24 @@ def _workbook(path: Path) -> OpenTable:
     Raises TableError if there is no such sheet, or without the package openpyxl.
     """
     try:
-        import openpyxl
+        with formats.worksheets(path) as opened:
+            sheets = [list(sheet.iter_rows(values_only=True)) for sheet in opened]
     except ImportError:
         raise TableError(f"{path} is a workbook. {WORKBOOK_CURE} Or run: pip install 'medsynth[excel]'.") from None
-    try:
-        with warnings.catch_warnings():  # the warnings quote cells
-            warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
-            book.close()
     except Exception:  # a damaged archive can cause any error in the parser
         raise TableError(f"{path} is a workbook that cannot be read. {WORKBOOK_CURE}") from None
-    texts = ([list(map(_cell_text, row)) for row in rows] for rows in sheets)
+    texts = ([list(map(workbook_text, row)) for row in rows] for rows in sheets)
     found = [(rows, kept) for rows, own in zip(sheets, texts, strict=True) if (kept := _trimmed(own))]
     if len(found) != 1:
         raise TableError(f"{path} is a workbook with {len(found)} sheets that are not empty. {WORKBOOK_CURE}")
     ((written, (head, *rows)),) = found
-    first = next(row for row in written if any(map(_cell_text, row)))
+    first = next(row for row in written if any(map(workbook_text, row)))
     # Names keep their blanks, unlike cells.
     names = (cell if isinstance(cell, str) else own for cell, own in zip(first, head, strict=False))
     header = text.check_header((*names, *head[len(first) :]), str(path))
     frame = pd.DataFrame(rows, columns=list(header), dtype=object)
     table = Table(str(path), header, frame, "of a workbook", WrittenText(header, ","))
     return OpenTable(header, table.form, lambda most: iter([table]))
-
-
-def _cell_text(cell: object) -> str:
-    """Return a cell as text would contain it; a moment at midnight as its day."""
-    if cell is None:
-        return ""
-    return value_text(cell.date() if isinstance(cell, datetime) and cell.time() == time() else cell)
 
 
 def _trimmed(rows: list[list[str]]) -> list[list[str]]:

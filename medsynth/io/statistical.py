@@ -70,7 +70,7 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
     import pyarrow
 
     form = f"of {STATISTICAL[f'.{kind}']}"
-    with _damage(path, kind), _answer("rows", path, kind, encoding) as answer:
+    with _answer("rows", path, kind, encoding) as answer:
         head, header = _head(answer, path)
         calendars = [calendar_of(kind, field.metadata[b"format"].decode()) for field in head.schema]
         if kind == "xpt" and pyarrow.float64() not in head.schema.types:
@@ -90,7 +90,7 @@ def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
 
 def names(path: Path, kind: str, encoding: str | None) -> tuple[str, ...]:
     """Return the names of the columns. No row is read. Raises TableError as `opened` does."""
-    with _damage(path, kind), _answer("header", path, kind, encoding) as answer:
+    with _answer("header", path, kind, encoding) as answer:
         return _head(answer, path)[1]
 
 
@@ -99,7 +99,7 @@ def variables(path: Path, kind: str, encoding: str | None, catalogue: Path | Non
 
     The `catalogue` of a SAS file has the labels of its formats. Raises TableError as `opened` does.
     """
-    with _damage(path, kind), _answer("labels", path, kind, encoding, catalogue) as answer:
+    with _answer("labels", path, kind, encoding, catalogue) as answer:
         head, header = _head(answer, path)
         return [_variable(name, field, kind) for name, field in zip(header, head.schema, strict=True)]
 
@@ -144,17 +144,6 @@ def cells_of(path: Path) -> pd.DataFrame:
         return next(file.pieces(None)).cells
 
 
-@contextmanager
-def _damage(path: Path, kind: str) -> Iterator[None]:
-    """Turn errors of an answer in another form into TableError."""
-    import pyarrow
-
-    try:
-        yield
-    except (pyarrow.ArrowException, KeyError, TypeError, ValueError):
-        raise _error(path, kind, "is damaged. Copy it again.") from None
-
-
 def _table(stream: bytes) -> Any:
     """Return the columns of an answer. The process is not trusted: they are checked to be numbers and texts."""
     import pyarrow
@@ -187,8 +176,10 @@ def _answer(
     """Start the process that reads `what` of the file. Yield what reads from its answer: some bytes, or all others.
 
     That raises TableError if the process fails, crashes, takes too long or writes too much. Of its errors only a code
-    gets here: their texts may quote a cell.
+    gets here: their texts may quote a cell. An answer in another form is a TableError, too.
     """
+    import pyarrow
+
     if importlib.util.find_spec("pyreadstat") is None:
         raise TableError(f"{path} is {STATISTICAL[f'.{kind}']}. {CURE} Or run: pip install 'medsynth[stats]'.")
     charset = codecs.lookup(encoding).name if encoding else ""
@@ -215,6 +206,8 @@ def _answer(
 
         try:
             yield read
+        except (pyarrow.ArrowException, KeyError, TypeError, ValueError):
+            raise _error(path, kind, "is damaged. Copy it again.") from None
         finally:
             timer.cancel()
             process.kill()

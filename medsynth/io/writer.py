@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Endings of tables that can be written.
 WRITTEN = ("", ".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".parquet", ".pq", *statistical_writer.ENDINGS)
 NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]*(?:[eE][-+]?[0-9]+)?")
+BETWEEN = "; "  # items in one cell of a dictionary
 QUOTED = '"\r\n'  # texts with one of these, or with the delimiter, may need quotes
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -52,6 +53,15 @@ def runs_as_formula(text: str) -> bool:
     [True, True, True, False, False, False]
     """
     return text[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBER.fullmatch(text)
+
+
+def inert(text: str) -> str:
+    """Return a cell that no spreadsheet evaluates: names, units and levels come from somebody's dictionary.
+
+    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused", "-9=refused")]
+    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused', "'-9=refused"]
+    """
+    return f"'{text}" if runs_as_formula(text.partition(BETWEEN)[0]) else text
 
 
 def write(

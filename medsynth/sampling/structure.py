@@ -8,7 +8,6 @@ that draws from a fitted model. Such a model is never stored, so that no file ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,8 @@ from ..privacy.queries.rows import Floats
 from ..schema import Column, Schema
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.hierarchies import hierarchy
-from ..schema.linked import ENDING, LinkedTables, chain_view, joint
+from ..schema.declared import ENDING, bundled_files
+from ..schema.linked import LinkedTables, chain_view, joint
 from .patients import ROWS_PER_PATIENT
 
 METHOD = "independent"
@@ -44,10 +44,8 @@ def declared_in(source: Path | str) -> tuple[Schema | LinkedTables, Path]:
 
     Raises UsageError for a file of another kind, which is not opened; SchemaError as `Schema.load` does.
     """
-    path = Path(source)
-    for ending in (".yaml", ENDING):
-        own = resources.files("medsynth_schemas") / f"{source}{ending}"
-        path = Path(str(own)) if own.is_file() and not path.exists() else path
+    path, own = Path(source), bundled_files().get(str(source))
+    path = own if own and not path.exists() else path
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{path} is not a schema. Name a YAML file, or a bundled schema such as thyroid.")
     kind = LinkedTables if path.name.endswith(ENDING) else Schema

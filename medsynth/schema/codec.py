@@ -5,7 +5,7 @@ Messages never contain a cell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -29,9 +29,13 @@ def encode(table: Table, schema: Schema) -> Codes:
     return np.column_stack([_encode_column(table, schema, name) for name in schema.columns])
 
 
-def check_header(table: Table | LargeTable, schema: Schema) -> None:
-    """Raise SchemaError unless the table has exactly the schema's columns, in any order."""
-    absent = [name for name in schema.names if name not in table.header]
+def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str] = ()) -> None:
+    """Raise SchemaError unless the table has exactly the schema's columns, in any order.
+
+    It may lack columns that no row keeps, as synthetic rows do, unless these are `keys`, the patient or the order.
+    """
+    used = {schema.unit, schema.order, *keys}
+    absent = [n for n, c in schema.columns.items() if n not in table.header and (c.written or n in used)]
     if absent:
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
@@ -87,11 +91,11 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
     float64, words object. Codes of missing values stay numbers if all are whole; if one is a word, the column's dtype
     is object. A `dtype` that the schema declares is used if it can represent the values.
     """
-    made = {}
-    for k, (name, column) in enumerate(schema.columns.items()):
-        if not column.written:
-            continue
-        made[name] = column.decode(codes[:, k], related_values(codes, schema, name))
+    made = {
+        name: column.decode(codes[:, k], related_values(codes, schema, name))
+        for k, (name, column) in enumerate(schema.columns.items())
+        if column.written
+    }
     return pd.DataFrame(made, copy=False)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,11 +18,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ..errors import SchemaError, did_you_mean, validators_words
 from .columns.registry import KINDS
 
+ENDING = ".tables.yaml"  # of a file that declares several tables
 MAX_BYTES = 1 << 24  # of a file
 MOST_FAULTS = 20  # per message
 MAX_VALUES = 1_000_000  # of a text, with aliases followed
 MAX_DEPTH = 100  # of nested brackets
 UNFINISHED = re.compile(r"\bTODO\b")
+
+
+def bundled_files() -> dict[str, Path]:
+    """Return the files of schemas, and of several tables, that come with medsynth, by name without ending."""
+    folder = Path(str(resources.files("medsynth_schemas")))
+    return {path.name.partition(".")[0]: path for path in sorted(folder.glob("*.yaml"))}
 
 
 class Declaration(BaseModel):

@@ -15,7 +15,6 @@ from .columns.registry import AnyColumn
 from .declared import Declaration
 from .schema import MAX_RULES, Schema
 
-ENDING = ".tables.yaml"  # of such a file
 MAX_TABLES = 20
 
 
@@ -161,9 +160,7 @@ class LinkedTables(Declaration):
         for name, table in self.tables.items():
             rest = table.model_dump(mode="json", exclude_defaults=True, exclude={"columns"})
             found[name] = {**rest, "columns": {key: column.to_dict() for key, column in table.columns.items()}}
-        head = {"name": self.name, "key": self.key}
-        head |= {} if self.other_columns == "refuse" else {"other_columns": self.other_columns}
-        return {**head, "tables": found}
+        return {**self.model_dump(mode="json", exclude_defaults=True, exclude={"tables"}), "tables": found}
 
 
 def name_in_joint(table: str, column: str) -> str:

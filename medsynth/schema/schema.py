@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib import resources
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
@@ -15,7 +14,7 @@ from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Level, level_text
 from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
-from .declared import Declaration, yaml_key, yaml_text
+from .declared import ENDING, Declaration, bundled_files, yaml_key, yaml_text
 from .rules import Constraint, Definition, Rule, parse
 
 if TYPE_CHECKING:
@@ -265,19 +264,9 @@ class Schema(Declaration):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults; `from_dict` reads it back."""
-        head = {"name": self.name, "target": self.target, "unit": self.unit, "max_rows": self.max_rows}
+        head = self.model_dump(mode="json", exclude_defaults=True, exclude={"columns", "rules"})
         columns = {name: column.to_dict() for name, column in self.columns.items()}
-        roles = self.survival.model_dump(exclude_none=True) if self.survival else None
-        found = {
-            **head,
-            "constant": [*self.constant],
-            "order": self.order,
-            "survival": roles,
-            "public_labels": self.public_labels,
-            "columns": columns,
-            "rules": [*self.rules],
-        }
-        return {key: value for key, value in found.items() if value not in (None, [])}
+        return {**head, "columns": columns, **({"rules": [*self.rules]} if self.rules else {})}
 
     def to_yaml(self) -> str:
         """Return YAML text with one line per column; `from_yaml` reads it back."""
@@ -291,9 +280,8 @@ class Schema(Declaration):
 
 def bundled() -> dict[str, Schema]:
     """Return the schemas that come with medsynth, by name."""
-    folder = resources.files("medsynth_schemas")
-    found = sorted(e.name for e in folder.iterdir() if e.name.endswith(".yaml") and not e.name.endswith(".tables.yaml"))
-    schemas = (Schema.from_yaml((folder / name).read_text("utf-8"), name) for name in found)
+    files = (path for path in bundled_files().values() if not path.name.endswith(ENDING))
+    schemas = (Schema.from_yaml(path.read_text("utf-8"), path.name) for path in files)
     return {schema.name: schema for schema in schemas}
 
 

@@ -42,7 +42,7 @@ def croissant(facts: Facts) -> Json:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": facts.title,
-        "description": " ".join(part for part in (facts.statement, facts.used_for) if part),
+        "description": facts.description,
         "keywords": ["synthetic data", "differential privacy"],
         "datePublished": facts.made.isoformat(),
         "rai:dataCollectionType": ["Synthetic"],

@@ -17,7 +17,7 @@ def datapackage(facts: Facts) -> Json:
     content: Json = {
         "name": identifiers([facts.title])[facts.title],
         "title": facts.title,
-        "description": " ".join(part for part in (facts.statement, facts.used_for) if part),
+        "description": facts.description,
         "created": f"{facts.made.isoformat()}T00:00:00Z",
         "resources": [_resource(table, names) for table in facts.tables],
         "synthetic": True,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..io.writer import csv_text, runs_as_formula
+from ..io.writer import BETWEEN, csv_text, inert
 from .facts import Facts, SharedColumn, SharedTable
-
-BETWEEN = "; "  # items in one cell
 
 
 def dictionary(facts: Facts) -> str:
@@ -18,15 +16,6 @@ def dictionary(facts: Facts) -> str:
         for column in table.columns
     ]
     return csv_text(pd.DataFrame(lines, dtype=object), header=True)
-
-
-def inert(text: str) -> str:
-    """Return a cell that no spreadsheet evaluates: names, units and levels come from somebody's dictionary.
-
-    >>> [inert(text) for text in ("mmHg", "=1+1", "-1+cmd", "-9; refused", "-9=refused")]
-    ['mmHg', "'=1+1", "'-1+cmd", '-9; refused', "'-9=refused"]
-    """
-    return f"'{text}" if runs_as_formula(text.partition(BETWEEN)[0]) else text
 
 
 def with_label(column: SharedColumn, code: str, shown: str) -> str:

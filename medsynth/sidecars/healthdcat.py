@@ -42,12 +42,11 @@ CONTEXT = {
 def healthdcat(facts: Facts) -> Json:
     """Return the content of healthdcat-ap.jsonld: one dataset, without a catalogue around it."""
     known, review = facts.review.catalogue, facts.review
-    about = " ".join(part for part in (facts.statement, facts.used_for) if part)
     found: Json = {
         "@context": CONTEXT,
         "@type": "dcat:Dataset",
         "dct:title": _english(facts.title),
-        "dct:description": _english(about),
+        "dct:description": _english(facts.description),
         "dct:type": _listed("dataset-type", "SYNTHETIC_DATA", "Synthetic data"),
         "dct:issued": {"@value": facts.made.isoformat(), "@type": "xsd:date"},
         "dct:provenance": {"@type": "dct:ProvenanceStatement", "rdfs:label": _english(facts.statement)},

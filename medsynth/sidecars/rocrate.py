@@ -19,7 +19,7 @@ def rocrate(facts: Facts, files: dict[str, str]) -> Json:
         "@id": "./",
         "@type": "Dataset",
         "name": facts.title,
-        "description": " ".join(part for part in (facts.statement, facts.used_for) if part),
+        "description": facts.description,
         "datePublished": facts.made.isoformat(),
         "keywords": ["synthetic data", "differential privacy"],
         "hasPart": [{"@id": name} for name in (*names, *map(quote, files))],

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from medsynth.errors import UsageError
 from medsynth.fitting.schema_check import SchemaCheck, check_schema
 
+from .conftest import TABLES, write
+
 
 def spoiled(ward: Path, table: str, change: str) -> None:
     """Write a table again with a mistake in its row 4."""
@@ -30,6 +32,16 @@ def test_a_folder_and_its_file_are_checked_alike(ward: Path) -> None:
     assert by_folder.name == "ward" and not by_folder.problems
     done = CliRunner().invoke(app, ["schema", "check", str(ward)])
     assert done.exit_code == 0 and f"{ward} meets the schema 'ward'" in done.stdout
+
+
+def test_tables_may_lack_dropped_columns_but_no_key(frames: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+    text = TABLES.replace("      born:", "      note: {kind: identifier, drop: true}\n      born:")
+    text = text.replace("      ward:", "      remark: {kind: identifier, drop: true}\n      ward:")
+    assert not check_schema(write(frames, tmp_path / "ward", text), None).problems
+    text = TABLES.replace("stay: {kind: identifier, shape", "stay: {kind: identifier, drop: true, shape")
+    keyless = frames | {"stays": frames["stays"].drop(columns="stay")}
+    problems = check_schema(write(keyless, tmp_path / "ward", text), None).problems
+    assert len(problems) == 1 and "stays.csv: no column 'stay'" in problems[0]
 
 
 @pytest.mark.matrix

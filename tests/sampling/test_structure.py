@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.artifact import claim
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import MedsynthError, SchemaError, UsageError
 from medsynth.fitting.schema_check import check_schema
 from medsynth.fitting.source import bundled_text
 from medsynth.schema import Schema, bundled
@@ -82,6 +82,23 @@ def test_keys_of_several_tables_join_and_their_rules_hold(patients: int, tmp_pat
     assert len(people) == patients and set(visits["person_id"]) <= people
     named = pd.read_csv(tmp_path / "measurement.csv")["visit_occurrence_id"].dropna()
     assert len(named) and set(named.astype(int)) <= set(visits["visit_occurrence_id"])
+
+
+@pytest.mark.parametrize("dropped", ["note", "patient", "nr"])
+def test_rows_without_dropped_columns_meet_their_schema(dropped: str, tmp_path: Path) -> None:
+    """No fit reads the cells of such a column, unless it names the patient or orders the rows."""
+    text = SCHEMA.replace("order: day", "order: nr").replace("constant", "  nr: {kind: identifier}\nconstant", 1)
+    text = text.replace("constant", "  note: {kind: identifier}\nconstant", 1)
+    (tmp_path / "t.schema.yaml").write_text(text.replace(f"{dropped}: {{kind", f"{dropped}: {{drop: true, kind"))
+    assert run("sample", "--schema", str(tmp_path / "t.schema.yaml"), "-n", "50", "-o", str(tmp_path / "t.csv"))[0] == 0
+    assert dropped not in pd.read_csv(tmp_path / "t.csv")
+    if dropped == "note":
+        assert not check_schema(tmp_path / "t.csv", None).problems
+        fitted = medsynth.fit(tmp_path / "t.csv", epsilon=9, method="independent", rows=50)
+        assert dropped not in fitted.schema.columns
+    else:
+        with pytest.raises(SchemaError, match=f"no column '{dropped}'"):
+            check_schema(tmp_path / "t.csv", None)
 
 
 def test_rows_are_even_where_no_rule_forbids_it() -> None:

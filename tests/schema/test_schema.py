@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema, bundled, bundled_for
-from medsynth.schema.declared import unfinished_lines
+from medsynth.schema.declared import bundled_files, unfinished_lines
 from medsynth.schema.header import draft
 
+ROOT = Path(__file__).parents[2]
 GOOD = "name: t\ntarget: y\ncolumns:\n  x: {kind: continuous, bounds: [0, 1]}\n  y: {kind: binary, levels: [no, yes]}\n"
 
 
@@ -53,6 +54,14 @@ def test_a_copy_with_other_rules_or_columns_learns_by_these() -> None:
     bare = schema.model_copy(update={"rules": ()})
     assert not bare.core.constraints and not bare.parsed_rules
     assert schema.model_copy(update={"columns": {"y": schema.columns["y"]}, "rules": ()}).core.names == ("y",)
+
+
+def test_one_function_finds_all_bundled_files() -> None:
+    files = bundled_files()
+    assert set(files) == {"thyroid", "omop"} and {path.suffix for path in files.values()} == {".yaml"}
+    assert sorted(path.name for path in files["omop"].parent.glob("*.yaml")) == ["omop.tables.yaml", "thyroid.yaml"]
+    users = [path for path in (ROOT / "medsynth").rglob("*.py") if "medsynth_schemas" in path.read_text()]
+    assert [path.name for path in users] == ["declared.py"]
 
 
 def test_thyroid_is_bundled_with_its_columns() -> None:

@@ -59,12 +59,12 @@ def test_every_command_is_parsed_as_it_was_meant(name: str, hostile: str) -> Non
     where = [f"{hostile}=1", "age=-1..4"]
     chosen = Choices(table=name, unit=hostile, max_rows=3, target=hostile, where=where, replicates=2)
     for resume in (False, True):
-        found = parsed(chosen.fit(resume=resume, force=resume))
+        found = parsed(chosen.fit(False, resume=resume, force=resume))
         assert (found["table"], found["epsilon"], found["holdout"]) == (Path(name), 3.7, 0.25)
         assert (found["resume"], found["force"], found["output"]) == (resume, resume, None)
         assert (found["unit"] or "", found["target"] or "") == (hostile, hostile)
         assert found["max_rows"] == (3 if hostile else None)
-    assert parsed(chosen.plan())["table"] == Path(name)
+    assert parsed(chosen.plan(False))["table"] == Path(name)
     assert parsed(chosen.check())["table"] == Path(name)
     drawn = parsed(chosen.sample(force=True))
     assert drawn["model_file"] == Path(chosen.model) and drawn["output"] == chosen.synthetic and drawn["force"]
@@ -110,11 +110,22 @@ def test_choices_are_kept(tmp_path: Path) -> None:
     assert load(tmp_path, "ward.parquet").epsilon == Choices().epsilon  # another table of the same name
 
 
+def test_a_schema_file_replaces_the_answers_about_patients_and_codes(page: Page, folder: Path) -> None:
+    page.session.change(unit="patient", codes="-9")
+    chosen = page.session.choices
+    asked = parsed(chosen.fit(page.session.has(page.session.choices.schema)))
+    assert (asked["unit"], asked["max_rows"], asked["na_values"]) == ("patient", 1, ["-9"])
+    (folder / chosen.schema).write_text("name: ward")
+    asked = parsed(chosen.fit(page.session.has(page.session.choices.schema)))
+    assert (asked["unit"], asked["max_rows"], asked["na_values"]) == (None, None, ())
+    assert parsed(chosen.plan(page.session.has(page.session.choices.schema)))["unit"] is None
+    assert "--unit" not in page.get("fit").text and "--na-values" not in page.get("fit").text
+
+
 HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
-    "order": "a\n", "encoding": "../x", "codes": "\ud800", "declared": 1,
-    "shareable": 1,
+    "order": "a\n", "encoding": "../x", "codes": "\ud800", "shareable": 1,
 }  # fmt: skip
 
 
@@ -156,7 +167,7 @@ def test_saved_choices_that_are_no_file_are_ignored(tmp_path: Path) -> None:
 def test_no_answer_becomes_an_option(where: list[str], unit: str) -> None:
     chosen = Choices(table="ward.csv", where=where, unit=unit)
     assert (parsed(chosen.sample())["where"] or []) == where
-    assert (parsed(chosen.fit())["unit"] or "") == unit
+    assert (parsed(chosen.fit(False))["unit"] or "") == unit
 
 
 def test_only_files_of_the_folder_are_offered(tmp_path: Path) -> None:

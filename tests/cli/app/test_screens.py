@@ -201,7 +201,7 @@ def test_a_fit_needs_the_agreement(page: Page) -> None:
     page.post("fit", {"agreed": "on"})
     page.wait()
     job = page.session.jobs["fit"]
-    assert job and job.words == page.session.choices.fit()
+    assert job and job.words == page.session.choices.fit(page.session.has(page.session.choices.schema))
 
 
 def test_nothing_is_replaced_without_a_tick(page: Page, folder: Path) -> None:
