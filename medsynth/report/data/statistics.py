@@ -309,12 +309,15 @@ def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: St
     by `patients` if rows have some.
     """
     one, other = (float(group.mean()) for group in right)
-    draws = [resampled(len(group), rng, partial(_means, group), p) for group, p in zip(right, patients, strict=True)]
+    pairs = zip(right, patients, strict=True)
+    draws = [resampled(len(group), rng, partial(weighted_means, group), own) for group, own in pairs]
     return one, other, interval(one - other, draws[0] - draws[1])
 
 
-def _means(figures: Floats, weights: Floats) -> Floats:
-    return np.asarray(weights @ figures / np.maximum(weights.sum(1), 1))
+def weighted_means(figures: Floats, weights: Floats) -> Floats:
+    """Return the means of the known `figures`, (rows, ...), for weights (draws, rows): (draws, ...)."""
+    known = np.isfinite(figures)
+    return np.asarray(weights @ np.where(known, figures, 0.0) / np.maximum(weights @ known, 1))
 
 
 def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:

@@ -25,13 +25,6 @@ class Times(NamedTuple):
         kept = np.isfinite(self.time)
         return Times(self.time[kept], self.event[kept])
 
-    def some(self, most: int, rng: Stream) -> Times:
-        """Return at most `most` units, drawn uniformly."""
-        if len(self.time) <= most:
-            return self
-        kept = rng.choice(len(self.time), most, replace=False)
-        return Times(self.time[kept], self.event[kept])
-
 
 def surviving(found: Times, at: Floats, weights: Floats | None = None) -> Floats:
     """Return the share without the event at each time: (draws, times), by the product-limit estimate.

@@ -17,7 +17,7 @@ from ...schema import Schema
 from ...schema.columns.column import level_text
 from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
-from ..data.statistics import Flags, Floats, largest, resampled
+from ..data.statistics import Flags, Floats, largest, resampled, weighted_means
 from ..data.survival import Times, compared_times, curve_gaps, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .over_time import FEWEST, MOST_SHOWN
@@ -219,13 +219,9 @@ def _shares(real: Sequence[Flags], made: Sequence[Flags], rng: Stream) -> tuple[
     spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
     spread[spread == 0] = np.inf  # All patients of both tables, or none: the shares are equal, or 0 and 1.
     spread[np.abs(q - p) == 1] = 1.0
-    draws = [resampled(len(side), rng, partial(_means, side)) for side in sides]
+    draws = [resampled(len(side), rng, partial(weighted_means, side)) for side in sides]
     apart = (q - p) / spread
     return largest(apart, (draws[1] - draws[0]) / spread), apart.tolist()
-
-
-def _means(values: Floats, weights: Floats) -> Floats:
-    return np.asarray(weights @ values / np.maximum(weights.sum(1, keepdims=True), 1))
 
 
 def _state(
@@ -286,7 +282,7 @@ def _last_values(
         sides = [side[:, kept] / spread[kept] for side in sides]
         p, q = (np.nanmean(side, axis=0) for side in sides)
         values.append(q - p)
-        drawn_sides = [resampled(len(side), rng, partial(_known_means, side)) for side in sides]
+        drawn_sides = [resampled(len(side), rng, partial(weighted_means, side)) for side in sides]
         draws.append(drawn_sides[1] - drawn_sides[0])
         found += [
             LastValue(
@@ -299,11 +295,6 @@ def _last_values(
         return [], Estimate(value=None)
     found.sort(key=lambda one: -abs(one.difference))
     return found, largest(np.concatenate(values), np.concatenate(draws, axis=1))
-
-
-def _known_means(values: Floats, weights: Floats) -> Floats:
-    known = np.isfinite(values)
-    return np.asarray(weights @ np.where(known, values, 0.0) / np.maximum(weights @ known, 1))
 
 
 def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], list[Floats]]:

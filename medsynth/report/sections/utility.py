@@ -400,7 +400,7 @@ def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[st
     if len(truth) < FEWEST or not classes:
         return {}
     sides = [
-        {name: Predictions(made.probabilities[inside], made.labels[inside], made.known) for name, made in side.items()}
+        {name: Predictions(made.probabilities[inside], made.labels[inside]) for name, made in side.items()}
         for side in (predictions.real, predictions.synthetic)
     ]
     own = patients[inside] if (patients := tables.patients.get("real")) is not None else None
