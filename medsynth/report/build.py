@@ -136,7 +136,7 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
         title=context.title,
         created=datetime.date.today().isoformat(),
         shareable=context.shareable,
-        banner=_banner(context),
+        banner=INTERNAL if not context.shareable else SHAREABLE if context.claiming_model else NO_CLAIM,
         fitted_rows=context.fitted_rows,
         notes=notes,
         sections={name: context.records[name] for name in SECTIONS if name in context.records},
@@ -190,13 +190,6 @@ def _without_claim(context: Context) -> list[str]:
     if context.shareable:
         raise UsageError("A shareable report needs a model with a privacy claim. Fit with a budget.")
     return [sentence(context.model)]
-
-
-def _banner(context: Context) -> str:
-    """Return the line that says what readers may do with the page."""
-    if not context.shareable:
-        return INTERNAL
-    return SHAREABLE if context.claiming_model else NO_CLAIM
 
 
 def _record(section: Section, context: Context) -> Record | None:

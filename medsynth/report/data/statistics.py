@@ -200,6 +200,15 @@ def largest(value: Floats, draws: Floats) -> Estimate:
     )
 
 
+def worst(figures: Sequence[Estimate]) -> Estimate:
+    """Return the largest of figures whose intervals are valid together, with an interval of the largest."""
+    return Estimate(
+        value=max((one.value for one in figures if one.value is not None), default=None),
+        low=max((one.low for one in figures if one.low is not None), default=None),
+        high=max((one.high for one in figures if one.high is not None), default=None),
+    )
+
+
 def cramers_v(counts: Floats) -> Floats:
     """Return Cramer's V of tables (..., rows, columns), (...,), corrected for the bias of small samples (Bergsma 2013).
 

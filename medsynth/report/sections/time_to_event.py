@@ -13,13 +13,12 @@ import pandas as pd
 
 from ...rng import Stream
 from ...schema import Schema
-from ..data.columns import comparable, number_columns, words
+from ..data.columns import words
 from ..data.context import Context
 from ..data.statistics import Floats, largest, mean, overlap
-from ..data.survival import Times, compared_times, curve_gaps, surviving
+from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, design, independent, leading
-from .outcomes import Survival, drawn
 from .over_time import FEWEST
 from .registry import Section
 
@@ -175,14 +174,10 @@ def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Seque
 
 
 def _time_to_event(context: Context) -> TimeToEventFigures | None:
-    schema, tables = context.declared, context.tables
-    if schema.survival is None:
+    if context.declared.survival is None:
         return None
-    if tables is not None:
-        return time_to_event(schema, tables.real, tables.synthetic, tables.numbers, context.rng)
-    numbers = number_columns(context.synthetic, schema)
-    made = comparable(context.synthetic, schema, numbers, "synthetic", [])
-    return time_to_event(schema, None, made, numbers & frozenset(made), context.rng)
+    real = context.tables.real if context.tables else None
+    return time_to_event(context.declared, real, *context.synthetic_values, context.rng)
 
 
 TIME_TO_EVENT = Section(
