@@ -81,11 +81,6 @@ class Inputs(NamedTuple):
     train: Path | None
     fitted_rows: bool = False  # whether the model was fitted to the real rows
 
-    @property
-    def files(self) -> tuple[Path | None, ...]:
-        """All these files."""
-        return self.model, self.synthetic, self.real, self.train
-
 
 @guarded
 def report(
@@ -134,7 +129,8 @@ def report(
         inputs = _with_real_rows(inputs, real, train, shareable, several)
         output = output or inputs.folder / f"{inputs.name}.report.html"
         pages = {"": output, **_pages_in_order(fitted, output)}
-        _check(pages, (*inputs.files, review, thresholds), pdf, force)
+        read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
+        _check(pages, read, pdf, force)
         from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
     limits, answers = load(thresholds, Thresholds) if thresholds else None, load(review, Review)

@@ -19,7 +19,7 @@ from ..artifact import Model, quality
 from ..artifact import claim as sentence
 from ..errors import UsageError
 from ..fitting.settings import NO_TARGET
-from ..io.atomic import atomic_write, refuse_existing
+from ..io.atomic import write_page
 from ..io.table import Table
 from ..rng import numpy_stream
 from .data import tables as inputs
@@ -201,11 +201,5 @@ def _record(section: Section, context: Context) -> Record | None:
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:
     """Write the page to `path` and its JSON twin next to it: both or neither. Raises OutputExists."""
-    twin = path.with_suffix(".json")
-    for output in (path, twin):
-        refuse_existing(output, force=force)
-    html, data = page(report).encode(), report.model_dump_json(indent=1).encode()
-    private = not report.shareable
-    atomic_write(twin, lambda file: file.write(data), force=force, private=private)
-    atomic_write(path, lambda file: file.write(html), force=force, private=private)
-    return path, twin
+    data, private = report.model_dump_json(indent=1), not report.shareable
+    return path, write_page(path, page(report), data, force=force, private=private)

@@ -30,8 +30,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ...rng import Stream, numpy_stream
-from .statistics import Areas, Floats, Patients, folds, resampled
+from .statistics import Areas, Floats, Patients, compared, folds, resampled
 from .tables import Tables
+from .verdict import Estimate
 
 FOLDS = 5
 MOST_LEARNED = 25_000  # Rows that classifiers learn from.
@@ -136,10 +137,15 @@ def aurocs(
     return areas.value.reshape(shape), resampled(len(truth), rng, areas, patients).reshape(-1, *shape)
 
 
-def mean_of_known(values: Floats) -> Floats:
-    """Return the mean over classifiers and classes, (draws, sides), without classes that a resample lacks."""
-    known = np.ma.masked_invalid(values.reshape(*values.shape[:2], -1))
-    return np.asarray(known.mean(2).filled(np.nan))
+def mean_aurocs(
+    truth: NDArray[Any], classes: Mapping[int, Any], sides: Sequence[Mapping[str, Predictions]], rng: Stream,
+    patients: Patients | None,
+) -> dict[str, Estimate]:  # fmt: skip
+    """Return the means of `aurocs` over classifiers and classes that a resample has, by side, and the loss."""
+    value, draws = aurocs(truth, classes, sides, rng, patients)
+    every = np.concatenate([value[None], draws])
+    known = np.ma.masked_invalid(every.reshape(*every.shape[:2], -1)).mean(2).filled(np.nan)
+    return compared(known[0], known[1:])
 
 
 def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -> float:

@@ -269,16 +269,6 @@ class Compared:
         found = [successive.lagged(real, one, (codes, own), self.sizes) for one, own in others]
         return [(dict(zip(self.names, own.tolist(), strict=True)), across) for own, across in found]
 
-    def lagged_gap(self) -> Estimate:
-        """Return how far the similarity of synthetic patients is below that of the second real ones."""
-        return successive.lagged_gap(self.coded, self.sizes) if self.coded else Estimate(value=None)
-
-    def transitions(self, one: Sequences | None, name: str) -> Floats | None:
-        """Return the number of pairs of successive rows of a sample from each cell of a column to each."""
-        if one is None:
-            return None
-        return successive.transitions(one, self.cells.column(one.rows, name), self.cells.count(name))
-
 
 def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequences, Sequences]:
     """Return the held-out patients and a second sample: the training patients, or half of the held-out ones."""
@@ -315,7 +305,7 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
         patients=len(made.sizes),
         lagged=float(np.mean(list(lagged.values()))) if lagged else None,
         lagged_ceiling=float(np.mean(list(ceiling.values()))) if ceiling else None,
-        lagged_gap=samples.lagged_gap(),
+        lagged_gap=successive.lagged_gap(samples.coded, samples.sizes) if samples.coded else Estimate(value=None),
         across=across,
         across_ceiling=across_ceiling,
         columns=[_change(samples, name, lagged.get(name), ceiling.get(name)) for name in samples.names],
@@ -332,11 +322,14 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
 
 
 def _change(samples: Compared, name: str, similarity: float | None, ceiling: float | None) -> Change:
-    made, number = samples.made, name in samples.made.numbers
+    made, cells, number = samples.made, samples.cells, name in samples.made.numbers
     real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
     sides = (real, second, made)
     likeness = [None if one is None or not number else successive.autocorrelation(one, name) for one in sides]
-    counts = [None if number else samples.transitions(one, name) for one in (real, made, second)]
+    counts = [
+        None if number or one is None else successive.transitions(one, cells.column(one.rows, name), cells.count(name))
+        for one in (real, made, second)
+    ]
     apart = [
         None if counts[0] is None or other is None else successive.transition_distance(counts[0], other)
         for other in counts[1:]
