@@ -67,7 +67,7 @@ NO_REAL_ROWS = (
     "0.25`. Or name a {} that no fit has seen: medsynth report --real NAME. For a page without real rows, use "
     "--shareable."
 )
-Common = dict[str, Any]  # arguments of `build` that are the same for one table and for several
+Common = dict[str, Any]  # arguments of `build` by name
 
 
 class Inputs(NamedTuple):
@@ -129,24 +129,14 @@ def report(
         inputs = _with_real_rows(inputs, real, train, shareable, several)
         output = output or inputs.folder / f"{inputs.name}.report.html"
         pages = {"": output, **_pages_in_order(fitted, output)}
-        read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
-        _check(pages, read, pdf, force)
-        from medsynth.report.data.verdict import Review, Thresholds, failing, load
+        _check(pages, inputs, review, thresholds, pdf, force)
+        from medsynth.report.data.verdict import failing
 
-    limits, answers = load(thresholds, Thresholds) if thresholds else None, load(review, Review)
     spent = None if shareable else _spent(inputs)
+    common = _common(inputs, review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
     with report_progress(show, len(pages)) as step:
         step("reading")
-        common: Common = {
-            "review": answers, "thresholds": limits, "fits": len(spent.fits) if spent else None, "title": inputs.name,
-            "commands": _command_line(), "step": step,
-        }  # fmt: skip
-        if fitted and fitted.tables:
-            made = _pages_of_tables(inputs, fitted, fitted.tables, encoding, pages, common)
-        else:
-            notes = [f"{spent.sentence()} ({spent.path.name})"] if spent else []
-            common |= {"target": target, "groups": subgroup}
-            made = {"": _page_of_table(inputs, fitted, encoding, notes, quiet, common)}
+        made = _made(inputs, fitted, encoding, pages, spent, quiet, common | {"step": step})
         step("writing")
         _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
@@ -166,11 +156,14 @@ def _draft_review(force: bool, quiet: bool, as_json: bool) -> None:
     result({"review": str(DRAFTED)}, f"Wrote {DRAFTED}.", as_json=as_json)
 
 
-def _check(pages: dict[str, Path], read: Sequence[Path | None], pdf: bool, force: bool) -> None:
+def _check(
+    pages: dict[str, Path], inputs: Inputs, review: Path | None, thresholds: Path | None, pdf: bool, force: bool
+) -> None:
     """Raise unless all outputs can be written, and a PDF printed."""
     from medsynth.io.atomic import check_outputs
     from medsynth.report.page.pdf import browser
 
+    read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
     for file in pages.values():
         check_page(file, *read, force=force)
     if pdf:
@@ -207,6 +200,26 @@ def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
         return {}
     stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables
     return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
+
+
+def _common(inputs: Inputs, review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:
+    """Return the arguments of `build` that follow from files and from the command."""
+    from medsynth.report.data.verdict import Review, Thresholds, load
+
+    limits = load(thresholds, Thresholds) if thresholds else None
+    return {"thresholds": limits, "review": load(review, Review), "fits": len(spent.fits) if spent else None,
+            "title": inputs.name, "commands": _command_line()}  # fmt: skip
+
+
+def _made(
+    inputs: Inputs, fitted: Model | None, encoding: str | None, pages: dict[str, Path], spent: Spent | None,
+    quiet: bool, common: Common,
+) -> dict[str, Report]:  # fmt: skip
+    """Return the report of each page."""
+    if fitted and fitted.tables:
+        return _pages_of_tables(inputs, fitted, fitted.tables, encoding, pages, common)
+    notes = [f"{spent.sentence()} ({spent.path.name})"] if spent else []
+    return {"": _page_of_table(inputs, fitted, encoding, notes, quiet, common)}
 
 
 def _page_of_table(
