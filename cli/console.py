@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
@@ -23,10 +23,8 @@ from medsynth.io.formats import named
 from .flags import hints, in_lines, translated
 
 if TYPE_CHECKING:
-    from medsynth.privacy.accounting.calibration import Plan
-
-if TYPE_CHECKING:
     from medsynth.artifact import Model
+    from medsynth.privacy.accounting.calibration import Plan
 
 P = ParamSpec("P")
 INTERRUPTED = 130
@@ -205,9 +203,6 @@ def fit_progress(show: bool) -> dict[str, Any]:
 @contextmanager
 def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None]]:
     """Show a line with the section that is being computed and the time since the start."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from medsynth.report.sections.registry import computed
 
     total = pages * computed() + 2
@@ -215,14 +210,20 @@ def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None
         done, line = itertools.count(1), ProgressLines()
         yield lambda name: line(name, next(done), total)
         return
-    columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())
+    with _bar("Report", "reading", total, show) as update:
+        yield lambda name: update(description=name, advance=1)
+
+
+@contextmanager
+def _bar(what: str, first: str, total: float | None, show: bool) -> Iterator[Callable[..., None]]:
+    """Show a bar with a description and the time since the start, and the time left if `total` comes with the steps."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    left = (TimeRemainingColumn(),) if total is None else ()
+    columns = (TextColumn(f"{what}: {{task.description}}"), BarColumn(), TimeElapsedColumn(), *left)
     with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("reading", total=total)
-
-        def step(name: str) -> None:
-            bar.update(task, description=name, advance=1)
-
-        yield step
+        yield partial(bar.update, bar.add_task(first, total=total))
 
 
 @contextmanager
@@ -240,14 +241,5 @@ def starting(show: bool) -> Iterator[None]:
 @contextmanager
 def audit_progress(show: bool) -> Iterator[Callable[[str, float, float], None]]:
     """Show a bar with the mechanism that is audited, the time since the start and the time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("Audit: {task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def step(what: str, done: float, total: float) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield step
+    with _bar("Audit", "starting", None, show) as update:
+        yield lambda what, done, total: update(description=what, completed=done, total=total)

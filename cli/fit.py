@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -154,17 +154,6 @@ def _files(
 
 
 @contextmanager
-def _sole_writers(files: FitFiles) -> Iterator[None]:
-    """Keep other runs from writing the same model or the same parts of a table."""
-    from medsynth.io.atomic import sole_writer
-
-    with ExitStack() as stack:
-        for path in (files.model, *((files.split.heldout,) if files.split else ())):
-            stack.enter_context(sole_writer(path))
-        yield
-
-
-@contextmanager
 def _source(
     files: FitFiles, table: Path, settings: FitSettings, fraction: float | None, scheduler: str | None,
     tell: Callable[[str], None], *, resume: bool,
@@ -175,7 +164,9 @@ def _source(
     next to the checkpoint; if the fit leaves no checkpoint, they are deleted at the end. No other run writes the same
     files meanwhile.
     """
-    with _sole_writers(files):
+    from medsynth.io.atomic import sole_writer
+
+    with sole_writer(files.model), sole_writer(files.split.heldout) if files.split else nullcontext():
         if scheduler is not None:
             from medsynth.fitting.cluster import parts_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.budget import Spent
     from medsynth.io.table import Table
-    from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict
+    from medsynth.report.data.verdict import Estimate, Verdict
     from medsynth.report.document import Report
     from medsynth.schema.linked import LinkedTables
 
@@ -62,6 +62,12 @@ FailOn = Annotated[
 ]
 DRAFT, DRAFTED = Path("draft"), Path("review.yaml")
 FAILED = 5  # exit code if --fail-on matches a verdict
+NO_REAL_ROWS = (
+    "There are no real rows to compare with ({}). To hold rows out, fit with `medsynth fit TABLE --epsilon E --holdout "
+    "0.25`. Or name a {} that no fit has seen: medsynth report --real NAME. For a page without real rows, use "
+    "--shareable."
+)
+Common = dict[str, Any]  # arguments of `build` by name
 
 
 class Inputs(NamedTuple):
@@ -74,11 +80,6 @@ class Inputs(NamedTuple):
     real: Path | None
     train: Path | None
     fitted_rows: bool = False  # whether the model was fitted to the real rows
-
-    @property
-    def files(self) -> tuple[Path | None, ...]:
-        """All these files."""
-        return self.model, self.synthetic, self.real, self.train
 
 
 @guarded
@@ -128,14 +129,14 @@ def report(
         inputs = _with_real_rows(inputs, real, train, shareable, several)
         output = output or inputs.folder / f"{inputs.name}.report.html"
         pages = {"": output, **_pages_in_order(fitted, output)}
-        _check(pages, (*inputs.files, review, thresholds), pdf, force)
-        from medsynth.report.data.verdict import Review, Thresholds, failing, load
+        _check(pages, inputs, review, thresholds, pdf, force)
+        from medsynth.report.data.verdict import failing
 
-    limits = load(thresholds, Thresholds) if thresholds else None
-    given = Given(load(review, Review), limits, target, subgroup, encoding, shareable)
+    spent = None if shareable else _spent(inputs)
+    common = _common(inputs, review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
     with report_progress(show, len(pages)) as step:
         step("reading")
-        made = _made(inputs, fitted, given, pages, quiet, step)
+        made = _made(inputs, fitted, encoding, pages, spent, quiet, common | {"step": step})
         step("writing")
         _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
@@ -155,11 +156,14 @@ def _draft_review(force: bool, quiet: bool, as_json: bool) -> None:
     result({"review": str(DRAFTED)}, f"Wrote {DRAFTED}.", as_json=as_json)
 
 
-def _check(pages: dict[str, Path], read: Sequence[Path | None], pdf: bool, force: bool) -> None:
+def _check(
+    pages: dict[str, Path], inputs: Inputs, review: Path | None, thresholds: Path | None, pdf: bool, force: bool
+) -> None:
     """Raise unless all outputs can be written, and a PDF printed."""
     from medsynth.io.atomic import check_outputs
     from medsynth.report.page.pdf import browser
 
+    read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
     for file in pages.values():
         check_page(file, *read, force=force)
     if pdf:
@@ -188,17 +192,6 @@ def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model |
     return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
 
 
-class Given(NamedTuple):
-    """What a user gives to a report."""
-
-    review: Review | None
-    thresholds: Thresholds | None
-    target: str | None
-    groups: list[str] | None
-    encoding: str | None
-    shareable: bool
-
-
 def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
     """Return the page of each table that has an order, by name: next to hospital.report.html it is
     hospital.visits.report.html for visits.
@@ -209,62 +202,63 @@ def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
     return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
 
 
+def _common(inputs: Inputs, review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:
+    """Return the arguments of `build` that follow from files and from the command."""
+    from medsynth.report.data.verdict import Review, Thresholds, load
+
+    limits = load(thresholds, Thresholds) if thresholds else None
+    return {"thresholds": limits, "review": load(review, Review), "fits": len(spent.fits) if spent else None,
+            "title": inputs.name, "commands": _command_line()}  # fmt: skip
+
+
 def _made(
-    inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
-) -> dict[str, Report]:
+    inputs: Inputs, fitted: Model | None, encoding: str | None, pages: dict[str, Path], spent: Spent | None,
+    quiet: bool, common: Common,
+) -> dict[str, Report]:  # fmt: skip
     """Return the report of each page."""
     if fitted and fitted.tables:
-        return _pages_of_tables(inputs, fitted, fitted.tables, given, pages, step)
-    return {"": _page_of_table(inputs, fitted, given, quiet, step)}
+        return _pages_of_tables(inputs, fitted, fitted.tables, encoding, pages, common)
+    notes = [f"{spent.sentence()} ({spent.path.name})"] if spent else []
+    return {"": _page_of_table(inputs, fitted, encoding, notes, quiet, common)}
 
 
 def _page_of_table(
-    inputs: Inputs, fitted: Model | None, given: Given, quiet: bool, step: Callable[[str], None]
+    inputs: Inputs, fitted: Model | None, encoding: str | None, notes: list[str], quiet: bool, common: Common
 ) -> Report:
     """Return the report on one table."""
     from medsynth.report.build import build
+    from medsynth.report.data.tables import read
 
-    rows, spent = _rows(inputs, fitted, quiet), None if given.shareable else _spent(inputs)
+    table, own, sampled = _rows(inputs, fitted, quiet)
     inputs = _without_seen_rows(inputs, fitted)
-    notes = rows.notes + ([f"{spent.sentence()} ({spent.path.name})"] if spent else [])
+    real, train = (None if path is None else read(path, encoding) for path in (inputs.real, inputs.train))
     return build(
-        synthetic=rows.table, real=_read(inputs.real, given.encoding), train=_read(inputs.train, given.encoding),
-        model=fitted, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=given.target,
-        fitted_rows=inputs.fitted_rows, fits=len(spent.fits) if spent else None, groups=given.groups,
-        review=given.review, thresholds=given.thresholds, title=inputs.name, commands=_command_line(), notes=notes,
-        step=step,
+        synthetic=table, real=real, train=train, model=fitted, drawn_by_model=own, disjoint=_is_split(inputs),
+        fitted_rows=inputs.fitted_rows, notes=sampled + notes, **common,
     )  # fmt: skip
 
 
 def _pages_of_tables(
-    inputs: Inputs, fitted: Model, tables: LinkedTables, given: Given, pages: dict[str, Path],
-    step: Callable[[str], None],
-) -> dict[str, Report]:  # fmt: skip
+    inputs: Inputs, fitted: Model, tables: LinkedTables, encoding: str | None, pages: dict[str, Path], common: Common
+) -> dict[str, Report]:
     """Return a report on the patients of several tables, and one on the rows of each table that has an order."""
-    from medsynth.report.several_tables import Sides, read_folder, report_tables
+    from medsynth.report.several_tables import read_folder, report_tables
     from medsynth.sampling.table_files import drawn_by
 
     made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
     if not made_in.is_dir():
         raise TableError(f"There is no folder {made_in} of synthetic tables. Draw them: medsynth sample -n 10000.")
-    spent = None if given.shareable else _spent(inputs)
-    inputs = _without_seen_rows(inputs, fitted)
-    sides = Sides(
-        synthetic=read_folder(tables, made_in),
-        real=None if inputs.real is None else read_folder(tables, inputs.real, given.encoding),
-        train=None if inputs.train is None else read_folder(tables, inputs.train, given.encoding),
-        disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows,
-    )  # fmt: skip
-    step("proof of origin")
+    inputs, made = _without_seen_rows(inputs, fitted), read_folder(tables, made_in)
+    folders = (inputs.real, inputs.train)
+    real, train = (None if folder is None else read_folder(tables, folder, encoding) for folder in folders)
+    common["step"]("proof of origin")
     own = drawn_by(fitted, made_in)
     if fitted.claims and not own:
         notify(f"No claim can be made for {made_in}: nothing proves that {inputs.model} drew it.")
-    made = report_tables(
-        fitted, sides, drawn_by_model=own, title=inputs.name, review=given.review, thresholds=given.thresholds,
-        page_of=lambda table: pages[table].name, fits=len(spent.fits) if spent else None, commands=_command_line(),
-        step=step,
+    return report_tables(
+        fitted, made, real, train, drawn_by_model=own, disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows,
+        page_of=lambda table: pages[table].name, **common,
     )  # fmt: skip
-    return {one.table: one.report for one in made}
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:
@@ -327,7 +321,7 @@ def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, share
     held_out = folder / f"{name}.heldout{'' if several else '.csv'}"
     real = real or found(folder, f"{name}.heldout") or (found(folder, name) if inputs.model else None) or held_out
     if not real.exists():
-        raise MedsynthError(_cure(real, "folder of tables" if several else "file"))
+        raise MedsynthError(NO_REAL_ROWS.format(real, "folder of tables" if several else "file"))
     return inputs._replace(real=real, train=train or found(folder, f"{name}.train"))
 
 
@@ -336,16 +330,8 @@ def _folder(folder: Path, name: str) -> Path | None:
     return folder / name if (folder / name).is_dir() else None
 
 
-class Rows(NamedTuple):
-    """The synthetic table, whether the model provably drew it, and notes for the page."""
-
-    table: pd.DataFrame | Table
-    drawn_by_model: bool
-    notes: list[str]
-
-
-def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
-    """Return the synthetic table, after drawing it again to prove its origin. If there is none, sample one."""
+def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> tuple[pd.DataFrame | Table, bool, list[str]]:
+    """Return the synthetic table, whether the model provably drew it, and notes. If there is no table, sample one."""
     from medsynth.report.data.tables import read
     from medsynth.sampling.pipeline import sample
     from medsynth.sampling.provenance import drawn_by
@@ -355,19 +341,12 @@ def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
         own = fitted is not None and drawn_by(fitted, inputs.synthetic)
         if fitted is not None and fitted.claims and not own:
             notify(f"No claim can be made for {inputs.synthetic}: nothing proves that {inputs.model} drew it.")
-        return Rows(read(inputs.synthetic, fitted.form.encoding if fitted and own else None), own, [])
+        return read(inputs.synthetic, fitted.form.encoding if fitted and own else None), own, []
     assert fitted is not None
     usual = f"{inputs.name}.synthetic{fitted.form.ending}"
     note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
     notify(note, quiet=quiet)
-    return Rows(sample(fitted), True, [note])
-
-
-def _read(path: Path | None, encoding: str | None) -> Table | None:
-    """Read a table of real rows in its declared encoding."""
-    from medsynth.report.data.tables import read
-
-    return None if path is None else read(path, encoding)
+    return sample(fitted), True, [note]
 
 
 def _spent(inputs: Inputs) -> Spent | None:
@@ -414,12 +393,8 @@ def _print(
 def line_of(verdict: Verdict) -> str:
     """Return a verdict as one line of text."""
     figure = "none" if verdict.outcome == "no guarantee" else _shown(verdict.estimate)
-    return f"{_marked(verdict):<13} {verdict.question:<52} {figure}, at most {verdict.limit:g}: {verdict.measure}"
-
-
-def _marked(verdict: Verdict) -> str:
-    """Return a verdict's outcome, in capitals if it needs attention."""
-    return verdict.outcome.upper() if verdict.outcome in ("beyond", "no guarantee") else verdict.outcome
+    outcome = verdict.outcome.upper() if verdict.outcome in ("beyond", "no guarantee") else verdict.outcome
+    return f"{outcome:<13} {verdict.question:<52} {figure}, at most {verdict.limit:g}: {verdict.measure}"
 
 
 def _namesake(synthetic: Path) -> Path | None:
@@ -434,11 +409,3 @@ def _shown(figure: Estimate) -> str:
         return "not measured"
     ends = "" if figure.low is None or figure.high is None else f" ({figure.low:.4g} to {figure.high:.4g})"
     return f"{figure.value:.4g}{ends}"
-
-
-def _cure(real: Path, kind: str) -> str:
-    return (
-        f"There are no real rows to compare with ({real}). To hold rows out, fit with `medsynth fit TABLE --epsilon E "
-        f"--holdout 0.25`. Or name a {kind} that no fit has seen: medsynth report --real NAME. For a page without real "
-        "rows, use --shareable."
-    )

@@ -39,40 +39,25 @@ def draft(
 
         medsynth schema draft hospital
     """
+    from medsynth.fitting.private_table import table_kinds
     from medsynth.fitting.source import is_folder
-
-    if is_folder(table):
-        return _draft_tables(table, encoding, force=force, as_json=as_json)
-    from medsynth.fitting.private_table import table_kinds
-    from medsynth.schema.header import draft as make
-
-    output = beside(table, ".schema.yaml")
-    check_outputs(output, inputs=(table,), force=force)
-    text = make(name_of(table), table_kinds(table, encoding))
-    atomic_write(output, lambda file: file.write(text.encode()), force=force)
-    result(
-        {"schema": str(output)},
-        f"Wrote {output}. Fill in every TODO, then: medsynth schema check {table}",
-        as_json=as_json,
-    )
-
-
-def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
-    """Write a file that names the tables in a folder, with TODOs to fill in and no data value."""
-    from medsynth.fitting.private_table import table_kinds
+    from medsynth.schema import header
     from medsynth.schema.declared import ENDING
-    from medsynth.schema.header import draft_tables
 
-    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
-    if len(found) < 2:
-        raise TableError(f"{folder} contains fewer than two tables. Name the folder that contains all of them.")
-    name = folder.resolve().name
-    output = folder / f"{name}{ENDING}"
-    check_outputs(output, inputs=tuple(found), force=force)
-    text = draft_tables(name, {name_of(path): table_kinds(path, encoding) for path in found})
+    if several := is_folder(table):
+        read = [path for path in sorted(table.iterdir()) if path.suffix.lower() in SUFFIXES]
+        if len(read) < 2:
+            raise TableError(f"{table} contains fewer than two tables. Name the folder that contains all of them.")
+        name = table.resolve().name
+        checked = output = table / f"{name}{ENDING}"
+    else:
+        name, read, checked, output = name_of(table), [table], table, beside(table, ".schema.yaml")
+    check_outputs(output, inputs=tuple(read), force=force)
+    kinds = {name_of(path): table_kinds(path, encoding) for path in read}
+    text = header.draft_tables(name, kinds) if several else header.draft(name, kinds[name])
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
-    told = f"Wrote {output}. Fill in every TODO, then: medsynth schema check {output}"
-    result({"tables": str(output)}, told, as_json=as_json)
+    told = f"Wrote {output}. Fill in every TODO, then: medsynth schema check {checked}"
+    result({"tables" if several else "schema": str(output)}, told, as_json=as_json)
 
 
 Dictionaries = Annotated[

@@ -6,7 +6,7 @@ import json
 from itertools import groupby
 from pathlib import Path
 
-from ..io.atomic import atomic_write, refuse_existing
+from ..io.atomic import write_page
 from .pipeline import Audit
 
 TEMPLATE = """<!doctype html>
@@ -79,10 +79,4 @@ def page(audit: Audit) -> str:
 
 def save(audit: Audit, output: Path, *, force: bool = False) -> Path:
     """Write the page and its JSON twin next to it. Returns the twin's path. Raises MedsynthError for existing files."""
-    twin = output.with_suffix(".json")
-    for file in (output, twin):
-        refuse_existing(file, force=force)
-    html, data = page(audit).encode(), json.dumps(audit.to_json(), indent=1).encode()
-    atomic_write(twin, lambda file: file.write(data), force=force)
-    atomic_write(output, lambda file: file.write(html), force=force)
-    return twin
+    return write_page(output, page(audit), json.dumps(audit.to_json(), indent=1), force=force)

@@ -92,6 +92,17 @@ def atomic_write(
         ) from None
 
 
+def write_page(path: Path, html: str, data: str, *, force: bool = False, private: bool = False) -> Path:
+    """Write a page and its JSON twin next to it: both or neither. Return the twin's path. Raises OutputExists."""
+    twin = path.with_suffix(".json")
+    for output in (path, twin):
+        refuse_existing(output, force=force)
+    page, content = html.encode(), data.encode()  # before anything is written
+    atomic_write(twin, lambda file: file.write(content), force=force, private=private)
+    atomic_write(path, lambda file: file.write(page), force=force, private=private)
+    return twin
+
+
 def _permissions(path: Path, private: bool) -> int:
     """Return the permissions of a file to write at `path`: never wider than those of the present file."""
     return (OWNER if private else USUAL) & (stat.S_IMODE(path.stat().st_mode) if path.exists() else USUAL)

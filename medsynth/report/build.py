@@ -19,7 +19,7 @@ from ..artifact import Model, quality
 from ..artifact import claim as sentence
 from ..errors import UsageError
 from ..fitting.settings import NO_TARGET
-from ..io.atomic import atomic_write, refuse_existing
+from ..io.atomic import write_page
 from ..io.table import Table
 from ..rng import numpy_stream
 from .data import tables as inputs
@@ -136,7 +136,7 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
         title=context.title,
         created=datetime.date.today().isoformat(),
         shareable=context.shareable,
-        banner=_banner(context),
+        banner=INTERNAL if not context.shareable else SHAREABLE if context.claiming_model else NO_CLAIM,
         fitted_rows=context.fitted_rows,
         notes=notes,
         sections={name: context.records[name] for name in SECTIONS if name in context.records},
@@ -192,13 +192,6 @@ def _without_claim(context: Context) -> list[str]:
     return [sentence(context.model)]
 
 
-def _banner(context: Context) -> str:
-    """Return the line that says what readers may do with the page."""
-    if not context.shareable:
-        return INTERNAL
-    return SHAREABLE if context.claiming_model else NO_CLAIM
-
-
 def _record(section: Section, context: Context) -> Record | None:
     """Compute the section's record if it applies. Each section has its own random stream: figures stay independent."""
     if section.compute is None or not section.applies(context):
@@ -208,11 +201,5 @@ def _record(section: Section, context: Context) -> Record | None:
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:
     """Write the page to `path` and its JSON twin next to it: both or neither. Raises OutputExists."""
-    twin = path.with_suffix(".json")
-    for output in (path, twin):
-        refuse_existing(output, force=force)
-    html, data = page(report).encode(), report.model_dump_json(indent=1).encode()
-    private = not report.shareable
-    atomic_write(twin, lambda file: file.write(data), force=force, private=private)
-    atomic_write(path, lambda file: file.write(html), force=force, private=private)
-    return path, twin
+    data, private = report.model_dump_json(indent=1), not report.shareable
+    return path, write_page(path, page(report), data, force=force, private=private)

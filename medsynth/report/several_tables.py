@@ -6,7 +6,7 @@ It also checks whether rows of several tables belong together, whichever program
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -36,28 +36,6 @@ Whole = NDArray[np.int64]
 FEWEST_ROWS = 20  # Rows that a table needs to get a page.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """A finished report, and the ending of its name: "" for the page on patients, else the table's name."""
-
-    table: str
-    report: Report
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sides:
-    """Synthetic tables and, in an internal report, the real ones held out and trained on: cells by table.
-
-    `disjoint` and `fitted_rows` are those of `medsynth.report.build.build`.
-    """
-
-    synthetic: Cells
-    real: Cells | None = None
-    train: Cells | None = None
-    disjoint: bool = False
-    fitted_rows: bool = False
-
-
 def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
     """Read the declared columns of all tables in a folder. Raises TableError if one is missing."""
     found = {}
@@ -73,46 +51,46 @@ def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None)
 
 
 def report_tables(
-    model: Model, sides: Sides, *, drawn_by_model: bool, title: str = "tables",
+    model: Model, synthetic: Cells, real: Cells | None = None, train: Cells | None = None, *, drawn_by_model: bool,
+    disjoint: bool = False, fitted_rows: bool = False, title: str = "tables",
     page_of: Callable[[str], str] = lambda table: table, review: Review | None = None,
     thresholds: Thresholds | None = None, fits: int | None = None, commands: list[str] | None = None,
     step: Callable[[str], None] = lambda name: None,
-) -> list[Page]:  # fmt: skip
-    """Return the pages on several tables, the page on patients first; shareable variants without real tables.
+) -> dict[str, Report]:  # fmt: skip
+    """Return a report by table, that on patients first, as ""; shareable variants without real tables.
 
     `page_of`: the file name of a table's page. `step` receives the table and the section before it is
-    computed. Raises the errors of `medsynth.report.build.build`.
+    computed. The other arguments are those of `medsynth.report.build.build`, whose errors are raised.
     """
     tables = tables_of(model)
-    given = [side for side in (sides.synthetic, sides.real) if side is not None]
+    given = [side for side in (synthetic, real) if side is not None]
     in_order = [
         name for name in tables.others
         if tables.tables[name].order and all(len(_belonging(tables, side, name)) >= FEWEST_ROWS for side in given)
     ]  # fmt: skip
     left = [name for name in tables.others if tables.tables[name].order and name not in in_order]
     notes = [f"There is no page on {name!r}, because it has fewer than {FEWEST_ROWS} rows." for name in left]
-    facts = linked_facts(tables, sides.synthetic, sides.real, {name: page_of(name) for name in in_order})
+    facts = linked_facts(tables, synthetic, real, {name: page_of(name) for name in in_order})
 
     def page(
         table: str, schema: Schema, rows: Callable[[Cells, str], Table], *,
         linked: LinkedFacts | None = None, notes: list[str] | None = None,
-    ) -> Page:  # fmt: skip
-        report = build(
-            synthetic=rows(sides.synthetic, "synthetic"),
-            real=None if sides.real is None else rows(sides.real, "real"),
-            train=None if sides.train is None else rows(sides.train, "train"),
+    ) -> Report:  # fmt: skip
+        return build(
+            synthetic=rows(synthetic, "synthetic"),
+            real=None if real is None else rows(real, "real"),
+            train=None if train is None else rows(train, "train"),
             model=replace(model, schema=schema, tables=None), title=f"{title}, {table}" if table else title,
-            drawn_by_model=drawn_by_model, disjoint=sides.disjoint, fitted_rows=sides.fitted_rows, review=review,
+            drawn_by_model=drawn_by_model, disjoint=disjoint, fitted_rows=fitted_rows, review=review,
             thresholds=thresholds, fits=fits, commands=commands, linked=linked, notes=notes,
             looks=1 + len(in_order), step=lambda name: step(f"{table or 'patients'}, {name}"),
         )  # fmt: skip
-        return Page(table=table, report=report)
 
     schema = _patients_schema(tables)
-    pages = [page("", schema, partial(_patients, tables, schema), linked=facts, notes=notes)]
+    pages = {"": page("", schema, partial(_patients, tables, schema), linked=facts, notes=notes)}
     for name in in_order:
         own = tables.view(name).with_target(target_of(tables, name))
-        pages.append(page(name, own, partial(rows_beside_patients, tables, name)))
+        pages[name] = page(name, own, partial(rows_beside_patients, tables, name))
     return pages
 
 

@@ -145,10 +145,26 @@ def _decimals(column: Any) -> int:
 
 def classified(drawn: pd.DataFrame, test: pd.DataFrame, target: str, learned: int = LEARNED) -> Any:
     """Return the report's scores of classifiers that learn from the first `learned` rows and predict `test`."""
+    with threadpool_limits(1):
+        return score(drawn[:learned].reset_index(drop=True), test, target)
+
+
+def score(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Any]:
+    """Fit the report's classifiers to `train` and return their figures on `test`: macro, mean, best and micro_hard."""
+    from sklearn.metrics import roc_auc_score
+
     from medsynth.report.data import protocol
 
-    with threadpool_limits(1):
-        return protocol.score(drawn[:learned].reset_index(drop=True), test, target)
+    truth = test[target].astype(str).to_numpy()
+    classes = np.unique(truth)
+    macro: dict[str, float] = {}
+    hard: dict[str, float] = {}
+    for name, made in protocol.predict(train, test, target).items():
+        chances = zip(classes, made.probabilities.T, strict=True)
+        macro[name] = float(np.mean([roc_auc_score(truth == c, chance) for c, chance in chances]))
+        hard[name] = protocol.micro_hard(truth, made.labels, classes)
+    values = list(macro.values())
+    return {"macro": macro, "micro_hard": hard, "mean": float(np.mean(values)), "best": max(values)}
 
 
 def of_panel(

@@ -13,6 +13,7 @@ import pandas as pd
 
 from tests.benchmarks import tables
 from tests.benchmarks.common import Run, markdown, options, spread
+from tests.benchmarks.figures import score
 
 SETTINGS = {
     "thyroid-study": "preset `thyroid-study`",
@@ -28,7 +29,6 @@ def one(setting: str, train: pd.DataFrame, test: pd.DataFrame, epsilon: float, s
     import medsynth
     from medsynth.methods.registry import presets
     from medsynth.privacy.accounting import accountant
-    from medsynth.report.data import protocol
 
     started = time.perf_counter()
     preset, method = (setting, None) if setting in presets() else (None, setting)
@@ -38,7 +38,7 @@ def one(setting: str, train: pd.DataFrame, test: pd.DataFrame, epsilon: float, s
     events, delta = model.ledger.composition(), model.ledger.delta
     by = {"prv": model.epsilon, "rdp": accountant.epsilon(events, delta, "rdp")}
     by["pld"] = accountant.cross_check(events, delta)
-    return {"epsilon": by, "seconds": seconds, **protocol.score(drawn, test, "class")}
+    return {"epsilon": by, "seconds": seconds, **score(drawn, test, "class")}
 
 
 def summary(runs: list[Run], names: list[str]) -> str:
@@ -75,7 +75,7 @@ def main(words: list[str]) -> None:
         if any((run["setting"], run["run"]) == (setting, k) for run in runs):
             continue
         real = setting == "real"
-        found = protocol.score(train, test, target) if real else one(setting, train, test, given.epsilon, schema)
+        found = score(train, test, target) if real else one(setting, train, test, given.epsilon, schema)
         runs.append({"setting": setting, "run": k, **found})
         with given.output.open("a") as file:
             file.write(json.dumps(runs[-1]) + "\n")

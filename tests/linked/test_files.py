@@ -20,7 +20,7 @@ from medsynth.fitting.holdout import HoldOut, hold_out_tables
 from medsynth.fitting.source import bundled, find
 from medsynth.io.atomic import refuse_existing
 from medsynth.io.split import number_of
-from medsynth.report.several_tables import Sides, linked_facts, read_folder, report_tables, target_of
+from medsynth.report.several_tables import linked_facts, read_folder, report_tables, target_of
 from medsynth.sampling.table_files import check_folder, drawn_by, write_tables
 from medsynth.schema.linked import LinkedTables
 
@@ -189,15 +189,15 @@ def test_a_draft_of_a_folder_passes_once_its_todos_are_filled(ward: Path, frames
 def test_pages_of_several_tables(model: medsynth.Model, drawn: Frames, frames: Frames, tables: LinkedTables) -> None:
     """A page on patients, with every table in one line, and a page for each order; shareable without a real row."""
     texts = {n: f.head(400).astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()}
-    shared = report_tables(model, Sides(synthetic=texts), drawn_by_model=True, page_of="{}.html".format)
-    assert [page.table for page in shared] == ["", "stays", "tests"] and all(page.report.shareable for page in shared)
-    record: Any = shared[0].report.sections["tables"]
+    shared = report_tables(model, texts, drawn_by_model=True, page_of="{}.html".format)
+    assert list(shared) == ["", "stays", "tests"] and all(report.shareable for report in shared.values())
+    record: Any = shared[""].sections["tables"]
     assert [line.table for line in record.tables] == list(tables.tables)
     assert record.tables[1].page == "stays.html"
     assert record.tables[1].real_rows_a_patient is None
-    for page in shared:
-        assert page.report.sections["claim"] is not None
-    assert "tables" not in shared[1].report.sections or shared[1].report.sections["tables"] is None
+    for report in shared.values():
+        assert report.sections["claim"] is not None
+    assert "tables" not in shared["stays"].sections or shared["stays"].sections["tables"] is None
     assert target_of(tables, "stays") == "died" and target_of(tables, "tests") == "value"
 
 
@@ -249,14 +249,12 @@ def test_an_internal_report_compares_both_sides(
     from .conftest import simulated, write
 
     held = {n: f.replace({f"K{k}": f"H{k}" for k in range(300)}) for n, f in simulated(150, 9).items()}
-    sides = Sides(
-        synthetic={n: f.astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()},
-        real=read_folder(model.tables or pytest.fail(), write(held, tmp_path / "held")),
-    )
-    pages = report_tables(model, sides, drawn_by_model=True)
-    record: Any = pages[0].report.sections["tables"]
+    synthetic = {n: f.astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()}
+    real = read_folder(model.tables or pytest.fail(), write(held, tmp_path / "held"))
+    pages = report_tables(model, synthetic, real, drawn_by_model=True)
+    record: Any = pages[""].sections["tables"]
     assert record.tables[1].real_rows_a_patient > 1 > record.tables[1].real_without > 0
-    assert pages[1].report.sections["over_time"] is not None
+    assert pages["stays"].sections["over_time"] is not None
     (tmp_path / "held" / "stays.csv").write_text("patient\nH1\nH2\n")
     with pytest.raises(TableError, match="has no column 'stay'"):
         read_folder(model.tables or pytest.fail(), tmp_path / "held")

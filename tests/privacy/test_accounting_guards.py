@@ -13,7 +13,7 @@ from medsynth.budget import Spent
 from medsynth.privacy.accounting import accountant, calibration, shard_sampling
 from medsynth.privacy.accounting.events import Event, Gaussian, ShardSampledGaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.report.page.render import number
+from medsynth.report.page.render import epsilon as on_page
 from medsynth.report.sections.claim import privacy_ledger
 
 DELTA = 1e-5
@@ -107,7 +107,7 @@ def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
     """In the claim, in the total of a table and on the page: what is read is never less than what was spent."""
     ledger = SimpleNamespace(delta=DELTA, protects="one row", relation="r", accountant="prv")
     model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger, structure_only=False)
-    printed = [claim(model), str(number(epsilon, 2, up=True)).split(">")[1].join("(<")]
+    printed = [claim(model), str(on_page(epsilon)).split(">")[1].join("(<")]
     fit: Any = SimpleNamespace(
         model="m", ended=False, noise=True, max_rows=None, delta=DELTA, epsilon=epsilon, events=(), number="1"
     )

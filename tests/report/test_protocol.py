@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from medsynth.report.data import protocol
+from tests.benchmarks.figures import score
 
 
 def test_boosted_trees_learn_from_many_rows_of_which_one_has_a_class_of_its_own(rng: np.random.Generator) -> None:
@@ -21,7 +22,7 @@ def test_a_training_table_of_one_class_predicts_it_and_scores_by_chance() -> Non
     test = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": ["a", "b", "a", "b"]})
     found = protocol.predict(train, test, "y")
     assert all((made.probabilities == 0.5).all() and set(made.labels) == {"a"} for made in found.values())
-    figures = protocol.score(train, test, "y")
+    figures = score(train, test, "y")
     assert figures["mean"] == figures["best"] == 0.5 and figures["micro_hard"]["lr"] == 0.5
 
 

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from medsynth.errors import SchemaError, TableError
 from medsynth.report.build import build
-from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.tables import Cells
@@ -23,6 +22,7 @@ from medsynth.report.sections.attacks import attacks
 from medsynth.report.sections.claim import _power, privacy
 from medsynth.report.sections.fidelity import fidelity
 from medsynth.report.sections.inference import fit
+from tests.benchmarks.figures import score
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ def test_figures_are_those_of_the_protocol(report: Any, halves: Any, synthetic: 
     mine = {
         c.name: (c.real.value, c.synthetic.value, c.micro_synthetic) for c in report.sections["utility"].classifiers
     }
-    real, made = (protocol.score(t, halves[1], "diagnosis") for t in (halves[0], synthetic))
+    real, made = (score(t, halves[1], "diagnosis") for t in (halves[0], synthetic))
     for name, (by_real, by_made, micro) in mine.items():
         assert by_real == pytest.approx(real["macro"][name], abs=5e-5)
         assert by_made == pytest.approx(made["macro"][name], abs=5e-5)
@@ -53,7 +53,7 @@ def test_the_protocol_is_the_field_script(halves: Any, synthetic: Any) -> None:
     assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    ours = protocol.score(synthetic, halves[1], "diagnosis")
+    ours = score(synthetic, halves[1], "diagnosis")
     with warnings.catch_warnings():  # its network stops after 300 steps, as ours does, on some drawn rows
         warnings.simplefilter("ignore", ConvergenceWarning)
         theirs = script.score(synthetic, halves[1], "diagnosis")

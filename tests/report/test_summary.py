@@ -15,10 +15,9 @@ from scipy.stats import norm
 
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.report.build import _Background, build
-from medsynth.report.data.cures import CURES
 from medsynth.report.data.plain import WORDINGS, plain
 from medsynth.report.data.proposal import PRIVACY, USES, judged_uses, may_leave, sentences
-from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
+from medsynth.report.data.verdict import CURES, Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
 from medsynth.report.page.render import page
 from medsynth.report.sections.registry import SECTIONS
 

@@ -100,6 +100,13 @@ def comparable(
     return pd.DataFrame(made)
 
 
+def values_alone(cells: pd.DataFrame, schema: Schema | None) -> tuple[pd.DataFrame, frozenset[str]]:
+    """Return the values of synthetic rows without a table to compare with, and the columns of numbers among them."""
+    numbers = number_columns(cells, schema)
+    made = comparable(cells, schema, numbers, "synthetic", [])
+    return made, numbers & frozenset(made)
+
+
 def known_cells(cells: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Return the texts of the declared columns: missing values as None, hierarchy codes at the declared levels."""
     present = {name: column for name, column in schema.columns.items() if name in cells and column.modelled}

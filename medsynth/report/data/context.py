@@ -11,6 +11,7 @@ import pandas as pd
 from ...artifact import Model
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
+from .columns import values_alone
 from .over_time import Sequences
 from .protocol import TaskPredictions
 from .tables import Tables
@@ -104,6 +105,12 @@ class Context:
         """Return the tables as they are compared, for a section that needs real rows."""
         assert self.tables is not None
         return self.tables
+
+    @property
+    def synthetic_values(self) -> tuple[pd.DataFrame, frozenset[str]]:
+        """Return the values of the synthetic rows, compared with real ones or alone, and the columns of numbers."""
+        tables = self.tables
+        return values_alone(self.synthetic, self.schema) if tables is None else (tables.synthetic, tables.numbers)
 
     @property
     def claiming_model(self) -> Model | None:

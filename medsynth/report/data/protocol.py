@@ -30,8 +30,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ...rng import Stream, numpy_stream
-from .statistics import Areas, Floats, Patients, folds, resampled
+from .statistics import Areas, Floats, Patients, compared, folds, resampled
 from .tables import Tables
+from .verdict import Estimate
 
 FOLDS = 5
 MOST_LEARNED = 25_000  # Rows that classifiers learn from.
@@ -84,12 +85,11 @@ class Predictions:
     """One classifier's predictions for the test rows.
 
     `probabilities` is (rows, classes), 0.5 for a class that the training table lacks. `labels` is (rows,), the
-    predicted class. `known` has the classes of the training table.
+    predicted class.
     """
 
     probabilities: Floats
     labels: NDArray[Any]
-    known: frozenset[str]
 
 
 def predict(
@@ -105,7 +105,7 @@ def predict(
             continue
         if len(np.unique(y)) < 2:
             half = np.full((len(test), len(classes)), 0.5)
-            found[name] = Predictions(half, np.full(len(test), y[0]), frozenset())
+            found[name] = Predictions(half, np.full(len(test), y[0]))
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -114,7 +114,7 @@ def predict(
         probability = dict(zip(model.classes_, chances.T, strict=True))
         labels = model.classes_[chances.argmax(1)]  # The labels of `predict`, without a second pass.
         columns = [probability.get(c, np.full(len(test), 0.5)) for c in classes]
-        found[name] = Predictions(np.stack(columns, 1), labels, frozenset(model.classes_))
+        found[name] = Predictions(np.stack(columns, 1), labels)
     return found
 
 
@@ -137,10 +137,15 @@ def aurocs(
     return areas.value.reshape(shape), resampled(len(truth), rng, areas, patients).reshape(-1, *shape)
 
 
-def mean_of_known(values: Floats) -> Floats:
-    """Return the mean over classifiers and classes, (draws, sides), without classes that a resample lacks."""
-    known = np.ma.masked_invalid(values.reshape(*values.shape[:2], -1))
-    return np.asarray(known.mean(2).filled(np.nan))
+def mean_aurocs(
+    truth: NDArray[Any], classes: Mapping[int, Any], sides: Sequence[Mapping[str, Predictions]], rng: Stream,
+    patients: Patients | None,
+) -> dict[str, Estimate]:  # fmt: skip
+    """Return the means of `aurocs` over classifiers and classes that a resample has, by side, and the loss."""
+    value, draws = aurocs(truth, classes, sides, rng, patients)
+    every = np.concatenate([value[None], draws])
+    known = np.ma.masked_invalid(every.reshape(*every.shape[:2], -1)).mean(2).filled(np.nan)
+    return compared(known[0], known[1:])
 
 
 def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -> float:
@@ -156,22 +161,6 @@ def majority_floor(test: pd.DataFrame, target: str) -> float:
     truth = test[target].astype(str).to_numpy()
     classes, counts = np.unique(truth, return_counts=True)
     return micro_hard(truth, np.full_like(truth, classes[counts.argmax()]), classes)
-
-
-def score(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Any]:
-    """Fit classifiers to `train` and return their figures on `test`: macro, mean, best and micro_hard."""
-    truth = test[target].astype(str).to_numpy()
-    classes = np.unique(truth)
-    macro: dict[str, float] = {}
-    hard: dict[str, float] = {}
-    for name, made in predict(train, test, target).items():
-        each = [
-            roc_auc_score(truth == c, made.probabilities[:, k]) if c in made.known else 0.5
-            for k, c in enumerate(classes)
-        ]
-        macro[name], hard[name] = float(np.mean(each)), micro_hard(truth, made.labels, classes)
-    values = list(macro.values())
-    return {"macro": macro, "micro_hard": hard, "mean": float(np.mean(values)), "best": max(values)}
 
 
 @dataclass(frozen=True)
@@ -229,12 +218,10 @@ def _cross_validated(real: pd.DataFrame, target: str, patients: Patients | None)
     classes = np.unique(truth)
     probabilities = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}
     labels = {name: truth.copy() for name in LABELS}
-    known = dict.fromkeys(LABELS, frozenset[str]())
     for inside, outside in folds(truth, FOLDS, patients):
         fold = real.iloc[outside].reset_index(drop=True)
         places = np.searchsorted(classes, np.unique(truth[outside]))
         for name, made in predict(real.iloc[inside].reset_index(drop=True), fold, target).items():
             probabilities[name][np.ix_(outside, places)] = made.probabilities
             labels[name][outside] = made.labels
-            known[name] |= made.known
-    return {name: Predictions(probabilities[name], labels[name], known[name]) for name in LABELS}
+    return {name: Predictions(probabilities[name], labels[name]) for name in LABELS}

@@ -200,6 +200,15 @@ def largest(value: Floats, draws: Floats) -> Estimate:
     )
 
 
+def worst(figures: Sequence[Estimate]) -> Estimate:
+    """Return the largest of figures whose intervals are valid together, with an interval of the largest."""
+    return Estimate(
+        value=max((one.value for one in figures if one.value is not None), default=None),
+        low=max((one.low for one in figures if one.low is not None), default=None),
+        high=max((one.high for one in figures if one.high is not None), default=None),
+    )
+
+
 def cramers_v(counts: Floats) -> Floats:
     """Return Cramer's V of tables (..., rows, columns), (...,), corrected for the bias of small samples (Bergsma 2013).
 
@@ -309,12 +318,15 @@ def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: St
     by `patients` if rows have some.
     """
     one, other = (float(group.mean()) for group in right)
-    draws = [resampled(len(group), rng, partial(_means, group), p) for group, p in zip(right, patients, strict=True)]
+    pairs = zip(right, patients, strict=True)
+    draws = [resampled(len(group), rng, partial(weighted_means, group), own) for group, own in pairs]
     return one, other, interval(one - other, draws[0] - draws[1])
 
 
-def _means(figures: Floats, weights: Floats) -> Floats:
-    return np.asarray(weights @ figures / np.maximum(weights.sum(1), 1))
+def weighted_means(figures: Floats, weights: Floats) -> Floats:
+    """Return the means of the known `figures`, (rows, ...), for weights (draws, rows): (draws, ...)."""
+    known = np.isfinite(figures)
+    return np.asarray(weights @ np.where(known, figures, 0.0) / np.maximum(weights @ known, 1))
 
 
 def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:

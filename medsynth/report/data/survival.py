@@ -9,9 +9,19 @@ import numpy as np
 
 from ...rng import Stream
 from .statistics import Flags, Floats, resampled
+from .verdict import Record
 
+DRAWN = 40  # Points of a drawn curve.
 POINTS = 10  # Times at which two curves are compared.
 LEFT = 0.2  # Share of units that must be left where curves are compared. Later, chance alone moves them.
+
+
+class Survival(Record):
+    """Share of units without the event by time, for drawing; real shares are None where too few units are left."""
+
+    times: list[float]
+    real: list[float | None] | None
+    synthetic: list[float]
 
 
 class Times(NamedTuple):
@@ -23,13 +33,6 @@ class Times(NamedTuple):
     def known(self) -> Times:
         """Return the units with a known time."""
         kept = np.isfinite(self.time)
-        return Times(self.time[kept], self.event[kept])
-
-    def some(self, most: int, rng: Stream) -> Times:
-        """Return at most `most` units, drawn uniformly."""
-        if len(self.time) <= most:
-            return self
-        kept = rng.choice(len(self.time), most, replace=False)
         return Times(self.time[kept], self.event[kept])
 
 
@@ -62,6 +65,20 @@ def compared_times(real: Times, synthetic: Times, fewest: int) -> Floats:
     end = min(np.sort(side.time)[-max(fewest, round(LEFT * len(side.time)))] for side in (real, synthetic))
     early = real.time[real.time <= end]
     return np.unique(np.quantile(early, np.linspace(0, 1, POINTS), method="nearest")) if len(early) else np.zeros(0)
+
+
+def drawn(real: Times | None, synthetic: Times, fewest: int) -> Survival:
+    """Return both curves for drawing; the real one ends where fewer than `fewest` units are left."""
+    sides = [np.sort(side.time) for side in (real, synthetic) if side is not None and len(side.time) >= fewest]
+    longest = max((float(time[-fewest]) for time in sides), default=0.0)
+    at = np.linspace(0, longest, DRAWN)
+    curve: list[float | None] | None = None
+    if real is not None:
+        left = len(real.time) - np.searchsorted(np.sort(real.time), at, side="left")
+        shares = surviving(real, at)[0].round(5).tolist()
+        curve = [share if n >= fewest else None for share, n in zip(shares, left, strict=True)]
+    made = np.nan_to_num(surviving(synthetic, at)[0], nan=1.0)
+    return Survival(times=at.round(4).tolist(), real=curve, synthetic=made.round(5).tolist())
 
 
 def curve_gaps(real: Times, synthetic: Times, at: Floats, rng: Stream) -> tuple[Floats, Floats]:

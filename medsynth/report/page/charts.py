@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from ..data.survival import Survival
 from ..data.verdict import Estimate
 from ..sections.attacks import Attacks
 from ..sections.claim import PrivacyLedger, Reach
 from ..sections.fidelity import Fidelity
-from ..sections.inference import Importance, Inference
-from ..sections.outcomes import Survival
-from ..sections.over_time import Band, Bars, Trajectory, Transitions, Waiting
+from ..sections.inference import Coefficient, Importance
+from ..sections.over_time import Band, Bars, Trajectory, Transitions
 from ..sections.relations import Relation
-from ..sections.time_to_event import TimeToEventFigures
 from ..sections.utility import Curve, NumericUtility, Utility
 
 Point = tuple[float, float]
@@ -104,9 +103,9 @@ def spaced(values: Sequence[float]) -> tuple[float, float]:
     return low - air, high + air
 
 
-def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scale, Scale]:
+def _square(drawing: Drawing, x: str, y: str) -> tuple[Scale, Scale]:
     """Draw axes from 0 to 1 both ways, with the diagonal of chance."""
-    across, up = Scale(0, 1, 44, 44 + size), Scale(0, 1, 12 + size, 12)
+    across, up = Scale(0, 1, 44.0, 264.0), Scale(0, 1, 232.0, 12.0)
     for value in (0.0, 0.5, 1.0):
         drawing.line((across(value), up(0)), (across(value), up(1)), "grid")
         drawing.line((across(0), up(value)), (across(1), up(value)), "grid")
@@ -234,16 +233,10 @@ def attack_intervals(attacks: Attacks) -> Drawing | None:
     return forest("Advantage of membership attacks", rows, "advantage over guessing (0: none, 1: certain)", 0.0)
 
 
-def coefficients(found: Inference) -> Drawing | None:
-    """Draw the regression coefficients of both tables."""
-    rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found.coefficients]
-    return forest("Coefficients of the regression", rows, "coefficient with 95 % interval", 0.0)
-
-
-def hazards(found: TimeToEventFigures) -> Drawing | None:
-    """Draw the log hazard ratios of both tables."""
-    rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found.hazards]
-    return forest("Hazard ratios of the Cox model", rows, "log hazard ratio with 95 % interval", 0.0)
+def coefficients(found: Sequence[Coefficient], title: str, axis: str) -> Drawing | None:
+    """Draw the coefficients of a regression on both tables."""
+    rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found]
+    return forest(title, rows, f"{axis} with 95 % interval", 0.0)
 
 
 def importances(found: Importance) -> Drawing | None:
@@ -289,10 +282,13 @@ def bars(
         drawing.text(4, floor + 15, f"{len(labels)} levels; names in the table below")
     else:
         for k, label in enumerate(labels):
-            most = max(2, int(step / 7.6))
-            short = label if len(label) <= most else label[: most - 1] + "…"
+            short = _short(label, max(2, int(step / 7.6)))
             drawing.text(4 + (k + 0.5) * step, floor + 15, short, anchor="middle")
     return drawing
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _bar(label: str, real: float | None, made: float) -> str:
@@ -333,8 +329,7 @@ def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
                             fill_opacity=f"{min(1.0, abs(value) * (1 if kind == 'heat' else 2.5)):.2f}")  # fmt: skip
         drawing.add("rect", x=left + i * size, y=head + i * size, width=size - 0.6, height=size - 0.6, class_="self")
         if labelled:
-            name = names[i] if len(names[i]) <= 16 else names[i][:15] + "…"
-            drawing.text(left - 5, head + (i + 0.7) * size, f"{name} {i + 1}", "small", "end")
+            drawing.text(left - 5, head + (i + 0.7) * size, f"{_short(names[i], 16)} {i + 1}", "small", "end")
             drawing.text(left + (i + 0.45) * size, head - 5, str(i + 1), "small", "middle")
     return drawing
 
@@ -375,8 +370,7 @@ def relation(found: Relation) -> Drawing:
                 drawing.add("rect", class_="self", **place)
                 drawing.add("rect", hover=hover, class_="heat", fill_opacity=f"{share:.2f}", **place)
     for i, label in enumerate(found.row_labels):
-        short = label if len(label) <= 16 else label[:15] + "…"
-        drawing.text(left - 6, head + (i + 0.65) * size, short, "small", "end")
+        drawing.text(left - 6, head + (i + 0.65) * size, _short(label, 16), "small", "end")
     return drawing
 
 
@@ -396,7 +390,7 @@ def shares(ledger: PrivacyLedger) -> Drawing:
     return drawing
 
 
-def waiting(found: Waiting, unit: str) -> Drawing:
+def waiting(found: Survival, unit: str) -> Drawing:
     """Draw the share of rows without a next row by the time since the row."""
     width, height, left, floor = 560.0, 260.0, 48.0, 212.0
     drawing = Drawing(
@@ -458,9 +452,8 @@ def moves(found: Transitions) -> Drawing:
         f"Shares of changes from the level of a row to that of a column, for {count} levels. The table lists them.",
     )  # fmt: skip
     for i, level in enumerate(found.levels):
-        name = level if len(level) <= 18 else level[:17] + "…"
         floor = head + (i + 1) * size
-        drawing.text(left - 6, floor - size / 2 + 4, f"{name} {i + 1}", "small", "end")
+        drawing.text(left - 6, floor - size / 2 + 4, f"{_short(level, 18)} {i + 1}", "small", "end")
         drawing.text(left + (i + 0.5) * size, head - 7, str(i + 1), "small", "middle")
         drawing.line((left, floor), (left + count * size, floor), "grid")
         for kind, rows, start in (("solid real", found.real, 0.12), ("fill synthetic", found.synthetic, 0.5)):

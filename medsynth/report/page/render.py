@@ -67,28 +67,27 @@ def _text(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def number(value: float | int | None, digits: int = 3, none: str = "not measured", *, up: bool = False) -> Markup:
+def number(value: float | int | None, digits: int = 3, none: str = "not measured") -> Markup:
     """Return a number for people, with its full value for machines. Negative `digits` mean as few as possible.
 
-    `none` replaces None. `up` rounds up, as a claim requires.
+    `none` replaces None.
     """
     if value is None:
         return Markup('<span class="none">{}</span>').format(none)
     if isinstance(value, int):
         shown = f"{value:,}"
     else:
-        read = math.ceil(value * 10**digits - 1e-9) / 10**digits if up else value
-        shown = f"{read:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0").rstrip(".")
+        shown = f"{value:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0").rstrip(".")
     if isinstance(value, float) and value and digits > 0 and float(shown) == 0:
         shown = "below " + f"{10.0**-digits:.{digits}f}" if value > 0 else f"above -{10.0**-digits:.{digits}f}"
     return Markup('<data value="{}">{}</data>').format(repr(value), shown.replace("-", "\N{MINUS SIGN}", 1))
 
 
-def percent(value: float | None, digits: int = 1) -> Markup:
+def percent(value: float | None) -> Markup:
     """Return a share of one in per cent."""
     if value is None:
         return number(None)
-    return Markup('<data value="{}">{:.{d}f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value, d=digits)
+    return Markup('<data value="{}">{:.1f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value)
 
 
 def epsilon(value: float) -> Markup:

@@ -416,9 +416,8 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
                        advice=RUN_ATTACKS)]  # fmt: skip
     outcome: Outcome | None = None if found.fair else "not judged"
     advice = None if found.fair else HOLD_OUT
-    advantage, certain = (
-        _worst([getattr(attack, figure) for attack in found.membership]) for figure in ("advantage", "at_one_percent")
-    )
+    advantage = stats.worst([attack.advantage for attack in found.membership])
+    certain = stats.worst([attack.at_one_percent for attack in found.membership])
     return [
         decide(
             "attack_advantage", question, measure, advantage, thresholds.attack_advantage,
@@ -431,15 +430,6 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
             allowed=found.allowed_at_one_percent,
         ),
     ]  # fmt: skip
-
-
-def _worst(figures: Sequence[Estimate]) -> Estimate:
-    """Return the largest of figures whose intervals are valid together, with an interval of the largest."""
-    return Estimate(
-        value=max((one.value for one in figures if one.value is not None), default=None),
-        low=max((one.low for one in figures if one.low is not None), default=None),
-        high=max((one.high for one in figures if one.high is not None), default=None),
-    )
 
 
 def _worded(found: Attacks, worst: Estimate, allowed: float | None) -> str:

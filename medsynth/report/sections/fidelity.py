@@ -24,7 +24,7 @@ from ...schema import Schema
 from ...schema.columns.number import Quantity
 from ...similarity import similarity
 from ..data import statistics as stats
-from ..data.columns import codes_of, comparable, number_columns, words
+from ..data.columns import codes_of, values_alone, words
 from ..data.protocol import features
 from ..data.statistics import Floats, MeanSimilarity, Patients, Whole
 from ..data.tables import Cells, Tables, matrices
@@ -421,9 +421,9 @@ class SyntheticColumns(Record):
 
 def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
     """Summarise each column of a table of text cells."""
-    numbers = number_columns(cells, schema)
+    made, numbers = values_alone(cells, schema)
     found = []
-    for name, values in comparable(cells, schema, numbers, "synthetic", []).items():
+    for name, values in made.items():
         number = name in numbers
         labels, shares = (number_bars if number else level_bars)(values, values)
         found.append(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -162,22 +162,17 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
     base, made = (frame[frame[outcome].notna()] for frame in (base, tables.synthetic))
     names = [n for n in (wanted or ranked or leading(tables.synthetic, tables.numbers, outcome)) if n != outcome]
     linear = outcome in tables.numbers and base[outcome].nunique() > 2
-    designs = {n: [design(frame, base, n, tables.numbers) for frame in (base, made)] for n in names}
-    lacking = [n for n in names if not designs[n][0] and (wanted or base[n].nunique() < 2)]
-    predictors = [(n, label) for n in names for label in designs[n][0]][:MOST]
-    if not predictors and not lacking:
-        return None
-    fits = []
-    for side, frame in enumerate((base, made)):
-        x = [designs[n][side][label] for n, label in predictors]
-        fits.append(fit(np.array(x).reshape(len(x), len(frame)).T, _outcome(frame, base, outcome, linear), linear))
+    truths = [_outcome(frame, base, outcome, linear) for frame in (made, base)]
+    found = coefficients(names, (made, base), tables.numbers, MOST, lambda x, side: fit(x, truths[side], linear))
+    absent = [n for n in names if wanted or base[n].nunique() < 2]
     nothing = Estimate(value=None)
-    pairs = [(label, fits[0].estimate(k), fits[1].estimate(k)) for k, (_, label) in enumerate(predictors)]
-    pairs += [(name, nothing, nothing) for name in lacking]
-    found = [
-        Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made))
-        for label, real, made in pairs
+    found += [
+        Coefficient(predictor=name, real=nothing, synthetic=nothing, overlap=None)
+        for name in absent
+        if not design(base, base, name, tables.numbers)
     ]
+    if not found:
+        return None
     common = "" if linear else f" (against its most frequent class, {words(base[outcome]).mode().get(0, '')!r})"
     return Inference(
         outcome=f"{outcome}{common}",
@@ -186,6 +181,29 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
         coefficients=found,
         mean_overlap=mean([one.overlap for one in found]),
     )
+
+
+def coefficients(
+    names: Sequence[str], frames: Sequence[pd.DataFrame], numbers: frozenset[str], most: int,
+    fitted: Callable[[Floats, int], RegressionFit],
+) -> list[Coefficient]:  # fmt: skip
+    """Return the coefficients of the first `most` predictors that the columns `names` yield.
+
+    frames: synthetic rows, and real ones if there are any. The last frame sets the scale of the predictors. `fitted`
+    fits the predictors, (rows, predictors), of the frame at a position.
+    """
+    designs = {name: [design(frame, frames[-1], name, numbers) for frame in frames] for name in names}
+    predictors = [(name, label) for name in names for label in designs[name][0]][:most]
+    if not predictors:
+        return []
+    xs = [np.stack([designs[name][side][label] for name, label in predictors], 1) for side in range(len(frames))]
+    fits = [fitted(x, side) for side, x in enumerate(xs)]
+    found = []
+    for k, (_, label) in enumerate(predictors):
+        made, *rest = (one.estimate(k) for one in fits)
+        real = rest[0] if rest else Estimate(value=None)
+        found.append(Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made)))
+    return found
 
 
 def leading(synthetic: pd.DataFrame, numbers: frozenset[str], outcome: str) -> dict[str, float]:

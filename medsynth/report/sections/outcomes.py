@@ -17,28 +17,19 @@ from ...schema import Schema
 from ...schema.columns.column import level_text
 from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
-from ..data.statistics import Flags, Floats, largest, resampled
-from ..data.survival import Times, compared_times, curve_gaps, surviving
+from ..data.statistics import Flags, Floats, largest, resampled, weighted_means, worst
+from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .over_time import FEWEST, MOST_SHOWN
 from .registry import Section
 
 MOST_PATIENTS = 10_000  # Patients of each table. More change no figure and cost seconds.
-DRAWN = 40  # Points of a drawn curve.
 EVERY = "any state"
 NO_STATE = (
     "No state is compared: no rule ties a level to the last row, as `died = yes implies last row` does, and the target "
     "has no levels. Declare such a rule to compare shares of states and the time to them."
 )
 TOO_FEW = "At least {} real and {} synthetic patients are needed. Hold out more patients."
-
-
-class Survival(Record):
-    """Share of units without the event by time, for drawing; real shares are None where too few units are left."""
-
-    times: list[float]
-    real: list[float | None] | None
-    synthetic: list[float]
 
 
 class State(Record):
@@ -196,20 +187,12 @@ def outcomes(found: Mapping[str, Sequences], schema: Schema, target: str | None,
     lines = [
         _state(state, k, flags, (made, real), apart[k], rng, compare=both is not None) for k, state in enumerate(states)
     ]
-    worst = [line.time_gap for line in lines if line.time_gap.value is not None]
     values, values_gap = _last_values(both, states, flags, rng) if both else ([], nothing)
     return Outcomes(
         unit="rows" if made.rows.time is None else unit, patients_real=real.count if real else None,
         patients_synthetic=made.count, fewest=FEWEST, states=lines, last_values=values, share_gap=gaps,
-        time_gap=_worst(worst), values_gap=values_gap, reason=reason,
+        time_gap=worst([line.time_gap for line in lines]), values_gap=values_gap, reason=reason,
     )  # fmt: skip
-
-
-def _worst(found: Sequence[Estimate]) -> Estimate:
-    """Return the largest value of several estimates, with the largest of the lower and of the upper ends."""
-    ends = [(one.value or 0.0, one.low or 0.0, one.high or 0.0) for one in found]
-    value, low, high = np.max(ends, axis=0) if ends else (None, None, None)
-    return Estimate(value=value, low=low, high=high)
 
 
 def _shares(real: Sequence[Flags], made: Sequence[Flags], rng: Stream) -> tuple[Estimate, list[float | None]]:
@@ -219,13 +202,9 @@ def _shares(real: Sequence[Flags], made: Sequence[Flags], rng: Stream) -> tuple[
     spread = np.sqrt((p * (1 - p) + q * (1 - q)) / 2)
     spread[spread == 0] = np.inf  # All patients of both tables, or none: the shares are equal, or 0 and 1.
     spread[np.abs(q - p) == 1] = 1.0
-    draws = [resampled(len(side), rng, partial(_means, side)) for side in sides]
+    draws = [resampled(len(side), rng, partial(weighted_means, side)) for side in sides]
     apart = (q - p) / spread
     return largest(apart, (draws[1] - draws[0]) / spread), apart.tolist()
-
-
-def _means(values: Floats, weights: Floats) -> Floats:
-    return np.asarray(weights @ values / np.maximum(weights.sum(1, keepdims=True), 1))
 
 
 def _state(
@@ -251,20 +230,6 @@ def _state(
     )
 
 
-def drawn(real: Times | None, synthetic: Times, fewest: int) -> Survival:
-    """Return both curves for drawing; the real one ends where fewer than `fewest` units are left."""
-    sides = [np.sort(side.time) for side in (real, synthetic) if side is not None and len(side.time) >= fewest]
-    longest = max((float(time[-fewest]) for time in sides), default=0.0)
-    at = np.linspace(0, longest, DRAWN)
-    curve: list[float | None] | None = None
-    if real is not None:
-        left = len(real.time) - np.searchsorted(np.sort(real.time), at, side="left")
-        shares = surviving(real, at)[0].round(5).tolist()
-        curve = [share if n >= fewest else None for share, n in zip(shares, left, strict=True)]
-    made = np.nan_to_num(surviving(synthetic, at)[0], nan=1.0)
-    return Survival(times=at.round(4).tolist(), real=curve, synthetic=made.round(5).tolist())
-
-
 def _last_values(
     both: tuple[Ends, Ends], states: Sequence[NamedState], flags: Sequence[Sequence[Flags]], rng: Stream
 ) -> tuple[list[LastValue], Estimate]:
@@ -286,7 +251,7 @@ def _last_values(
         sides = [side[:, kept] / spread[kept] for side in sides]
         p, q = (np.nanmean(side, axis=0) for side in sides)
         values.append(q - p)
-        drawn_sides = [resampled(len(side), rng, partial(_known_means, side)) for side in sides]
+        drawn_sides = [resampled(len(side), rng, partial(weighted_means, side)) for side in sides]
         draws.append(drawn_sides[1] - drawn_sides[0])
         found += [
             LastValue(
@@ -299,11 +264,6 @@ def _last_values(
         return [], Estimate(value=None)
     found.sort(key=lambda one: -abs(one.difference))
     return found, largest(np.concatenate(values), np.concatenate(draws, axis=1))
-
-
-def _known_means(values: Floats, weights: Floats) -> Floats:
-    known = np.isfinite(values)
-    return np.asarray(weights @ np.where(known, values, 0.0) / np.maximum(weights @ known, 1))
 
 
 def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], list[Floats]]:
@@ -340,12 +300,12 @@ def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdic
     lines = []
     shown = [state for state in found.states if state.share_real is not None]
     if found.states:
-        worst = max(shown, key=lambda state: abs(state.difference or 0.0), default=None)
+        apart = max(shown, key=lambda state: abs(state.difference or 0.0), default=None)
         detail = found.reason or ""
-        if worst is not None and worst.share_real is not None:
+        if apart is not None and apart.share_real is not None:
             detail = (
-                f"Farthest apart: {worst.name}, {worst.share_real:.1%} of real patients and "
-                f"{worst.share_synthetic:.1%} of synthetic ones. {detail}"
+                f"Farthest apart: {apart.name}, {apart.share_real:.1%} of real patients and "
+                f"{apart.share_synthetic:.1%} of synthetic ones. {detail}"
             )
         limit = thresholds.last_row_share_gap
         lines.append(decide(

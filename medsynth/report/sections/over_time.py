@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ...schema import Schema
 from ..data import over_time as successive
 from ..data.over_time import Sequences
 from ..data.statistics import Floats, Whole, halves
+from ..data.survival import Survival
 from ..data.tables import Cells
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, impossible_gain, of_both
 from .over_time_models import NextRow, Slopes, Unit, next_row, slopes
@@ -72,14 +74,6 @@ class Bars(Record):
     distance_second: float | None
 
 
-class Waiting(Record):
-    """Share of rows that no other row of the patient follows within each of `times`; None for too few patients."""
-
-    times: list[float]
-    real: list[float | None] | None
-    synthetic: list[float]
-
-
 class Trajectory(Record):
     """Quartiles of a number column by row number; None if too few real patients have a value."""
 
@@ -110,7 +104,7 @@ class OverTime(Record):
     columns: list[Change]
     rows: Bars
     gaps: Bars | None
-    waiting: Waiting | None
+    waiting: Survival | None
     transitions: list[Transitions]
     trajectories: list[Trajectory]
     next_row: NextRow | None
@@ -135,14 +129,9 @@ def enough(real: Sequences | None) -> bool:
 
 def rows_a_patient(real: Sequences | None, second: Sequences | None, synthetic: Sequences, most: int) -> Bars:
     """Return the shares of patients with 1, 2, ... rows."""
-
-    def counted(made: Sequences) -> Floats:
-        return successive.rows_counts(made, most)
-
-    def patients(made: Sequences) -> Whole:
-        return counted(made).astype(np.int64)
-
-    return _bars([str(k + 1) for k in range(most)], counted, patients, real, second, synthetic)
+    counted = partial(successive.rows_counts, most=most)
+    labels = [str(k + 1) for k in range(most)]
+    return _bars(labels, counted, lambda made: counted(made).astype(np.int64), real, second, synthetic)
 
 
 def gap_bars(real: Sequences | None, second: Sequences | None, synthetic: Sequences) -> Bars | None:
@@ -159,16 +148,13 @@ def gap_bars(real: Sequences | None, second: Sequences | None, synthetic: Sequen
     labels = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(inner)]
     labels = [f"below {inner[0]:.4g}", *labels, f"{inner[-1]:.4g} and more"] if len(inner) else ["any"]
 
-    def counted(made: Sequences) -> Floats:
-        return successive.gap_counts(made, edges)
-
     def patients(made: Sequences) -> Whole:
         gap = made.time_since_last
         known = np.isfinite(gap)
         inside = np.clip(np.searchsorted(edges, gap[known], side="right") - 1, 0, len(edges) - 2)
         return patients_by(made, made.now[known], inside, len(edges) - 1)
 
-    return _bars(labels, counted, patients, real, second, synthetic)
+    return _bars(labels, partial(successive.gap_counts, edges=edges), patients, real, second, synthetic)
 
 
 def _bars(
@@ -194,8 +180,8 @@ def _bars(
     )
 
 
-def waiting(real: Sequences | None, synthetic: Sequences) -> Waiting | None:
-    """Return the share of rows without a next one by the time since the row; None without gaps.
+def waiting(real: Sequences | None, synthetic: Sequences) -> Survival | None:
+    """Return the share of rows that no other row of the patient follows, by the time since; None without gaps.
 
     The real curve ends where fewer than FEWEST patients have a longer gap.
     """
@@ -208,7 +194,7 @@ def waiting(real: Sequences | None, synthetic: Sequences) -> Waiting | None:
         left = np.array([len(np.unique(real.patient[real.now][real.time_since_last > t])) for t in times])
         curve = kept(successive.waiting(real, times).round(5).tolist(), left)
     made = successive.waiting(synthetic, times)
-    return Waiting(times=times.round(3).tolist(), real=curve, synthetic=np.nan_to_num(made, nan=1.0).round(5).tolist())
+    return Survival(times=times.round(3).tolist(), real=curve, synthetic=np.nan_to_num(made, nan=1.0).round(5).tolist())
 
 
 def transitions(name: str, cells: Cells, real: Sequences | None, synthetic: Sequences) -> Transitions | None:
@@ -283,16 +269,6 @@ class Compared:
         found = [successive.lagged(real, one, (codes, own), self.sizes) for one, own in others]
         return [(dict(zip(self.names, own.tolist(), strict=True)), across) for own, across in found]
 
-    def lagged_gap(self) -> Estimate:
-        """Return how far the similarity of synthetic patients is below that of the second real ones."""
-        return successive.lagged_gap(self.coded, self.sizes) if self.coded else Estimate(value=None)
-
-    def transitions(self, one: Sequences | None, name: str) -> Floats | None:
-        """Return the number of pairs of successive rows of a sample from each cell of a column to each."""
-        if one is None:
-            return None
-        return successive.transitions(one, self.cells.column(one.rows, name), self.cells.count(name))
-
 
 def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequences, Sequences]:
     """Return the held-out patients and a second sample: the training patients, or half of the held-out ones."""
@@ -329,7 +305,7 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
         patients=len(made.sizes),
         lagged=float(np.mean(list(lagged.values()))) if lagged else None,
         lagged_ceiling=float(np.mean(list(ceiling.values()))) if ceiling else None,
-        lagged_gap=samples.lagged_gap(),
+        lagged_gap=successive.lagged_gap(samples.coded, samples.sizes) if samples.coded else Estimate(value=None),
         across=across,
         across_ceiling=across_ceiling,
         columns=[_change(samples, name, lagged.get(name), ceiling.get(name)) for name in samples.names],
@@ -346,11 +322,14 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
 
 
 def _change(samples: Compared, name: str, similarity: float | None, ceiling: float | None) -> Change:
-    made, number = samples.made, name in samples.made.numbers
+    made, cells, number = samples.made, samples.cells, name in samples.made.numbers
     real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
     sides = (real, second, made)
     likeness = [None if one is None or not number else successive.autocorrelation(one, name) for one in sides]
-    counts = [None if number else samples.transitions(one, name) for one in (real, made, second)]
+    counts = [
+        None if number or one is None else successive.transitions(one, cells.column(one.rows, name), cells.count(name))
+        for one in (real, made, second)
+    ]
     apart = [
         None if counts[0] is None or other is None else successive.transition_distance(counts[0], other)
         for other in counts[1:]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ...rng import Stream
 from ..data.over_time import Sequences
-from ..data.protocol import LABELS, aurocs, mean_of_known, predict, some
-from ..data.statistics import Floats, Patients, compared, mean, overlap
+from ..data.protocol import LABELS, mean_aurocs, predict, some
+from ..data.statistics import Floats, Patients, mean, overlap
 from ..data.verdict import Estimate, Record
 
 CLASSIFIERS = ("lr", "hgb")  # A linear model and boosted trees.
@@ -83,8 +83,7 @@ def compared_aurocs(
     """Return the AuROC on `tested` after training on `real` and on `synthetic`, and the loss, with intervals."""
     truth = tested[AIM].astype(str).to_numpy()
     sides = [predict(rows, tested, AIM, CLASSIFIERS) for rows in (real, synthetic)]
-    value, draws = aurocs(truth, dict(enumerate(np.unique(truth))), sides, rng, patients)
-    return compared(mean_of_known(value[None])[0], mean_of_known(draws))
+    return mean_aurocs(truth, dict(enumerate(np.unique(truth))), sides, rng, patients)
 
 
 class Slope(Record):

@@ -27,7 +27,7 @@ from ...schema.rules import parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
 from ..data.statistics import DRAWS, Floats, Whole, cramers_v
-from ..data.tables import Tables
+from ..data.tables import Cells, Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import Section
 
@@ -244,16 +244,11 @@ def _interval(low: str, high: str) -> str:
 
 def _word(tables: Tables, name: str) -> _Cells:
     """Return the cells of a word column: levels of at least FEWEST real rows, all other levels, and missing."""
-    texts = [words(frame[name]) for frame in (tables.real, tables.synthetic)]
-    counts = texts[0].value_counts()
+    counts = words(tables.real[name]).value_counts()
     levels = [str(level) for level in counts.index[counts >= FEWEST][:MOST_LEVELS]]
-    place = {level: k for k, level in enumerate(levels)}
-    cells = [
-        np.where(text.isna(), len(levels) + 1, text.map(place).fillna(len(levels)).to_numpy(np.int64)).astype(np.int64)
-        for text in texts
-    ]
+    real, synthetic = (Cells({}, {name: levels}).column(frame, name) for frame in (tables.real, tables.synthetic))
     exact = [True] * len(levels) + [False, False]
-    return _Cells(name, False, [*levels, RARE, MISSING], exact, cells[0], cells[1])
+    return _Cells(name, False, [*levels, RARE, MISSING], exact, real, synthetic)
 
 
 def _side(columns: Sequence[_Cells], starts: Whole, side: str, tables: Tables, rng: Stream) -> _Side:

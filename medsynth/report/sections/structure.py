@@ -6,7 +6,7 @@ four checks of Raab, McCall and Cavin (arXiv 2503.14211).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -68,11 +68,10 @@ def _whole(real: pd.DataFrame, synthetic: pd.DataFrame) -> Iterator[Difference]:
     names = [list(map(str, table.columns)) for table in (real, synthetic)]
     alone = [[n for n in own if n not in other] for own, other in (names, names[::-1])]
     if any(alone):
-        yield Difference(column=None, what="columns that the other lacks", real=_named(alone[0]),
-                         synthetic=_named(alone[1]))  # fmt: skip
+        yield _difference(None, "columns that the other lacks", map(_named, alone))
     order = [[n for n in own if n in other] for own, other in (names, names[::-1])]
     if order[0] != order[1]:
-        yield Difference(column=None, what="order of columns", real=_named(order[0]), synthetic=_named(order[1]))
+        yield _difference(None, "order of columns", map(_named, order))
 
 
 def _column(name: str, sides: Sequence[pd.Series], key: bool | None, number: bool) -> Iterator[Difference]:
@@ -80,30 +79,32 @@ def _column(name: str, sides: Sequence[pd.Series], key: bool | None, number: boo
     counts = [side.value_counts() for side in sides]
     gone = [own[own.index.isin(io_table.MISSING_TOKENS)] for own in counts]
     if set(gone[0].index) != set(gone[1].index):
-        ways = [_missing(own, len(side)) for own, side in zip(gone, sides, strict=True)]
-        yield Difference(column=name, what="missing values", real=ways[0], synthetic=ways[1])
+        yield _difference(name, "missing values", map(_missing, gone, map(len, sides)))
     known = [own[~own.index.isin(io_table.MISSING_TOKENS)] for own in counts]
     if not all(len(own) for own in known):
         if any(len(own) for own in known):
-            values = [f"{len(own):,} different" if len(own) else NOTHING for own in known]
-            yield Difference(column=name, what="values", real=values[0], synthetic=values[1])
+            values = (f"{len(own):,} different" if len(own) else NOTHING for own in known)
+            yield _difference(name, "values", values)
         return
     kinds = [io_table.dtypes(io_table.Table("", (name,), pd.DataFrame({name: own.index})))[name] for own in known]
     if kinds[0] != kinds[1]:
-        yield Difference(column=name, what="kind", real=KINDS[kinds[0]], synthetic=KINDS[kinds[1]])
+        yield _difference(name, "kind", (KINDS[kind] for kind in kinds))
     alone = bool((known[0] == 1).all()) and len(known[0]) == len(sides[0]) >= FEWEST
     if key or (key is None and alone and "float" not in kinds):
         both = int(known[1].index.isin(known[0].index).sum())
-        yield Difference(
-            column=name, what="keys", real=f"{len(known[0]):,} different",
-            synthetic=f"{len(known[1]):,} different, {both:,} of them in the real table",
-        )  # fmt: skip
+        real, made = (f"{len(own):,} different" for own in known)
+        yield _difference(name, "keys", (real, f"{made}, {both:,} of them in the real table"))
     elif not number and len(known[0]) <= MOST_LEVELS:
         yield from _levels(name, known)
     elif kinds[0] == kinds[1]:
         forms = [_form(own, kinds[0]) for own in known]
         if forms[0] != forms[1]:
-            yield Difference(column=name, what=forms[0][0], real=forms[0][1], synthetic=forms[1][1])
+            yield _difference(name, forms[0][0], (form for _, form in forms))
+
+
+def _difference(column: str | None, what: str, sides: Iterable[str]) -> Difference:
+    real, synthetic = sides
+    return Difference(column=column, what=what, real=real, synthetic=synthetic)
 
 
 def _form(known: pd.Series, kind: str) -> tuple[str, str]:
@@ -126,7 +127,7 @@ def _levels(name: str, counts: Sequence[pd.Series]) -> Iterator[Difference]:
             else NOTHING
             for own, of in zip(alone, counts, strict=True)
         ]
-        yield Difference(column=name, what="levels that the other lacks", real=shown[0], synthetic=shown[1])
+        yield _difference(name, "levels that the other lacks", shown)
 
 
 def _missing(gone: pd.Series, rows: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import skew
 
-from ..data.columns import comparable, number_columns, words
+from ..data.columns import words
 from ..data.context import Context
 from ..data.statistics import Flags, Floats
 from ..data.verdict import Record
@@ -158,22 +158,17 @@ def _line(name: str, level: str | None, summary: Summary, cells: list[list[Figur
 
 
 def _table_one(context: Context) -> TableOne:
-    schema, tables = context.schema, context.tables
-    declared = schema.columns if schema else {}
+    declared = context.schema.columns if context.schema else {}
     skewed = frozenset(n for n, c in declared.items() if getattr(c, "scale", None) == "log")
     dates = frozenset(n for n, c in declared.items() if c.dated)
     labels = {
         "labels": {name: column.label for name, column in declared.items() if column.label},
         "value_labels": {name: column.value_labels for name, column in declared.items() if column.value_labels},
     }
-    if tables is not None:
-        sides, numbers, target = (tables.synthetic, tables.real), tables.numbers, tables.target
-        return table_one(*sides, numbers, target, skewed=skewed, dates=dates).model_copy(update=labels)
-    numbers = number_columns(context.synthetic, schema)
-    made = comparable(context.synthetic, schema, numbers, "synthetic", [])
+    real = context.tables.real if context.tables else None
+    made, numbers = context.synthetic_values
     target = context.target if context.target in made else None
-    found = table_one(made, None, numbers & frozenset(made), target, skewed=skewed, dates=dates)
-    return found.model_copy(update=labels)
+    return table_one(made, real, numbers, target, skewed=skewed, dates=dates).model_copy(update=labels)
 
 
 TABLE_ONE = Section("table_one", "Table 1", _table_one, TableOne)

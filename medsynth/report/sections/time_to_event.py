@@ -13,13 +13,12 @@ import pandas as pd
 
 from ...rng import Stream
 from ...schema import Schema
-from ..data.columns import comparable, number_columns, words
+from ..data.columns import words
 from ..data.context import Context
-from ..data.statistics import Floats, largest, mean, overlap
-from ..data.survival import Times, compared_times, curve_gaps, surviving
+from ..data.statistics import Floats, largest, mean
+from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
-from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, design, independent, leading
-from .outcomes import Survival, drawn
+from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, coefficients, independent, leading
 from .over_time import FEWEST
 from .registry import Section
 
@@ -116,26 +115,12 @@ def _hazards(
 ) -> list[Coefficient]:
     """Return the log hazard ratios of the columns that lead in the synthetic rows; [] if the events are too few."""
     assert schema.survival is not None
-    base = frames[-1]  # Real rows if there are any: the scale of the predictors.
     most = min(MOST, *(int(side.event.sum()) // EVENTS_EACH for side in sides))
     roles = {schema.survival.time, schema.survival.event}
     strength = leading(frames[0], numbers, schema.survival.event)
     names = [name for name in strength if name not in roles and strength[name] < SAME]
     names = [name for name in names if name not in schema.columns or not schema.columns[name].dated]
-    designs = {name: [design(frame, base, name, numbers) for frame in frames] for name in names}
-    labels = [(name, label) for name in names for label in designs[name][0]][:most]
-    if not labels:
-        return []
-    fits = [
-        cox(np.stack([designs[name][side][label] for name, label in labels], 1), times)
-        for side, times in enumerate(sides)
-    ]
-    found = []
-    for k, (_, label) in enumerate(labels):
-        both = [one.estimate(k) for one in fits]
-        real = both[1] if len(both) > 1 else Estimate(value=None)
-        found.append(Coefficient(predictor=label, real=real, synthetic=both[0], overlap=overlap(real, both[0])))
-    return found
+    return coefficients(names, frames, numbers, most, lambda x, side: cox(x, sides[side]))
 
 
 def cox(x: Floats, times: Times) -> RegressionFit:
@@ -175,14 +160,10 @@ def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Seque
 
 
 def _time_to_event(context: Context) -> TimeToEventFigures | None:
-    schema, tables = context.declared, context.tables
-    if schema.survival is None:
+    if context.declared.survival is None:
         return None
-    if tables is not None:
-        return time_to_event(schema, tables.real, tables.synthetic, tables.numbers, context.rng)
-    numbers = number_columns(context.synthetic, schema)
-    made = comparable(context.synthetic, schema, numbers, "synthetic", [])
-    return time_to_event(schema, None, made, numbers & frozenset(made), context.rng)
+    real = context.tables.real if context.tables else None
+    return time_to_event(context.declared, real, *context.synthetic_values, context.rng)
 
 
 TIME_TO_EVENT = Section(

@@ -24,7 +24,7 @@ from ...schema.columns.number import Quantity
 from ..data import protocol
 from ..data.columns import words
 from ..data.context import Context
-from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_of_known, regressors
+from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_aurocs, regressors
 from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
 from ..data.tables import Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, impossible_gain, of_both
@@ -400,12 +400,11 @@ def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[st
     if len(truth) < FEWEST or not classes:
         return {}
     sides = [
-        {name: Predictions(made.probabilities[inside], made.labels[inside], made.known) for name, made in side.items()}
+        {name: Predictions(made.probabilities[inside], made.labels[inside]) for name, made in side.items()}
         for side in (predictions.real, predictions.synthetic)
     ]
     own = patients[inside] if (patients := tables.patients.get("real")) is not None else None
-    value, draws = aurocs(truth, classes, sides, rng, own)
-    return compared(mean_of_known(value[None])[0], mean_of_known(draws))
+    return mean_aurocs(truth, classes, sides, rng, own)
 
 
 def _utility(context: Context) -> Utility | NumericUtility | None:
