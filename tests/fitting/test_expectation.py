@@ -148,7 +148,7 @@ def test_expectations_agree_with_fits_of_typical_tables() -> None:
     assert abs(np.mean(measured) - np.mean(said)) < 0.05, (measured, said)
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "few_trees")
 def test_a_model_says_what_its_noise_leaves(tmp_path: Path) -> None:
     frame = typical(ENOUGH, 4)
     little, much = (medsynth.fit(frame, epsilon=e, method="independent", notice=silent) for e in (1.0, 20.0))

@@ -1,5 +1,6 @@
 """A folder with a table, and the page of it."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,14 @@ pytest.importorskip("flask", reason="the page needs the extra `app`")
 pytest.importorskip("waitress", reason="the page needs the extra `app`")
 
 from local_page import Page, fake, table  # noqa: E402
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interrupted() -> Iterator[None]:
+    """Let commands be interrupted, even if this session ignores SIGINT, as under nohup: they inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
