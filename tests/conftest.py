@@ -23,8 +23,10 @@ from medsynth.schema import Schema
 
 ROOT = Path(__file__).parent.parent
 # On a busy machine an example takes as long as it takes: no property fails, or is given up, for its time.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# A push tries a quarter of a night's examples (`--hypothesis-profile night`).
+settings.register_profile("night", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("push", settings.get_profile("night"), max_examples=25)
+settings.load_profile("push")
 
 
 # The tests of a session by id, including those that are not run: whether each is nightly.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
@@ -289,12 +290,13 @@ class Schema(Declaration):
         return yaml_text(content) + "columns:\n" + "\n".join(lines) + "\n" + tail
 
 
-def bundled() -> dict[str, Schema]:
+@cache
+def bundled() -> Mapping[str, Schema]:
     """Return the schemas that come with medsynth, by name."""
     folder = resources.files("medsynth_schemas")
     found = sorted(e.name for e in folder.iterdir() if e.name.endswith(".yaml") and not e.name.endswith(".tables.yaml"))
     schemas = (Schema.from_yaml((folder / name).read_text("utf-8"), name) for name in found)
-    return {schema.name: schema for schema in schemas}
+    return MappingProxyType({schema.name: schema for schema in schemas})
 
 
 def bundled_for(header: Sequence[str]) -> Schema | None:
