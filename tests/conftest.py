@@ -174,7 +174,9 @@ def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
 
 @pytest.fixture
 def few_trees(with_few_trees: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make reports quick, also without the second accountant: it composes many measurements for seconds."""
     with_few_trees(monkeypatch)
+    monkeypatch.setattr("medsynth.report.sections.claim._by_pld", lambda events, delta: None)
 
 
 class SeededExactEntropy(randomness.NoNoise):
