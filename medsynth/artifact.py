@@ -227,7 +227,9 @@ def _parse(content: bytes) -> Model:
         raise ArtifactError("it contains fields of the wrong type. Copy it again, or fit again.")
     if not (fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
         raise ArtifactError("its row count or epsilon is not a number. Copy it again, or fit again.")
-    if any(unprintable(text) for text in _texts(fields)):
+    # A column may have any name, and a file's form is one of a few.
+    others = {key: value for key, value in fields.items() if key not in ("schema", "tables", "form")}
+    if any(unprintable(text) for text in _texts(others)):
         raise ArtifactError("it contains control characters. Do not use it.")
     fields.pop("format")
     fields["preset"] = preset_of_file(fields["method"], fields["preset"], fields["config"])
@@ -253,13 +255,13 @@ def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:
 
 
 def _texts(content: object) -> Iterator[str]:
-    """Yield all texts in plain data, except those of the schema: a column may have any name."""
+    """Yield all texts in plain data."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, dict):
         for key, value in content.items():
             yield from _texts(key)
-            yield from (() if key in ("schema", "tables") else _texts(value))
+            yield from _texts(value)
     elif isinstance(content, list):
         for value in content:
             yield from _texts(value)

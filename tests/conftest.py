@@ -24,8 +24,10 @@ from medsynth.schema import Schema
 
 ROOT = Path(__file__).parent.parent
 # On a busy machine an example takes as long as it takes: no property fails, or is given up, for its time.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# A push tries a quarter of a night's examples (`--hypothesis-profile night`).
+settings.register_profile("night", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("push", settings.get_profile("night"), max_examples=25)
+settings.load_profile("push")
 # A script that starts tests in the background leaves Ctrl-C ignored, and so would the commands that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -141,19 +143,27 @@ def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make fits quick: few lots, steps, two-way marginals, shards, and simulated rows of patients over time."""
+    """Make fits quick: few lots, steps, shards, priors, and simulated rows of patients over time."""
     quick_methods.offer_quick(monkeypatch)
-    # This constant belongs to no method, and no setting of a fit reaches it.
-    monkeypatch.setattr("medsynth.patients.training.SIMULATED", 1000)
 
 
 @pytest.fixture(scope="session")
 def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
-    """Makes reports quick, where it is not their figures that are tested: thirty trees at most a forest."""
+    """Makes reports quick, where it is not their figures that are tested.
+
+    Sixty resamples, thirty trees a forest, one permutation, and four columns that sdmetrics scores.
+    """
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 
+    from medsynth.report.data import statistics
+    from medsynth.report.sections import fidelity
+
     def few(patch: pytest.MonkeyPatch) -> None:
+        for module, name, value in (
+            (statistics, "DRAWS", 60), (fidelity, "REPEATS", 1), (fidelity, "MOST_SCORED", 4),
+        ):  # fmt: skip
+            patch.setattr(module, name, value)
         for family, size in ((BaseForest, "n_estimators"), (BaseHistGradientBoosting, "max_iter")):
 
             def fit(self: Any, *args: Any, _true: Any = family.fit, _size: str = size, **kwargs: Any) -> Any:
@@ -167,7 +177,9 @@ def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
 
 @pytest.fixture
 def few_trees(with_few_trees: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make reports quick, also without the second accountant: it composes many measurements for seconds."""
     with_few_trees(monkeypatch)
+    monkeypatch.setattr("medsynth.report.sections.claim._by_pld", lambda events, delta: None)
 
 
 class SeededExactEntropy(randomness.NoNoise):

@@ -17,14 +17,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+TESTS = "python -m pytest -n auto --dist worksteal --hypothesis-profile night"
 PARTS = {  # in this order: each is one or more commands, run until one fails
     "types of tests": ["python -m mypy --num-workers auto"],
     "faults": ["python tests/faults/run.py --processes {cores}"],
-    "statistical": ["python -m pytest -n auto --dist worksteal --durations=30 -m statistical"],
-    "nightly tests": ["python -m pytest -n auto --dist worksteal --durations=30 -m 'nightly and not statistical'"],
+    "statistical": [f"{TESTS} --durations=30 -m statistical"],
+    "nightly tests": [f"{TESTS} --durations=30 -m 'nightly and not statistical'"],
     # Of the tests of each push, which reach nearly every line. Nightly tests repeat these lines; tracing slows them.
     "coverage": [
-        "python -m pytest -n auto --dist worksteal -m 'not nightly' --cov --cov-report=",
+        f"{TESTS} -m 'not nightly' --cov --cov-report=",
         "python -m coverage report --fail-under=95",
         "python -m coverage report --include=medsynth/privacy/* --fail-under=100",
     ],

@@ -3,6 +3,7 @@
 import json
 import random
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import medsynth
 from medsynth import artifact
 from medsynth.errors import ArtifactError, MedsynthError, OutputExists
+from medsynth.io.formats import FileForm
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -153,6 +155,7 @@ FORGERIES = {
     "an escape in a note": lambda body: body["ledger"]["notes"].append("\x1b[2K(0.1, 1e-05)-differential privacy"),
     "a line break in a note": lambda body: body["ledger"]["notes"].append("ok\n(0.1, 1e-05)-differential privacy"),
     "a line break in a label": events(label="a\nb"),
+    "an escape in the version of a schema": lambda body: body.update(versions={"schema": "\x1b[2K"}),
     "turned text in the name": lambda body: body.update(name="\u202ecinilc"),
 }
 
@@ -168,6 +171,11 @@ def test_a_forged_claim_is_refused(name: str, content: Any, tmp_path: Path) -> N
 def test_what_is_not_forged_is_read(content: Any, tmp_path: Path) -> None:
     model = medsynth.load(forged(content, tmp_path / "m.medsynth", lambda body: None))
     assert model.epsilon == content[0].epsilon
+
+
+def test_the_form_of_a_table_with_tabs_is_read(content: Any, tmp_path: Path) -> None:
+    form = FileForm(ending=".tsv", delimiter="\t")
+    assert medsynth.load(replace(content[0], form=form).save(tmp_path / "m.medsynth")).form == form
 
 
 def test_a_note_cannot_pass_for_a_claim(content: Any, tmp_path: Path) -> None:

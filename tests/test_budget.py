@@ -30,7 +30,7 @@ def epsilons(table: Path) -> list[float]:
 
 def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     for epsilon in ("1", "2", "0.5"):
-        done = run("fit", "patients.csv", "--epsilon", epsilon, "--force", "--anyway")
+        done = run("fit", "patients.csv", "--epsilon", epsilon, "--force", "--anyway", "--method", "independent")
         assert done.exit_code == 0
     assert "Fits on this table: 3" in done.stderr  # the running total is shown at each fit
     each, total = epsilons(patients), spent(patients).row()
@@ -61,7 +61,8 @@ def test_a_fit_by_the_api_is_on_file(patients: Path, cohort: pd.DataFrame, clini
 
 
 def test_a_fit_with_rows_held_out_is_on_the_whole_tables_file(patients: Path) -> None:
-    assert run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3", "--anyway").exit_code == 0
+    words = ["fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3", "--anyway", "--method", "independent"]
+    assert run(*words).exit_code == 0
     assert Budget.of(patients).path.exists() and not Budget.of(Path("patients.train.csv")).path.exists()
     assert len(spent(patients).fits) == 1
 
@@ -179,7 +180,7 @@ def test_an_interrupted_fit_goes_on(patients: Path) -> None:
 
 
 def test_a_fit_without_noise_leaves_no_total(patients: Path) -> None:
-    run("fit", "patients.csv", "--no-dp")
+    run("fit", "patients.csv", "--no-dp", "--method", "independent")
     assert "no total" in run("ledger", "--table", "patients.csv").stdout
     assert json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)["epsilon"] is None
 

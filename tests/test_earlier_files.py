@@ -28,8 +28,6 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads((FIXTURES / "models" / "expecte
 def test_a_model_of_an_earlier_tree_samples_the_same_rows(name: str) -> None:
     model = medsynth.load(FIXTURES / "models" / f"{name}.medsynth")
     assert model.epsilon == EXPECTED[name]["epsilon"]
-    if model.claims:
-        assert medsynth.verify(model)["claimed"] == model.epsilon
     if model.tables is None:
         text = medsynth.sample(model, 20, seed=1).to_csv(index=False)
     else:
@@ -37,12 +35,19 @@ def test_a_model_of_an_earlier_tree_samples_the_same_rows(name: str) -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == EXPECTED[name]["sample"]
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", EXPECTED)
+def test_its_claim_holds(name: str) -> None:
+    model = medsynth.load(FIXTURES / "models" / f"{name}.medsynth")
+    assert not model.claims or medsynth.verify(model)["claimed"] == model.epsilon
+
+
 @pytest.mark.parametrize("name", ["mixture", "gs-wgan", "visits", "ward", "loss-noise"])
 def test_the_commands_read_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(FIXTURES / "models" / f"{name}.medsynth", tmp_path)
     monkeypatch.chdir(tmp_path)
-    run, claims = CliRunner(), EXPECTED[name]["epsilon"] is not None
-    for command in (["inspect", "--json"], ["sample", "-n", "5"], ["ledger", *["--verify"] * claims]):
+    run, simple = CliRunner(), name in ("mixture", "gs-wgan")  # others have many measurements, which take seconds
+    for command in (["inspect", "--json"], ["sample", "-n", "5"], ["ledger", *["--verify"] * simple]):
         done = run.invoke(app, command)
         assert done.exit_code == 0, (command, done.stderr)
 

@@ -24,7 +24,7 @@ from medsynth.schema import Schema
 from medsynth.schema.codec import decode, encode
 from medsynth.schema.learned import TIMES
 
-pytestmark = pytest.mark.usefixtures("seeded_entropy")
+pytestmark = pytest.mark.usefixtures("quick", "seeded_entropy")
 
 ROWS, EPSILON = 300, 4000.0
 DRAW = np.random.default_rng(0)

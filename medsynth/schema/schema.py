@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
@@ -278,11 +279,12 @@ class Schema(Declaration):
         return yaml_text(content) + "columns:\n" + "\n".join(lines) + "\n" + tail
 
 
-def bundled() -> dict[str, Schema]:
+@cache
+def bundled() -> Mapping[str, Schema]:
     """Return the schemas that come with medsynth, by name."""
     files = (path for path in bundled_files().values() if not path.name.endswith(ENDING))
     schemas = (Schema.from_yaml(path.read_text("utf-8"), path.name) for path in files)
-    return {schema.name: schema for schema in schemas}
+    return MappingProxyType({schema.name: schema for schema in schemas})
 
 
 def bundled_for(header: Sequence[str]) -> Schema | None:

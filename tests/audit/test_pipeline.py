@@ -10,7 +10,7 @@ from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 from medsynth import audit
-from medsynth.audit import pipeline
+from medsynth.audit import inputs, pipeline
 from medsynth.audit.mechanisms import CASES, NAMES
 from medsynth.audit.whole_fits import audit_end_to_end
 from medsynth.errors import UsageError
@@ -25,8 +25,9 @@ FEW = pipeline.Trials(measurement=32, names=4, fits=4, published=1, drawn=4)
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
-    """Few trials: what is proven is not the point."""
+    """Few trials and odd cells: what is proven is not the point, and `test_inputs.py` tries every cell."""
     monkeypatch.setattr(pipeline, "QUICK", FEW)
+    monkeypatch.setattr(inputs, "ODD_CELLS", {name: inputs.ODD_CELLS[name] for name in ("missing", "a decimal")})
 
 
 @pytest.fixture

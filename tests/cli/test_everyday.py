@@ -59,6 +59,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "ward.csv"
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_no_target_from_the_fit_to_the_report(table: Path) -> None:
     good("fit", "ward.csv", "--epsilon", "5", "--target", "none", "--holdout", "0.3")
     assert load("ward.medsynth").schema.target is None
@@ -96,9 +97,10 @@ def test_a_column_of_the_name_none_is_the_target() -> None:
     assert model.schema.target == "none" and any("rename the column" in text for text in told)
 
 
-def typed(answers: list[str], *words: str) -> tuple[str, int]:
-    """Return what the command prints in a terminal, and its exit code, if a person types `answers`."""
+def fit_in_a_terminal(answers: list[str], *words: str) -> tuple[str, int]:
+    """Return what a fit prints in a terminal, and its exit code, if a person types `answers`."""
     leader, follower = pty.openpty()
+    words = ("fit", "ward.csv", "--epsilon", "5", "--method", "independent", "--set", "steps=20", *words)
     program = [sys.executable, "-c", "from medsynth_cli.main import main; main()", *words]
     process = subprocess.Popen(program, stdin=follower, stderr=follower, stdout=follower, close_fds=True)
     os.close(follower)
@@ -125,7 +127,7 @@ def test_in_a_terminal_the_fit_asks_for_the_target(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ward().to_csv("ward.csv", index=False)
-    seen, code = typed(answers, "fit", "ward.csv", "--epsilon", "5", "--method", "independent")
+    seen, code = fit_in_a_terminal(answers)
     assert code == 0, seen
     assert seen.index("TARGET: 'sick'") < seen.index("Public: ")
     assert load("ward.medsynth").schema.target == target
@@ -139,7 +141,7 @@ def test_the_fit_asks_nobody_who_has_answered(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ward().to_csv("ward.csv", index=False)
-    seen, code = typed([], "fit", "ward.csv", "--epsilon", "5", "--method", "independent", *given)
+    seen, code = fit_in_a_terminal([], *given)
     assert code == 0 and "Target [" not in seen
 
 

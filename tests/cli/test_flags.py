@@ -3,7 +3,8 @@
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,18 @@ PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model", "phase", "disjoi
 PYTHON_ONLY |= {"split_number", "fitted_rows", "looks"}
 
 
-def texts(room: str) -> Iterator[tuple[str, str, bool]]:
+@cache
+def texts(room: str) -> list[tuple[str, str, bool]]:
     """(place, text, whether it is a docstring) of every string literal of a room."""
-    place = ROOT / room
+    place, found = ROOT / room, []
     for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-        tree = ast.parse(path.read_text())
-        bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        bodies = [node.body for node in nodes if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
         docs = {id(body[0].value) for body in bodies if body and isinstance(body[0], ast.Expr)}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value, id(node) in docs
+                found.append((f"{path.relative_to(ROOT)}:{node.lineno}", node.value, id(node) in docs))
+    return found
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -52,6 +55,7 @@ def test_the_page_names_no_flag(template: Path) -> None:
     assert not re.findall(r"[\s>(]--[a-z][a-z-]+(?![a-z-]*\s*:)", text)
 
 
+@cache
 def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
     from medsynth.report.data.verdict import Review, Thresholds

@@ -76,7 +76,8 @@ def _run(tree: Path, guards: Sequence[str], answer: Connection) -> None:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     watch = _Watch()
-    pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--tb=short", *guards], plugins=[watch])
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--tb=short", "--hypothesis-profile=night"]
+    pytest.main([*options, *guards], plugins=[watch])
     found: dict[str, Any] = {"passed": tuple(watch.passed), **watch.failure}
     own = getattr(sys.modules.get("medsynth"), "__file__", None) or ""
     if not own.startswith(str(tree)):

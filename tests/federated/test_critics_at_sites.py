@@ -45,6 +45,7 @@ def test_a_fit_ends_and_its_rows_obey_the_schema(federation: Make, trust: str) -
     assert "No claim relies on sampling" in notes
 
 
+@pytest.mark.nightly_for("server")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_without_noise_the_server_has_the_sum_over_all_shards(
     federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ Make = Callable[..., Federation]
 TRUSTS = ("none", "server", "secure-sum")
 
 
-@pytest.mark.nightly_for("secure-sum-dp-cgan")
+@pytest.mark.nightly_for("secure-sum-dp-cgan", "none-mixture", "server-mixture")
 @pytest.mark.nightly_for("none-dp-cgan", "server-dp-cgan", "none-dp-gan", "server-dp-gan", "secure-sum-dp-gan")
 @pytest.mark.parametrize("method", ["independent", "mixture", "dp-cgan", "dp-gan"])
 @pytest.mark.parametrize("trust", TRUSTS)

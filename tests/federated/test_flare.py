@@ -16,8 +16,13 @@ import medsynth
 from medsynth.errors import MedsynthError
 from medsynth.federated.transport import serve, socket_of
 
-pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip install -e '.[federated]'")
 Make = Callable[..., Federation]
+
+
+@pytest.fixture(autouse=True)
+def flare() -> None:
+    """Skip without FLARE. It imports for a second, which each worker would spend when it collects tests."""
+    pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip install -e '.[federated]'")
 
 
 @pytest.mark.nightly

@@ -15,7 +15,6 @@ from three_sites import SITES, Federation, table
 
 import medsynth
 
-pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip install -e '.[federated]'")
 PROJECT = """\
 api_version: 3
 name: trial
@@ -37,6 +36,7 @@ BIN = Path(sys.executable).parent
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Processes, each with a group of its own, that are ended with the test."""
+    pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip install -e '.[federated]'")
     started: list[subprocess.Popen[bytes]] = []
     yield started
     for process in started:

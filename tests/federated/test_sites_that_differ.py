@@ -85,6 +85,8 @@ def _at_the_second_call(site: str, fault: str, call: int, name: str) -> str | No
     return fault if call == 2 and name == site else None
 
 
+@pytest.mark.nightly_for("server killed before-server", "server killed before-secure-sum")
+@pytest.mark.nightly_for("server killed after-none", "server killed after-server")
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize("when", ["server killed before", "server killed after"])
 def test_a_server_that_is_killed_goes_on_where_it_was(
@@ -114,6 +116,8 @@ def test_a_server_that_is_killed_goes_on_where_it_was(
     assert len(stored) == 3 * planned and len(set(stored)) == len(stored)
 
 
+@pytest.mark.nightly_for("site killed before-none", "site killed after-server", "lost-secure-sum")
+@pytest.mark.nightly_for("site killed before-server", "site killed after-secure-sum", "lost-none")
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize("when", ["site killed before", "site killed after", "lost"])
 def test_a_site_that_is_killed_or_lost_is_asked_again(federation: Make, trust: str, when: str) -> None:

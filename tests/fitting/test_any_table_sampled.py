@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,17 +106,12 @@ def changes(case: Case, real: pd.Series, drawn: pd.Series, column: Column) -> li
 
 
 @pytest.mark.matrix
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "few_trees")
 @pytest.mark.parametrize(("names", "file"), GROUPS, ids=[f"table {k}: {file}" for k, (_, file) in enumerate(GROUPS)])
 def test_a_table_of_odd_columns_comes_back(
-    names: tuple[str, ...],
-    file: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    with_few_trees: Callable[[pytest.MonkeyPatch], None],
+    names: tuple[str, ...], file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with_few_trees(monkeypatch)
     frame = table_of([*names])
     model = fitted(frame if file in UNTYPED else typed(frame), file)
     drawn = as_texts("t.synthetic.csv")

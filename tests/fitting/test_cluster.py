@@ -157,6 +157,7 @@ def test_the_same_model_as_on_one_machine(case: str, tmp_path: Path, quick: None
     same(*both(tmp_path, "codes" in case), "here", **CASES[case])
 
 
+@pytest.mark.nightly
 def test_the_same_model_by_two_worker_processes(tmp_path: Path, quick: None, cluster: Any) -> None:
     same(*both(tmp_path), cluster.scheduler_address, schema=PATIENT)
 

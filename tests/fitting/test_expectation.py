@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def expected(rows: int, columns: int, epsilon: float, **settings: object) -> exp
     return found
 
 
+@pytest.mark.nightly_for("12-3.7", "40-3.7")
 @pytest.mark.parametrize(("columns", "epsilon"), [(4, 3.7), (12, 3.7), (12, 1.0), (40, 3.7)])
 def test_more_rows_are_expected_to_give_more(columns: int, epsilon: float) -> None:
     found = [expected(rows, columns, epsilon) for rows in (200, 400, 1600, 6400, 100_000)]
@@ -54,6 +56,7 @@ def test_more_rows_are_expected_to_give_more(columns: int, epsilon: float) -> No
     assert ways[-1] > 0.95 and levels[-1] < 0.01
 
 
+@pytest.mark.nightly_for("3000")
 @pytest.mark.parametrize("rows", [300, 3000])
 def test_more_budget_and_fewer_columns_are_expected_to_give_more(rows: int) -> None:
     by_epsilon = [expected(rows, 12, epsilon).one_way for epsilon in (0.5, 1.5, 4.5, 13.5)]
@@ -122,6 +125,7 @@ def test_a_declared_schema_stops_only_if_it_expects_as_little(rows: int, stops: 
     assert not any("levels below" in note for note in notes)
 
 
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", ["gs-wgan", "dp-gan"])
 def test_other_methods_lose_what_a_learned_schema_loses(method: str) -> None:
     exact, own = expected(300, 12, 3.7, method=method).one_way, expected(300, 12, 3.7).one_way
@@ -149,7 +153,7 @@ def test_expectations_agree_with_fits_of_typical_tables() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_model_says_what_its_noise_leaves(tmp_path: Path) -> None:
+def test_a_model_says_what_its_noise_leaves(tmp_path: Path, some_sections: Callable[..., None]) -> None:
     frame = typical(ENOUGH, 4)
     little, much = (medsynth.fit(frame, epsilon=e, method="independent", notice=silent) for e in (1.0, 20.0))
     assert set(much.quality) == set(frame) and np.mean([*much.quality.values()]) > np.mean([*little.quality.values()])
@@ -158,6 +162,7 @@ def test_a_model_says_what_its_noise_leaves(tmp_path: Path) -> None:
     assert (sentence := quality(much)) and "a column is about" in sentence
     assert sentence in CliRunner().invoke(app, ["inspect", str(path)]).stdout
     assert json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"]).stdout)["quality"] == much.quality
+    some_sections()  # notes are above all of them
     assert any(note == sentence for note in much.report(frame).notes)
 
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from opacus import GradSampleModule
 
 from medsynth.errors import BudgetError
 from medsynth.privacy.clipping import ClippedSum, _Recorder, clipped_gradient_sum, clipped_means, gradients_of_groups
@@ -99,6 +98,8 @@ def test_microbatches_equal_the_loop_over_groups(case: Any, count: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_opacus(seed: int) -> None:
+    from opacus import GradSampleModule  # imports for seconds, which each worker would spend when it collects tests
+
     critic, x = make([6, 8, 1], "relu", True, 10, seed)
     twin = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
     twin.load_state_dict(dict(zip(twin.state_dict(), critic.state_dict().values(), strict=True)))

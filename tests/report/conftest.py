@@ -13,18 +13,15 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.report.build import build
-from medsynth.report.data import statistics as stats
 from medsynth.schema import Schema
 
 
 @pytest.fixture(scope="session", autouse=True)
 def fewer_draws(with_few_trees: Any) -> Iterator[Any]:
     """Sixty resamples and few trees serve nearly every test; one thread, since threads wait on a busy machine."""
-    before, stats.DRAWS = stats.DRAWS, 60
     with threadpool_limits(1), pytest.MonkeyPatch.context() as patch:
         with_few_trees(patch)
         yield
-    stats.DRAWS = before
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from medsynth.methods.registry import Method, MethodEntry
 
 # By method and preset: its defaults, and the sizes that cost time alone (`size`).
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("mixture", None): {"steps": 100},
-    ("independent", None): {"steps": 100},
+    ("mixture", None): {"steps": 50},
+    ("independent", None): {"steps": 50},
     ("dp-cgan", None): {"lots": 5, "rate": 0.5, "steps": 10},
     ("dp-cgan", "random-features"): {"lots": 5, "features": 16, "size": {"steps": 10}},
     ("dp-cgan", "thyroid-study"): {"steps": 40},
@@ -60,6 +60,15 @@ def offer(
 
 
 def offer_quick(patch: pytest.MonkeyPatch) -> None:
-    """Let the registry offer all methods with few lots, steps and shards."""
+    """Let the registry offer all methods with few lots, steps and shards, of few priors and simulated rows."""
     for (name, preset), defaults in QUICK.items():
         offer(patch, name, preset, **defaults)
+    with_few_priors(patch)
+    # This constant and the priors belong to no method, and no setting of a fit reaches them.
+    patch.setattr("medsynth.patients.training.SIMULATED", 1000)
+
+
+def with_few_priors(patch: pytest.MonkeyPatch) -> None:
+    """Let histograms of numbers be means over four priors, not twelve: a third of a small fit's time."""
+    patch.setattr("medsynth.mixture.constants.CURVATURES", (0.2, 1.0))
+    patch.setattr("medsynth.mixture.constants.ROUGHNESSES", (0.0, 1.0))

@@ -55,9 +55,9 @@ class Federation:
             (folder / name).mkdir()
             frame.to_csv(folder / name / "t.csv", index=False)
             self.keys[name] = write_key(folder / name / "key")
-        content = {"name": "trial", "schema": SCHEMA, "epsilon": 3.7, "rows": 300, "method": "independent"}
         sites = {name: self.keys[name].public for name in tables}
-        self.content: dict[str, Any] = {**content, "sites": sites, **study}
+        self.content: dict[str, Any] = {"name": "trial", "schema": SCHEMA, "epsilon": 3.7, "rows": 300, "sites": sites}
+        self.content |= study if "method" in study else {"method": "independent", "settings": {"steps": 20}, **study}
         self.study: Study = study_of(self.content)
         self.sites: dict[str, Site] = {}
         self.transport: Any = InProcess({})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from functools import partial
+from functools import cache, partial
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
@@ -15,6 +16,9 @@ from ..data.verdict import Estimate
 from ..document import Report
 from ..sections.registry import SECTIONS, Section
 from . import charts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 QUOTED = re.compile(r"`(\w+)`")
 TEMPLATES = resources.files(__package__) / "templates"
@@ -25,6 +29,32 @@ KEY = Markup(
 
 def page(report: Report) -> str:
     """Return the report as HTML. Every number is in a `data` element whose value is also in the JSON twin."""
+    environment = _environment()
+    given = {
+        "report": report,
+        "draw": _Charts(),
+        "titles": {name: section.title for name, section in SECTIONS.items()},
+    }
+
+    def body(section: Section) -> Markup:
+        """Render the section's fragment from its record."""
+        if section.fragment is None:
+            template = environment.get_template(f"sections/{section.id}.html")
+        else:
+            template = environment.from_string(section.fragment)
+        return Markup(template.render(given, record=report.sections.get(section.id)))
+
+    return environment.get_template("report.html").render(
+        given,
+        sections=[(k, section, body(section)) for k, section in enumerate(report.shown, 1)],
+        style=Markup(_text("report.css")),
+        script=Markup(_text("report.js")),
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates and their functions, so that a process compiles each template once for all pages."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -42,25 +72,9 @@ def page(report: Report) -> str:
         "delta": partial(number, digits=-1),
         "per_hundred": per_hundred,
         "words": words,
-        "draw": _Charts(),
         "key": KEY,
-        "titles": {name: section.title for name, section in SECTIONS.items()},
     }
-
-    def body(section: Section) -> Markup:
-        """Render the section's fragment from its record."""
-        if section.fragment is None:
-            template = environment.get_template(f"sections/{section.id}.html")
-        else:
-            template = environment.from_string(section.fragment)
-        return Markup(template.render(report=report, record=report.sections.get(section.id)))
-
-    return environment.get_template("report.html").render(
-        report=report,
-        sections=[(k, section, body(section)) for k, section in enumerate(report.shown, 1)],
-        style=Markup(_text("report.css")),
-        script=Markup(_text("report.js")),
-    )
+    return environment
 
 
 def _text(name: str) -> str:

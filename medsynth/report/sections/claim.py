@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...artifact import Model
 from ...artifact import claim as sentence
@@ -21,6 +22,7 @@ from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import Section
 
 POINTS = 41  # Points of the trade-off curve.
+Rates = NDArray[np.float64]
 SAMPLING: dict[type, str] = {
     SubsampledGaussian: "Each row joins a batch by an independent secret coin (Poisson sampling).",
     ShardSampledGaussian: (
@@ -99,7 +101,7 @@ def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by
         generic_guess_right=generic,
         # The curve rises, so the mean of right ends is no less than the area under it.
         advantage=min(1.0, 2 * sum(y for _, y in fine[1:]) / (len(fine) - 1) - 1),
-        at_one_percent=_power(0.01, pairs),
+        at_one_percent=float(_power(0.01, pairs)),
         curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
     )
 
@@ -113,14 +115,15 @@ def units(model: Model) -> int:
     return math.ceil(model.rows / mean)
 
 
-def _power(false: float, pairs: list[tuple[float, float]]) -> float:
-    """Return the largest true-positive rate at a false-positive rate that no pair rules out, in either direction."""
-    bounds = [min(d + math.exp(e) * false, 1 - math.exp(-e) * (1 - d - false)) for e, d in pairs]
-    return max(false, min(1.0, *bounds))
+def _power(false: float | Rates, pairs: list[tuple[float, float]]) -> Rates:
+    """Return the largest true-positive rate at each false-positive rate that no pair rules out, in either direction."""
+    bounds = [np.minimum(d + math.exp(e) * false, 1 - math.exp(-e) * (1 - d - false)) for e, d in pairs]
+    return np.asarray(np.maximum(false, np.minimum(1.0, np.min(bounds, axis=0))))
 
 
 def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    return [(float(x), _power(float(x), pairs)) for x in np.linspace(0, 1, points)]
+    rates = np.linspace(0, 1, points)
+    return list(zip(rates.tolist(), _power(rates, pairs).tolist(), strict=True))
 
 
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
