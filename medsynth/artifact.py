@@ -151,7 +151,9 @@ class Model:
         plain = [key for key in FIELDS if key not in others]  # in a fixed order
         fields = {key: getattr(self, key) for key in plain}
         tables = None if self.tables is None else self.tables.to_dict()
-        own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables,
+        ledger = self.ledger.to_json()
+        notes = [*map(printable, ledger["notes"])]  # they quote names of columns and levels, which may be any text
+        own = {"schema": self.schema.to_dict(), "ledger": {**ledger, "notes": notes}, "tables": tables,
                "form": asdict(self.form)}  # fmt: skip
         return {"format": FORMAT, **fields, **own}
 
@@ -253,13 +255,13 @@ def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:
 
 
 def _texts(content: object) -> Iterator[str]:
-    """Yield all texts in plain data, except those of the schema: a column may have any name."""
+    """Yield all texts in plain data, except names of columns, which may be any, and the form of a file with tabs."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, dict):
         for key, value in content.items():
             yield from _texts(key)
-            yield from (() if key in ("schema", "tables") else _texts(value))
+            yield from (() if key in ("schema", "tables", "form") else _texts(value))
     elif isinstance(content, list):
         for value in content:
             yield from _texts(value)
@@ -268,6 +270,15 @@ def _texts(content: object) -> Iterator[str]:
 def unprintable(text: str) -> bool:
     """Return whether a text contains line breaks, terminal escapes or marks of writing direction."""
     return any(unicodedata.category(mark) in ("Cc", "Cf", "Zl", "Zp") for mark in text)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with escapes in place of what `unprintable` finds.
+
+    >>> printable("age\u200b"), printable("größe")
+    ('age\\u200b', 'größe')
+    """
+    return "".join(ascii(mark)[1:-1] if unprintable(mark) else mark for mark in text)
 
 
 def verify(model: Model) -> dict[str, float]:

@@ -86,7 +86,8 @@ class TableSettings:
         metadata=_about("Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."),
     )
     decimal_comma: bool = field(
-        default=False, metadata=_about("Write sampled rows with decimal commas; for text with semicolons or tabs.")
+        default=False,
+        metadata=_about("Write sampled rows with decimal commas; for text with semicolons, tabs, bars."),
     )
     na_values: Sequence[str] = field(
         default=(),
