@@ -151,7 +151,9 @@ class Model:
         plain = [key for key in FIELDS if key not in others]  # in a fixed order
         fields = {key: getattr(self, key) for key in plain}
         tables = None if self.tables is None else self.tables.to_dict()
-        own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables,
+        ledger = self.ledger.to_json()
+        notes = [*map(printable, ledger["notes"])]  # they quote names of columns and levels, which may be any text
+        own = {"schema": self.schema.to_dict(), "ledger": {**ledger, "notes": notes}, "tables": tables,
                "form": asdict(self.form)}  # fmt: skip
         return {"format": FORMAT, **fields, **own}
 
@@ -270,6 +272,15 @@ def _texts(content: object) -> Iterator[str]:
 def unprintable(text: str) -> bool:
     """Return whether a text contains line breaks, terminal escapes or marks of writing direction."""
     return any(unicodedata.category(mark) in ("Cc", "Cf", "Zl", "Zp") for mark in text)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with escapes in place of what `unprintable` finds.
+
+    >>> printable("age\u200b"), printable("größe")
+    ('age\\u200b', 'größe')
+    """
+    return "".join(ascii(mark)[1:-1] if unprintable(mark) else mark for mark in text)
 
 
 def verify(model: Model) -> dict[str, float]:

@@ -43,6 +43,10 @@ ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
 DEFAULT_MAX_ROWS = 1
 SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
+ONLY_A_TARGET = (
+    "The table has no column other than its target. Add the columns to learn from, or set `target` to none. If it has "
+    "more columns, put commas, semicolons, tabs or bars between them."
+)
 RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
 
@@ -233,7 +237,7 @@ class PrivateTable:
         )]  # fmt: skip
         if rare > RARE_SHARE * plan.rows:
             what = "levels" if self.target is None else f"classes of {self.target!r}"
-            notes.insert(0, f"FEW ROWS: the model may lose {what} below {rare / plan.rows:.0%} of the rows.")
+            notes.insert(0, f"FEW ROWS: the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows.")
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
@@ -355,13 +359,13 @@ def open_table(
     else:
         data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
     if data.form:
-        commas = data.file_form.delimiter in ";\t" and not settings.decimal_comma
+        commas = data.file_form.delimiter != "," and not settings.decimal_comma
         hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
         notice(f"{data.where} is read as a table {data.form}.{hint}")
     if settings.decimal_comma:
-        if data.file_form.delimiter not in ";\t":
+        if data.file_form.delimiter == ",":
             raise UsageError(
-                "`decimal_comma` is for a file with semicolons or tabs between its columns. Export the table so."
+                "`decimal_comma` is for a file with semicolons, tabs or bars between its columns. Export the table so."
             )
         data = replace(data, file_form=replace(data.file_form, decimal=","))
     declared = choose_schema(data, settings.schema, path, notice)
@@ -392,7 +396,7 @@ def open_table(
     names = [name for name in data.header if name not in learning.keys]
     target = settled_target(settings.target, data.header if chosen else names, notice)
     if len(names) < (1 if target is None else 2):
-        raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
+        raise SchemaError(ONLY_A_TARGET)
     return PrivateTable(data=data, declared=None, target=target, learning=learning)
 
 
@@ -501,7 +505,7 @@ def check_target(schema: Schema) -> None:
             f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
         )
     if schema.order is None and len(schema.core.columns) < 2:
-        raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
+        raise SchemaError(ONLY_A_TARGET)
 
 
 def table_header(path: Path, encoding: str | None = None) -> tuple[str, ...]:

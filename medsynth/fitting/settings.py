@@ -83,7 +83,9 @@ class TableSettings:
     encoding: str | None = _setting(
         None, "Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."
     )
-    decimal_comma: bool = _setting(False, "Write sampled rows with decimal commas; for text with semicolons or tabs.")
+    decimal_comma: bool = _setting(
+        False, "Write sampled rows with decimal commas; for text with semicolons, tabs, bars."
+    )
     na_values: Sequence[str] = _setting(
         (), "Codes of missing values to add to the usual ones, such as n.d.,-5; without a schema."
     )

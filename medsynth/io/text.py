@@ -75,13 +75,15 @@ def _begun_table(path: Path, encoding: str | None) -> Iterator[tuple[str, str, l
                 )
             yield name, delimiter, first, records
     except UnicodeError:
-        raise TableError(f"{path} is not valid {name}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
+        usual = name.removesuffix("-sig")
+        raise TableError(f"{path} is not valid {usual}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
 
 
 def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
     """Return a header's names. Raise TableError for those in another encoding than `name`, and as `check_header`."""
     if any(ESCAPED.search(word) for word in first):
-        raise TableError(f"{path}: the header is not valid {name}. Set the file's `encoding`, such as cp1252.")
+        usual = name.removesuffix("-sig")
+        raise TableError(f"{path}: the header is not valid {usual}. Set the file's `encoding`, such as cp1252.")
     return check_header(tuple(first), str(path))
 
 
@@ -282,7 +284,7 @@ def _cells(
     for name, column in zip(header, columns, strict=True):
         distinct = list(column.index)
         texts = [text.strip() for text in distinct]
-        if delimiter in ";\t":  # commas may be decimal there: 1,5 is 1.5
+        if delimiter != ",":  # commas may be decimal there: 1,5 is 1.5
             texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
         cells[name] = column.of(texts)
         if texts != distinct:

@@ -19,7 +19,7 @@ from . import constants as k
 from .config import Settings
 from .constants import DECLARED, MATRIX, PAIRS
 from .estimate import estimate
-from .matrix import MomentMatrix, latent_points, loadings
+from .matrix import MomentMatrix, latent_points, loadings, ordered_bins
 from .measurement import Floats
 from .model import Layout, MixtureModel, wave_features
 from .released import Recorded
@@ -63,7 +63,11 @@ def _of_low_rank(stages: Stages) -> Arrays:
     Scores are computed from the rough shares of bins, so that queries do not depend on an optimiser's last bits.
     """
     stream, points = torch_stream(stages.seed, "matrix"), numpy_stream(stages.seed, "latent")
-    matrix = MomentMatrix(stages.bins, stages.shares, stages.columns, stages.given, stages.schema.names, stream)
+    names = [name for name in stages.columns if ordered_bins(stages.bins[name]) > 1]
+    if not names:
+        stages.in_vain(MATRIX)
+        return {}
+    matrix = MomentMatrix(stages.bins, stages.shares, names, stages.given, stages.schema.names, stream)
     loads = loadings(matrix.measure(stages.vault, MATRIX, stages.plan.noise(MATRIX), stages.sizes))
     by_name = {name: loads[:, place] for place, name in enumerate(matrix.names)}
     return low_rank_tensors(by_name, matrix.ordered, latent_points(k.WIDE_POINTS, loads.shape[2], points))

@@ -191,17 +191,19 @@ class Stages:
         """Run stage 3: count all pairs of columns by class."""
         names = [name for name in self.columns if self.bins[name].cells > 1]
         pairs = list(itertools.combinations(names, 2))
-        if PAIRS not in self.plan.events or not pairs:
+        if PAIRS not in self.plan.events:
             return []
-        return self._of_pairs(PAIRS, pairs, self.given)
+        return self._of_pairs(PAIRS, pairs, self.given) if pairs else self.in_vain(PAIRS)
 
     def strongest(self, pairs: Sequence[Measurement]) -> list[Measurement]:
         """Run stage 4: count the pairs that are farthest from independence again, for all classes together.
 
         The noise of the first count adds its variance to the squared distance in each cell, so it is subtracted.
         """
-        if STRONGEST not in self.plan.events or not pairs:
+        if STRONGEST not in self.plan.events:
             return []
+        if not pairs:
+            return self.in_vain(STRONGEST)
         far = dict[tuple[str, ...], float]()
         for pair in pairs:
             gap = pair.values - pair.if_independent(self.shares, self.sizes)
@@ -209,6 +211,14 @@ class Stages:
         chosen = sorted(far, key=far.__getitem__, reverse=True)[: k.STRONG_PAIRS]
         self.chosen = self.like.chosen if self.like else chosen
         return self._of_pairs(STRONGEST, self.chosen, ("", Conditioning(None, None, np.empty(0), 1)))
+
+    def in_vain(self, label: str) -> list[Measurement]:
+        """Count the classes under this label, and return nothing.
+
+        A fit measures all that it planned. But columns that turn out to have one value leave nothing to ask about.
+        """
+        self._measured(label, {CLASSES: [self.given]}, {CLASSES: self.condition.cells}, ())
+        return []
 
     def declared(self) -> list[MomentMeasurement]:
         """Run stage 5: measure means, squares and products of the columns of declared regressions."""

@@ -134,7 +134,7 @@ class RawTable:
         # 4. The others except free texts: sizes and digits of numbers, years of dates, days between dates.
         settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
-        rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
+        rest = [n for n in self._names if n not in settled and n not in texts]
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
         # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
         keys, public = self._learning.keys, self._learning
@@ -197,7 +197,13 @@ class RawTable:
     def _measure_formats(
         self, names: list[str], kinds: Kinds, levels: Mapping[str, LearnedColumn], target: str | None
     ) -> dict[str, LearnedColumn]:
-        """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates."""
+        """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates.
+
+        Without a column to ask about, all are asked about in vain: whatever the answers, there is no column to make.
+        """
+        if not names:
+            self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in self._names})
+            return {}
         dates = [name for name in names if kinds[name].cells == "date"]
         numbers = [name for name in names if name not in dates]
         pairs = inference.date_pairs(

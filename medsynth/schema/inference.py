@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -23,15 +23,19 @@ from .cells import (
     BOOLEANS,
     CLOCKS,
     DAYS,
+    DECIMALS,
     EITHER,
     FAR,
+    FINES,
     MIDNIGHT,
     MOMENTS,
     NUMBERS,
     PADDED,
+    POINTED,
     SHORT,
     SHORT_EITHER,
     USUAL_NUMBERS,
+    WHOLES,
     WITH_SECONDS,
     WORDS,
     ZEROS,
@@ -41,19 +45,20 @@ from .cells import (
     partners,
 )
 from .columns.categorical import Binary, Categorical
-from .columns.column import LEVEL_APART, Column, Floats, Level, is_apart
+from .columns.column import LEVEL_APART, Column, Floats, Level, is_apart, numbers_of
 from .columns.date import CLOCK_DAY, Date, ordinal
-from .columns.number import Continuous, Count, Policy
+from .columns.number import LARGEST_UNITS, Continuous, Count, Policy
 from .learned import EMPTY, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
 FINE_SHARE = 0.05  # share of numbers with more decimals that a column of few values may have
 FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows a code of missing values
+FALSE_FORMS = 0.01  # bound on the chance that noise alone changes how a column's numbers are written
 FALSE_LEVELS = 0.01  # chance that noise alone shows a usual level in any column of a table
 FEW_LEVELS = 20  # an integer column with at most this many surviving levels may be categorical
 SPIKES_SHARE = 0.02  # share of whole numbers among fine ones from which on they are counted one by one
-CLASS_SHARE = 0.5  # share of the rows that surviving whole numbers of a target must cover to be its classes
+CLASS_SHARE, FEW_CLASSES = 0.5, 5  # share of the rows that a target's few surviving whole numbers cover as its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
 FINEST = 10.0**-magnitudes.MOST_DECIMALS  # of a learned column: closer numbers are one
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years counted one by one, before the rest and cells without a date
@@ -84,9 +89,21 @@ def free_text(kind: ColumnKind) -> LearnedColumn:
 
 def unread(codes: Iterable[str]) -> Categorical:
     """Return a column without learned values, with these codes of missing values."""
-    return Categorical(
-        levels=(OTHER,), unknown=OTHER, missing=missing_of(code for code in codes if not is_code_of_a_number(code))
-    )
+    gaps = [code for code in codes if not is_code_of_a_number(code)]
+    other = other_than(gaps)
+    return Categorical(levels=(other,), unknown=other, missing=missing_of(gaps))
+
+
+def other_than(words: Collection[str]) -> str:
+    """Return a name for the level of values without a level that none of the `words` has.
+
+    >>> other_than(["other"])
+    'other_'
+    """
+    name = OTHER
+    while name in words:
+        name += "_"
+    return name
 
 
 def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, target: bool) -> list[str]:
@@ -105,8 +122,9 @@ def column_kind(
     """Return the kind of a column from noisy counts of its cells' kinds, (kinds,), in the order of `cells.names`.
 
     Numbers, booleans or dates must clearly be at least half of the present cells, else they are words: so no single
-    cell decides. Numbers that clearly start with a zero in part, as 07, are words: their zeros count. `rows` is the
-    public row count; the cells that codes of missing values leave are not counted again.
+    cell decides. Numbers that clearly start with a zero in part, as 07, are words: their zeros count. How numbers are
+    written follows from clear counts alone; a target's must be as clear as its codes. `rows` is the public row count;
+    the cells that codes of missing values leave are not counted again.
     """
     found = dict(zip(cells.names, counts.tolist(), strict=True))
     codes = clear_codes(counts[: len(cells.codes)], std, cells, columns, target=target)
@@ -116,31 +134,30 @@ def column_kind(
     if codes and present <= clear and kinds.max() <= std * clear_stds(len(kinds)):
         return ColumnKind(cells="word").with_codes(codes)  # an empty column: its other counts are noise
     half = max(present / 2, clear)
-    whole = found["whole"]
-    pointed, short, fine = (found[name] + found[f"{name} zeros"] for name in ("pointed", "decimal", "fine"))
-    decimal, zeros = short + fine, sum(found[name] for name in ZEROS)
     # Codes that are numbers may be values: the magnitudes later show whether they are apart.
     own = sum(found[code] for code in codes if is_code_of_a_number(code))
-    sure = {name: count for name, count in found.items() if count > clear}
 
-    def surely(names: Iterable[str]) -> float:
+    def surely(names: Iterable[str], least: float = clear) -> float:
         """Return the cells of these kinds by clear counts alone, so that the noise of absent kinds does not add up."""
-        return float(sum(sure.get(name, 0.0) for name in names))
+        return float(sum(found[name] for name in names if found[name] > least))
 
-    numbers = max(whole + pointed + decimal, surely((*NUMBERS, *ZEROS)))
+    numbers = max(sum(found[name] for name in (*NUMBERS, *ZEROS)), surely((*NUMBERS, *ZEROS)))
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         return _other_kind(found, half, clear).with_codes(codes)
-    some = max(DECIMAL_SHARE * numbers, clear)
+    least = std * clear_stds(len((*NUMBERS, *ZEROS, PADDED)), FALSE_TARGET_CODES if target else FALSE_FORMS)
+    some, sure = max(DECIMAL_SHARE * numbers, least), partial(surely, least=least)
     if found[PADDED] > some:
         return ColumnKind(cells="word").with_codes(codes)
+    whole, fine, decimal = sure(WHOLES), sure(FINES), sure(DECIMALS)
+    decimals = decimal > some or sum(found[name] for name in DECIMALS) > numbers / 2
     return ColumnKind(
-        cells="decimal" if decimal > some else "whole",
+        cells="decimal" if decimals else "whole",
         mixed=some < decimal < numbers / 2,
-        short=decimal > some and fine < max(FINE_SHARE * numbers, clear),
-        pointed=pointed > max(whole, clear),
-        zeros=zeros > some,
-        words=sure.get("word", 0.0),
-        spikes=fine > some and whole + pointed > max(SPIKES_SHARE * numbers, clear),
+        short=decimals and fine < max(FINE_SHARE * numbers, least),
+        pointed=surely(POINTED) > max(found["whole"], clear),
+        zeros=sure(ZEROS) > some,
+        words=surely(["word"]),
+        spikes=fine > some and whole > max(SPIKES_SHARE * numbers, least),
         codes=tuple(codes),
     )
 
@@ -255,13 +272,14 @@ def levels(
     """Return a column of the surviving levels. `codes`: noisy counts of the codes of missing values that were found.
     `rest`: noisy count of rows without a level or a code; `noise`: its standard deviation.
 
-    A code that is more common than every level is a level itself. None for whole numbers that are better read as a
-    count, and for times that are better read as such. A level "other" takes clear remaining rows, also in a target of
-    one class. Otherwise an unknown value goes to the most frequent level, in successive numbers to the last one. But
-    among numbers, times and booleans it is missing, except in a target. Levels are sorted; in a tie the first counts.
+    A code that is more common than every level is a level itself. None for numbers and times that are better read as
+    such, so that values of few rows are not lost. A level "other" takes clear remaining rows, also in a target of one
+    class. Otherwise an unknown value goes to the most frequent level, in successive numbers to the last one. But among
+    numbers, times and booleans it is missing, except in a target. Levels are sorted; in a tie the first counts.
     """
     total, whole = sum(kept.values()), kind.numbers or kind.cells == "date"
-    share = CLASS_SHARE if target else REQUIRED_SHARE
+    classes = target and kind.cells == "whole" and len(kept) <= FEW_CLASSES
+    share = CLASS_SHARE if classes else REQUIRED_SHARE
     if whole and (not kept or len(kept) > FEW_LEVELS or total < share * (total + max(rest, 0.0))):
         return None
     common = max(codes, key=lambda code: codes[code], default="")
@@ -286,9 +304,7 @@ def levels(
     if not kept and not target and "" in codes and rest <= CLEAR_STDS * noise:
         return Categorical(levels=EMPTY, unknown="", missing=missing_of(code for code in codes if code))
     if lost:
-        other = OTHER
-        while other in kept or other in codes:
-            other += "_"
+        other = other_than({**kept, **codes})
         return Categorical(levels=(*names, other), unknown=other, missing=missing)
     unknown = "missing" if strict else _stray(names, kept)
     if len(names) == 2:
@@ -399,7 +415,8 @@ def _continuous(
         low, high = math.floor(low / FINEST) * FINEST, math.ceil(high / FINEST) * FINEST
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
-    places = min(max(places, fewest), most, magnitudes.MOST_DECIMALS)
+    exact = math.floor(math.log10(LARGEST_UNITS / max(-low, high)))
+    places = min(max(places, fewest), most, exact, magnitudes.MOST_DECIMALS)
     return Continuous(
         bounds=(low, high),
         scale=ends.scale,
@@ -465,7 +482,9 @@ def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, 
 
 def _outside(gaps: Mapping[str, float], ends: tuple[float, float]) -> bool | tuple[int | str, ...]:
     """Return the `missing` of a column with these bounds: a number within them is a value. Any cell may be missing."""
-    return missing_of(code for code in gaps if not (is_number(code) and ends[0] <= float(code) <= ends[1])) or True
+    numbers = numbers_of(np.array([*gaps], dtype=object))  # also that of 07, which a table keeps as a word
+    outside = (code for code, value in zip(gaps, numbers, strict=True) if not ends[0] <= value <= ends[1])
+    return missing_of(outside) or True
 
 
 def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:

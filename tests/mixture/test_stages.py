@@ -119,6 +119,19 @@ def test_declared_moments_are_sums_of_products_of_the_rows() -> None:
     assert (np.abs(found.values - sums).max(0) < 0.02 * size).all()
 
 
+def test_a_table_without_pairs_is_measured_as_planned() -> None:
+    """Columns that turn out to have one value leave no pair, and the ledger is the plan all the same."""
+    one: dict[str, object] = {"kind": "categorical", "levels": ["a"]}
+    schema = Schema.from_dict({"name": "t", "target": "ill", "columns": {**COLUMNS, "sex": one, "ward": one}})
+    codes = table() * np.array([1, 0, 0, 1], np.int32)
+    plan = make_plan(MIXTURE.queries(MixtureConfig(), ROWS, 4, 3.7), epsilon=3.7, delta=1e-5, rows=ROWS)
+    ledger = plan.ledger("test")
+    own = Stages(schema=schema, vault=Vault(codes, schema.names, Releases(ledger, NoNoise())), plan=plan, seed=0)
+    found = own.measured()
+    assert ledger.complete and {PAIRS, STRONGEST} <= {entry.label for entry in ledger.entries}
+    assert {one.columns for one in found if isinstance(one, Measurement)} == {("age",), ("sex",), ("ward",)}
+
+
 def test_stages_like_others_keep_their_bins_and_choices() -> None:
     """Of other rows, in which other columns are related, they ask the same queries."""
     own = stages(table(), SeededEntropy(1))

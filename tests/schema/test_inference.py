@@ -289,7 +289,8 @@ def test_what_cannot_be_unknown(name: str, unknown: Any) -> None:
 def test_a_column_can_be_made_of_any_noisy_counts(seed: int) -> None:
     """Whatever the noise shows after it was paid for, a column comes of it, and none of its codes is a value."""
     draw = np.random.default_rng(seed)
-    words = ["hemolysed", "0", "0.5", "1", "1.0", "99", "-9", "888.8", "999999", "1e308", "-0.001", "0.69", "12", "50"]
+    words = ["hemolysed", "0", "0.5", "1", "1.0", "99", "-9", "888.8", "999999", "1e308", "-0.001", "0.69", "12", "50",
+             "07", "1_0", "other", "+3", "5."]  # fmt: skip
     for _ in range(25):
         std = float(draw.choice([1.0, 20.0, 200.0]))
         counts = draw.normal(0, std, magnitudes.MAGNITUDES)
@@ -297,7 +298,7 @@ def test_a_column_can_be_made_of_any_noisy_counts(seed: int) -> None:
         counts[some] += draw.exponential(500, len(some))
         levels = {str(word): float(draw.exponential(300)) for word in draw.choice(words, draw.integers(0, 6))}
         for level, count in levels.items():
-            if level != "hemolysed":
+            if level not in ("hemolysed", "other"):
                 counts[magnitudes.magnitude_cell(np.array([float(level)]))] += count
         kind = ColumnKind(cells="decimal", pointed=bool(draw.random() < 0.5), words=bool(draw.random() < 0.2))
         digits = draw.normal(0, std, magnitudes.digit_cells(mixed=False)) + draw.exponential(300, 13)
@@ -310,6 +311,30 @@ def test_a_column_can_be_made_of_any_noisy_counts(seed: int) -> None:
         days = {str(day): float(draw.exponential(300)) for day in draw.choice(["1900-01-01", "9999-12-31", "open"], 2)}
         found, _ = inference.day(years, std, ColumnKind(cells="date", form="%Y-%m-%d"), codes, days)
         assert found.size >= 2
+
+
+def test_decimals_far_from_zero_are_as_many_as_floats_hold() -> None:
+    """Numbers of a billion or more are clipped to a billion, and their decimals are those that were counted."""
+    counts, digits = np.zeros(magnitudes.MAGNITUDES), np.zeros(magnitudes.digit_cells(mixed=False))
+    counts[-2], digits[12] = 400, 1000
+    for more in (0, 600):  # these beyond, and others near
+        counts[magnitudes.magnitude_cell(np.array([9e8]))] = more
+        assert inference.number(counts, 5.0, digits, ColumnKind(cells="decimal"), {}, rows=1000)[0].size >= 1
+
+
+@pytest.mark.parametrize(("kept", "cells", "classes"), [
+    ({"1": 900.0}, "whole", True),  # two rare classes are lost, and stay classes
+    ({"0": 400.0, "1": 300.0, "2": 150.0}, "whole", True),
+    ({str(k): 100.0 for k in range(7)}, "whole", False),  # a score up to ten, of which few have more than six
+    ({f"6.{k}": 80.0 for k in range(9)}, "decimal", False),
+    ({"0.5": 500.0, "1.5": 200.0}, "decimal", False),
+    ({"0.5": 600.0, "1.5": 380.0}, "decimal", True),
+])  # fmt: skip
+def test_a_target_of_numbers_keeps_them(kept: dict[str, float], cells: str, classes: bool) -> None:
+    """Its values of few rows do not become a class called "other"."""
+    kind: Any = ColumnKind(cells=cells, short=cells == "decimal")  # type: ignore[arg-type]
+    found = inference.levels(kept, {}, 1000 - sum(kept.values()), 5.0, kind, rows=1000, target=True)
+    assert (found is not None) == classes
 
 
 def test_levels_of_any_numbers_make_a_column() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,21 @@ def test_an_empty_column_is_one_of_words() -> None:
     found = [column_kind(counts, std, CELLS, rows=1000, columns=20).cells for counts in noise]
     other = len(found) - found.count("word")
     assert stats.binomtest(other, len(found), 0.01, alternative="greater").pvalue > 1e-4
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("target", [False, True])
+def test_noise_alone_gives_no_whole_number_decimals(target: bool) -> None:
+    """Noise of four counts passed for decimals in one column in 15, and outcomes of 0 and 1 were not classes. At most
+    one column in a hundred is read otherwise, and no target in 5,000. False alarm 1e-4.
+    """
+    draw, kind, false = np.random.default_rng(7), ColumnKind(cells="whole"), 0
+    for _ in range(5000):
+        counts = draw.normal(0, 21.0, len(CELLS.names))
+        counts[CELLS.names.index("whole")] += 600
+        found = column_kind(counts, 21.0, CELLS, rows=600, columns=8, target=target)
+        false += replace(found, codes=(), words=0.0) != kind
+    assert stats.binomtest(false, 5000, 1e-6 if target else 0.01, alternative="greater").pvalue > 1e-4
 
 
 def test_a_range_of_unusual_size_needs_more_rows_than_a_usual_one() -> None:
