@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections import deque
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +106,5 @@ def printable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-@cache
 def _texts(language: str) -> dict[str, str]:
     return dict(yaml.safe_load((HERE / "texts" / f"{language}.yaml").read_text("utf-8")))

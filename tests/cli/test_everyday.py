@@ -59,6 +59,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "ward.csv"
 
 
+@pytest.mark.nightly_for("declared")
 @pytest.mark.usefixtures("few_trees")
 def test_no_target_from_the_fit_to_the_report(table: Path) -> None:
     good("fit", "ward.csv", "--epsilon", "5", "--target", "none", "--holdout", "0.3")
@@ -134,7 +135,7 @@ def test_in_a_terminal_the_fit_asks_for_the_target(
     assert ("Did you mean 'sex'?" in seen) == (len(answers) == 2)
 
 
-@pytest.mark.matrix
+@pytest.mark.nightly
 @pytest.mark.parametrize("given", [["--target", "sex"], ["--quiet"], ["--json"], ["--target", "none"]])
 def test_the_fit_asks_nobody_who_has_answered(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

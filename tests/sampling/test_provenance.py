@@ -29,6 +29,7 @@ def sampled(fitted: Fitted, table: Path, where: tuple[str, ...] = ()) -> Path:
     return table
 
 
+@pytest.mark.nightly_for("dta", "xpt")
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "sav", "dta", "xpt"])
 def test_a_models_own_rows_are_known(fitted: Fitted, tmp_path: Path, ending: str) -> None:
     assert provenance.drawn_by(fitted[0], sampled(fitted, tmp_path / f"rows.{ending}"))
@@ -115,6 +116,8 @@ def test_rows_without_privacy_get_no_claim_from_another_model(patients: Path, qu
     assert twin["banner"].startswith("No claim can be made") and "Shareable: every number" not in page
 
 
+@pytest.mark.nightly_for("any", "epsilon")
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("words", ["any", "beyond", "epsilon"])
 def test_without_a_claim_the_first_verdict_is_no_guarantee(patients: Path, quick: None, words: str) -> None:
     """In print, on the page and in its twin; every strict --fail-on sees it."""

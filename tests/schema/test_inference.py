@@ -285,6 +285,7 @@ def test_what_cannot_be_unknown(name: str, unknown: Any) -> None:
         Schema.from_dict({"name": "t", "columns": {"x": {**COLUMNS[name], "unknown": unknown}}})
 
 
+@pytest.mark.nightly_for(*map(str, range(10, 40)))
 @pytest.mark.parametrize("seed", range(40))
 def test_a_column_can_be_made_of_any_noisy_counts(seed: int) -> None:
     """Whatever the noise shows after it was paid for, a column comes of it, and none of its codes is a value."""

@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
-from medsynth_cli.app import jobs
+from medsynth_cli.app import jobs, session
 from medsynth_cli.app.server import made
 from medsynth_cli.app.session import Session
 from werkzeug.test import TestResponse
@@ -19,6 +20,7 @@ PORT = 8123
 HERE = f"http://127.0.0.1:{PORT}"
 CELL = "CANARY"  # what each planted cell contains
 HEADER = ("patient", "age", "sex", "note")
+session._texts = cache(session._texts)  # to read them takes most of a test's time
 
 
 class Compiled(BytecodeCache):
