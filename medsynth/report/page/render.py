@@ -97,11 +97,11 @@ def number(value: float | int | None, digits: int = 3, none: str = "not measured
     return Markup('<data value="{}">{}</data>').format(repr(value), shown.replace("-", "\N{MINUS SIGN}", 1))
 
 
-def percent(value: float | None) -> Markup:
+def percent(value: float | None, digits: int = 1) -> Markup:
     """Return a share of one in per cent."""
     if value is None:
         return number(None)
-    return Markup('<data value="{}">{:.1f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value)
+    return Markup('<data value="{}">{:.{d}f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value, d=digits)
 
 
 def epsilon(value: float) -> Markup:
