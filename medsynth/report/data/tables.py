@@ -31,10 +31,12 @@ from .columns import (
     numbers_of,
     without_codes,
     without_gaps,
+    without_own_value,
     words,
 )
 from .statistics import Floats, Patients, Whole
 
+LOST, NOTED = 0.9, 0.05  # shares of real cells without a value in the model: the column is left out; a note says so
 MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, drawn uniformly.
 FEW_NUMBERS = 20  # A whole-number target with more values than this is predicted as a number.
 MOST_WORDS = 60  # Most frequent words kept in a plain column; all others become RARE.
@@ -118,7 +120,8 @@ def gather(
     notes: list[str] = []
     cells = [real] if train is None else [real, train]
     patients = patient_numbers([*cells, synthetic], schema)
-    real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
+    lost = _lost(real, target, schema, notes) if learned else []  # a person who declares `unknown` knows what it takes
+    real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, lost, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
     *kept, rows = _with_target([*compared, synthetic], target, notes)
@@ -201,15 +204,18 @@ def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]
 
 def _compared(
     real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str | None, schema: Schema | None,
-    notes: list[str],
+    lost: list[str], notes: list[str],
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, frozenset[str]]:  # fmt: skip
-    """Return the tables' values in the columns that they share, and which of these are compared as numbers."""
+    """Return the tables' values in the columns that they share, and which of these are compared as numbers.
+
+    Columns that the model has `lost` are left out.
+    """
     tables = [real, synthetic] if train is None else [real, synthetic, train]
     real, synthetic, *rest = without_codes(tables, tables[::2], schema)
     # From all real rows: a column that is empty in one table is read as in the other.
     numbers = number_columns(pd.concat([real, *rest], ignore_index=True)[list(real.columns)].fillna(""), schema)
-    real = comparable(real, schema, numbers, "real", notes)
-    synthetic = comparable(synthetic, schema, numbers, "synthetic", notes)
+    real = comparable(real, schema, numbers, "real", notes).drop(columns=lost)
+    synthetic = comparable(synthetic, schema, numbers, "synthetic", notes).drop(columns=lost, errors="ignore")
     synthetic = _columns(real, synthetic, target, notes)
     real = real[list(synthetic.columns)]
     if rest:
@@ -219,6 +225,28 @@ def _compared(
             raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Pass the table that was fitted.")
         train = train[list(real.columns)]
     return real, synthetic, train, numbers & frozenset(real.columns)
+
+
+def _lost(real: pd.DataFrame, target: str | None, schema: Schema | None, notes: list[str]) -> list[str]:
+    """Return the columns, other than the target, that the model has lost: nearly no real cell is a value of its own.
+
+    In every comparison they would look perfect. They stay if fewer than two columns would be left.
+    """
+    shares = {name: share for name, share in without_own_value(real, schema).items() if share > NOTED}
+    lost = [name for name, share in shares.items() if share > LOST and name != target]
+    if len(real.columns) - len(lost) < 2:
+        lost = []
+    if lost:
+        notes.append(
+            f"LOST, and left out of every comparison: {', '.join(lost)}. The model has no value for nearly all of "
+            "their real cells. Declare these columns in a schema, or remove them from the table."
+        )
+    if rest := [f"{name} {share:.0%}" for name, share in shares.items() if name not in lost]:
+        notes.append(
+            f"Real cells for which the model has no value: {', '.join(rest)}. The comparisons read them as the model "
+            "does, as missing or as another level, and do not show this loss."
+        )
+    return lost
 
 
 def _with_target(frames: Sequence[pd.DataFrame], target: str | None, notes: list[str]) -> list[Whole]:
