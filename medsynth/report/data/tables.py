@@ -8,7 +8,7 @@ same faults would hide the model's loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +50,8 @@ class Tables:
 
     All have the columns `names`, which include the target, if any. Those in `numbers` are compared as numbers, the rest
     as words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients`
-    has the number of each row's patient by the table's field if patients are the privacy unit, else nothing.
+    has the number of each row's patient by the table's field if patients are the privacy unit, else nothing. `lost`:
+    columns that fidelity leaves out, since all of their cells are compared as one value.
     """
 
     real: pd.DataFrame
@@ -62,6 +63,16 @@ class Tables:
     plain_real: pd.DataFrame | None = None
     plain_train: pd.DataFrame | None = None
     patients: Mapping[str, Patients] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> Tables:
+        """Return these tables without the columns that are lost, unless none but the target would be left."""
+        names = [name for name in self.names if name not in self.lost]
+        if len(names) == len(self.names) or len(names) < 2:
+            return self
+        train = None if self.train is None else self.train[names]
+        return replace(self, real=self.real[names], synthetic=self.synthetic[names], train=train, lost=())
 
     def patients_of(self, rows: pd.DataFrame, part: str) -> Patients | None:
         """Return the patients of some `rows` of the table `part`, (rows,); None if rows are the privacy unit."""
@@ -121,7 +132,7 @@ def gather(
     cells = [real] if train is None else [real, train]
     patients = patient_numbers([*cells, synthetic], schema)
     lost = _lost(real, target, schema, notes) if learned else []  # a person who declares `unknown` knows what it takes
-    real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, lost, notes)
+    real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
     *kept, rows = _with_target([*compared, synthetic], target, notes)
@@ -138,7 +149,7 @@ def gather(
     own = dict(zip(("real", "train"), (p[k] for p, k in zip(patients, kept, strict=False)), strict=False))
     own |= {"synthetic": patients[-1][rows]} if patients else {}
     held, fitted = frames[:: len(kept)], frames[1::2] if train is not None else [None, None]
-    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own)
+    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost))
 
 
 def plain(
@@ -204,18 +215,15 @@ def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]
 
 def _compared(
     real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str | None, schema: Schema | None,
-    lost: list[str], notes: list[str],
+    notes: list[str],
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, frozenset[str]]:  # fmt: skip
-    """Return the tables' values in the columns that they share, and which of these are compared as numbers.
-
-    Columns that the model has `lost` are left out.
-    """
+    """Return the tables' values in the columns that they share, and which of these are compared as numbers."""
     tables = [real, synthetic] if train is None else [real, synthetic, train]
     real, synthetic, *rest = without_codes(tables, tables[::2], schema)
     # From all real rows: a column that is empty in one table is read as in the other.
     numbers = number_columns(pd.concat([real, *rest], ignore_index=True)[list(real.columns)].fillna(""), schema)
-    real = comparable(real, schema, numbers, "real", notes).drop(columns=lost)
-    synthetic = comparable(synthetic, schema, numbers, "synthetic", notes).drop(columns=lost, errors="ignore")
+    real = comparable(real, schema, numbers, "real", notes)
+    synthetic = comparable(synthetic, schema, numbers, "synthetic", notes)
     synthetic = _columns(real, synthetic, target, notes)
     real = real[list(synthetic.columns)]
     if rest:
@@ -230,16 +238,14 @@ def _compared(
 def _lost(real: pd.DataFrame, target: str | None, schema: Schema | None, notes: list[str]) -> list[str]:
     """Return the columns, other than the target, that the model has lost: nearly no real cell is a value of its own.
 
-    In every comparison they would look perfect. They stay if fewer than two columns would be left.
+    Each of their cells is compared as the same value, so that they would look perfect.
     """
     shares = {name: share for name, share in without_own_value(real, schema).items() if share > NOTED}
     lost = [name for name, share in shares.items() if share > LOST and name != target]
-    if len(real.columns) - len(lost) < 2:
-        lost = []
     if lost:
         notes.append(
-            f"LOST, and left out of every comparison: {', '.join(lost)}. The model has no value for nearly all of "
-            "their real cells. Declare these columns in a schema, or remove them from the table."
+            f"LOST, and left out of Fidelity: {', '.join(lost)}. The model has no value for nearly all of their real "
+            "cells. Declare these columns in a schema, or remove them from the table."
         )
     if rest := [f"{name} {share:.0%}" for name, share in shares.items() if name not in lost]:
         notes.append(
