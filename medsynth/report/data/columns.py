@@ -135,10 +135,10 @@ def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> C
 
 
 def without_own_value(cells: pd.DataFrame, schema: Schema | None) -> dict[str, float]:
-    """Return for each declared column the share of cells that are read as `unknown`, because they are no value of it.
+    """Return for each column of the schema the share of cells that are read as `unknown`.
 
-    Both tables of a comparison have that value there, so it cannot show what the model has lost. Codes of a hierarchy
-    are left out: groups of them are what the model has.
+    Both tables of a comparison have that value there, so the comparison cannot show what the model has lost. Codes of a
+    hierarchy are left out: the model has groups of them.
     """
     declared = schema.columns if schema else {}
     found = dict[str, float]()
