@@ -86,3 +86,32 @@ def test_patients_of_both_tables_leave_the_training_rows_though_they_have_no_tar
     assert set(members) <= set(found["train"].patient) and not set(members) & set(controls)
     scored = whole_patients(found, tables.patients["train"], controls, controls, np.random.default_rng(0))
     assert len(scored[0][1]) == len(tables.patients["train"]) + len(controls)
+
+
+def test_columns_that_the_model_has_lost_are_compared_by_nothing() -> None:
+    """A level "other" in every row of both tables, and values read as missing in both, would look perfect."""
+    schema = Schema.from_dict({"name": "t", "target": "sick", "columns": {
+        "weight": {"kind": "categorical", "levels": ["other"], "unknown": "other"},
+        "ward": {"kind": "categorical", "levels": ["A", "other"], "unknown": "other"},
+        "dose": {"kind": "continuous", "bounds": [0, 9], "unknown": "missing", "missing": True},
+        "a": {"kind": "continuous", "bounds": [-9, 9], "unknown": "missing", "missing": True},
+        "sick": {"kind": "binary", "levels": ["no", "yes"], "missing": True},
+    }})  # fmt: skip
+
+    def rows(seed: int, weight: str) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        frame = people(300, seed)[["a", "sick"]].assign(
+            weight=weight,
+            ward=rng.choice(["A", "B"], 300, p=[0.3, 0.7]),
+            dose=rng.choice(["1.5", "5 mg"], 300, p=[0.8, 0.2]),
+        )
+        return frame.assign(weight=[f"{k} kg" for k in range(300)]) if weight == "kg" else frame
+
+    tables = gathered(rows(1, "kg"), rows(2, "other"), rows(3, "kg"), schema=schema, learned=True)
+    lost, told = (next(n for n in tables.notes if n.startswith(start)) for start in ("LOST", "Real cells"))
+    assert "weight" in lost and all(f"{name} " in told for name in ("ward", "dose")) and "weight" not in told
+    compared = [column.name for column in fidelity(tables, np.random.default_rng(0)).columns]
+    assert sorted(compared) == ["a", "dose", "sick", "ward"] and "weight" in tables.names
+    assert "weight" in tables.baseline[0]  # the loss of utility counts what the real column predicts
+    own = gathered(rows(1, "kg"), rows(2, "other"), rows(3, "kg"), schema=schema)
+    assert own.lost == () and not any("LOST" in note for note in own.notes)  # a person declared "other"

@@ -141,6 +141,24 @@ def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> C
     return Coded(codes, broken, [fault.what for fault in faults])
 
 
+def without_own_value(cells: pd.DataFrame, schema: Schema | None) -> dict[str, float]:
+    """Return for each column of the schema the share of cells that are read as `unknown`.
+
+    Both tables of a comparison have that value there, so the comparison cannot show what the model has lost. Codes of a
+    hierarchy are left out: the model has groups of them.
+    """
+    declared = schema.columns if schema else {}
+    found = dict[str, float]()
+    for name in (n for n in map(str, cells) if n in declared and declared[n].modelled):
+        column = declared[name]
+        if getattr(column, "unknown", None) is None or getattr(column, "hierarchy", None) is not None:
+            continue
+        if set(column.depends_on) <= set(cells.columns):
+            strict = column.model_copy(update={"unknown": None})
+            found[name] = float(codes_of(cells, {**declared, name: strict}, name).broken.mean())
+    return found
+
+
 def _decoded(name: str, column: Column, coded: Coded, related: Mapping[str, Values]) -> dict[str, pd.Series]:
     """Return a column's values by name, and the kinds of its missing values if there are several."""
     known = coded.codes < column.size

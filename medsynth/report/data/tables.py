@@ -8,7 +8,7 @@ same faults would hide the model's loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +31,12 @@ from .columns import (
     numbers_of,
     without_codes,
     without_gaps,
+    without_own_value,
     words,
 )
 from .statistics import Floats, Patients, Whole
 
+LOST, NOTED = 0.9, 0.05  # shares of real cells without a value in the model: the column is left out; a note says so
 MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, drawn uniformly.
 FEW_NUMBERS = 20  # A whole-number target with more values than this is predicted as a number.
 MOST_WORDS = 60  # Most frequent words kept in a plain column; all others become RARE.
@@ -48,7 +50,8 @@ class Tables:
 
     All have the columns `names`, which include the target, if any. Those in `numbers` are compared as numbers, the rest
     as words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients`
-    has the number of each row's patient by the table's field if patients are the privacy unit, else nothing.
+    has the number of each row's patient by the table's field if patients are the privacy unit, else nothing. `lost`:
+    columns that fidelity leaves out, since all of their cells are compared as one value.
     """
 
     real: pd.DataFrame
@@ -60,6 +63,16 @@ class Tables:
     plain_real: pd.DataFrame | None = None
     plain_train: pd.DataFrame | None = None
     patients: Mapping[str, Patients] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> Tables:
+        """Return these tables without the columns that are lost, unless none but the target would be left."""
+        names = [name for name in self.names if name not in self.lost]
+        if len(names) == len(self.names) or len(names) < 2:
+            return self
+        train = None if self.train is None else self.train[names]
+        return replace(self, real=self.real[names], synthetic=self.synthetic[names], train=train, lost=())
 
     def patients_of(self, rows: pd.DataFrame, part: str) -> Patients | None:
         """Return the patients of some `rows` of the table `part`, (rows,); None if rows are the privacy unit."""
@@ -118,6 +131,7 @@ def gather(
     notes: list[str] = []
     cells = [real] if train is None else [real, train]
     patients = patient_numbers([*cells, synthetic], schema)
+    lost = _lost(real, target, schema, notes) if learned else []  # a person who declares `unknown` knows what it takes
     real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
@@ -135,7 +149,7 @@ def gather(
     own = dict(zip(("real", "train"), (p[k] for p, k in zip(patients, kept, strict=False)), strict=False))
     own |= {"synthetic": patients[-1][rows]} if patients else {}
     held, fitted = frames[:: len(kept)], frames[1::2] if train is not None else [None, None]
-    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own)
+    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost))
 
 
 def plain(
@@ -219,6 +233,26 @@ def _compared(
             raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Pass the table that was fitted.")
         train = train[list(real.columns)]
     return real, synthetic, train, numbers & frozenset(real.columns)
+
+
+def _lost(real: pd.DataFrame, target: str | None, schema: Schema | None, notes: list[str]) -> list[str]:
+    """Return the columns, other than the target, that the model has lost: nearly no real cell is a value of its own.
+
+    Each of their cells is compared as the same value, so that they would look perfect.
+    """
+    shares = {name: share for name, share in without_own_value(real, schema).items() if share > NOTED}
+    lost = [name for name, share in shares.items() if share > LOST and name != target]
+    if lost:
+        notes.append(
+            f"LOST, and left out of Fidelity: {', '.join(lost)}. The model has no value for nearly all of their real "
+            "cells. Declare these columns in a schema, or remove them from the table."
+        )
+    if rest := [f"{name} {share:.0%}" for name, share in shares.items() if name not in lost]:
+        notes.append(
+            f"Real cells for which the model has no value: {', '.join(rest)}. The comparisons read them as the model "
+            "does, as missing or as another level, and do not show this loss."
+        )
+    return lost
 
 
 def _with_target(frames: Sequence[pd.DataFrame], target: str | None, notes: list[str]) -> list[Whole]:

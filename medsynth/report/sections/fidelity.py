@@ -100,6 +100,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
     The training rows, if given, are the second real sample; otherwise the held-out rows are halved. The synthetic rows
     are cut to the size of the second sample, since small samples differ more by chance.
     """
+    tables = tables.kept
     cells = Cells.of(tables.real, [tables.synthetic, tables.train], tables.numbers)
     first, second = two_real_samples(tables, rng)
     size = min(len(second), len(tables.synthetic))
