@@ -129,10 +129,9 @@ def notes_on_quality(private: Private, plan: Plan, *, stop: bool) -> list[str]:
         return notes
     if not found.stops:
         return [f"{found}.", *notes]
-    stops = ", so a fit stops before it spends anything" if stop else ""
     text = (
         f"{plan.rows} rows are too few for {private.columns} columns at this budget. {found}. Below {LIMIT:.2f} most "
-        f"of the model is noise{stops}. Use fewer columns, more rows or a larger "
+        "of the model is noise, so a fit stops before it spends anything. Use fewer columns, more rows or a larger "
         f"`epsilon`.{' Draft a schema and declare it, which costs nothing.' if found.level is not None else ''}"
         f"{' A smaller `max_rows` has less noise.' if (plan.max_rows or 1) > 1 else ''}"
     )
