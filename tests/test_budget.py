@@ -65,6 +65,10 @@ def test_a_fit_with_rows_held_out_is_on_the_whole_tables_file(patients: Path) ->
     assert run(*words).exit_code == 0
     assert Budget.of(patients).path.exists() and not Budget.of(Path("patients.train.csv")).path.exists()
     assert len(spent(patients).fits) == 1
+    for number, part in enumerate(("patients.train.csv", "patients.heldout.csv"), 2):
+        done = run("fit", part, "--epsilon", "1", "--anyway", "--schema", "patients.schema.yaml")
+        assert done.exit_code == 0 and f"Fits on this table: {number}" in done.stderr
+        assert len(spent(patients).fits) == number
 
 
 def test_the_plan_is_on_file_before_the_first_measurement(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:

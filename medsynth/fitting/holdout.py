@@ -239,6 +239,12 @@ def budgets_of_rows(real: Path) -> list[Budget]:
     return [*{budget.path.resolve(): budget for budget in found}.values()]
 
 
+def budget_of_part(rows: Path) -> Budget | None:
+    """Return the budget file of the table whose training or held-out part these rows are, by their name; else None."""
+    named = name_of(rows).endswith((TRAIN, HELD_OUT))
+    return next(iter(budgets_of_rows(rows)), None) if named else None
+
+
 def _whose(real: Path) -> str:
     """Return the name that a table's file or folder starts with: `patients` for patients.heldout.csv."""
     return name_of(real).removesuffix(HELD_OUT).removesuffix(TRAIN)

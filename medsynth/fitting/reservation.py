@@ -17,6 +17,7 @@ from ..privacy.accounting.accountant import rounded_up
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.release import SECRET, Releases
 from .cluster import ClusterTable
+from .holdout import budget_of_part
 from .opening import Private
 from .planning import PlannedFit
 from .private_table import PublicRows
@@ -91,7 +92,10 @@ def open_releases(
 
 
 def budget_of(private: Private, source: object, declared: Path | str | None) -> Budget | None:
-    """Return the budget file of a fit: that of the table `declared`, else of the table `source` is or was read from."""
+    """Return the budget file of a fit: that of the table `declared`, else of the table `source` is or was read from.
+
+    A fit on a part of a table counts on that table.
+    """
     path = declared
     if path is None and isinstance(private, PrivateTables):
         path = private.place
@@ -99,7 +103,7 @@ def budget_of(private: Private, source: object, declared: Path | str | None) -> 
         path = source
     elif path is None and (isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written)):
         path = source.where
-    return None if path is None else Budget.of(Path(path))
+    return None if path is None else budget_of_part(Path(path)) or Budget.of(Path(path))
 
 
 UNFIT = (ArithmeticError, LookupError, StopIteration, ValueError)  # errors that altered records cause, at once or later

@@ -60,7 +60,10 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
     Then the likeliest range for `mass` rows is within the bounds too, if it is likelier than none.
     """
     found, last = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist(), MAGNITUDES - 2
-    cells, odds = _likeliest(counts[:-1], std, max(mass, std))
+    rest, zero = counts[:-1].copy(), len(HALF_OCTAVES)
+    if zero in found:  # many zeros, as of costs, say nothing about the size of the other numbers
+        mass, rest[zero] = mass - rest[zero], 0.0
+    cells, odds = _likeliest(rest, std, max(mass, std))
     if odds > 0 and mass > std:
         more = OCTAVE * (std * math.sqrt(len(cells)) > UNSURE_SHARE * mass)
         found += [max(int(cells[0]) - more, 0), min(int(cells[-1]) + more, last)]

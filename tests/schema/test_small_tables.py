@@ -113,3 +113,13 @@ def test_a_column_without_any_value_is_not_called_lost() -> None:
     assert not LearnedColumn(kind=kind, column=column, gaps={"": 995.0}, rest=5.0, std=10.0).lost
     assert LearnedColumn(kind=kind, column=column, gaps={"": 495.0}, rest=505.0, std=10.0).lost
     assert inference.free_text(kind).lost
+
+
+def test_many_zeros_do_not_hide_the_size_of_the_rest() -> None:
+    """Costs of 600 rows of 1,000, in cells too thin to be clear one by one, were all read as one."""
+    draw = np.random.default_rng(3)
+    costs = np.where(draw.random(1000) < 0.6, 0.0, np.exp(draw.normal(8, 1.5, 1000)))
+    for _ in range(20):
+        noise = draw.normal(0, 15.0, magnitudes.MAGNITUDES)
+        low, high = magnitudes.bounds(counted(costs) + noise, 15.0, 1000)
+        assert low <= 0 and high > np.quantile(costs, 0.9)
