@@ -36,7 +36,7 @@ from .columns import (
 )
 from .statistics import Floats, Patients, Whole
 
-LOST, NOTED = 0.9, 0.05  # shares of real cells without a value in the model: the column is left out; a note says so
+LOST, NOTED = 0.9, 0.05  # shares of real cells without a value in the model: fidelity omits the column; a note names it
 MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, drawn uniformly.
 FEW_NUMBERS = 20  # A whole-number target with more values than this is predicted as a number.
 MOST_WORDS = 60  # Most frequent words kept in a plain column; all others become RARE.
