@@ -12,7 +12,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -148,9 +148,8 @@ def worksheets(path: Path) -> Iterator[list[Any]]:
 
     with warnings.catch_warnings():  # the warnings quote cells
         warnings.simplefilter("ignore")
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        yield book.worksheets
-        book.close()
+        with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
+            yield book.worksheets
 
 
 def is_catalogue(path: Path) -> bool:

@@ -199,7 +199,7 @@ class RawTable:
     ) -> dict[str, LearnedColumn]:
         """Ask question 4: magnitudes and decimals of numbers, years of dates, days between up to ten pairs of dates.
 
-        Without a column to ask about, all are asked about in vain: whatever the answers, there is no column to make.
+        If no column is left to ask about, sizes of all are measured and not used: a fit measures all that it planned.
         """
         if not names:
             self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in self._names})

@@ -304,7 +304,7 @@ def levels(
     if not kept and not target and "" in codes and rest <= CLEAR_STDS * noise:
         return Categorical(levels=EMPTY, unknown="", missing=missing_of(code for code in codes if code))
     if lost:
-        other = other_than({**kept, **codes})
+        other = other_than({*kept, *codes})
         return Categorical(levels=(*names, other), unknown=other, missing=missing)
     unknown = "missing" if strict else _stray(names, kept)
     if len(names) == 2:
