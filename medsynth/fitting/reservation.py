@@ -46,6 +46,8 @@ def facts_of(
     """Return everything that the records of a fit's checkpoint depend on: every option, with its final value."""
     options = planned.options
     own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
+    for name in {"skip_lines", "header_is_names"}.difference(options.facts_of_the_header):
+        del own[name]  # earlier versions do not know these settings
     own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
     return {
         **own,
