@@ -461,7 +461,8 @@ def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:
         found = [str(k) for k, name in enumerate(header, 1) if name in value_like(header)]
         raise TableError(
             f"{where}: the header looks like a row of values (column {some(found, cure='')}). If it is a patient's "
-            "row, add a header line above it. If these are the names of columns, set `header_is_names`, or declare a schema."
+            "row, add a header line above it. If these are the names of columns, set `header_is_names`, or declare a "
+            "schema."
         )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
+FACTS_OF_THE_HEADER = ("skip_lines", "header_is_names")  # settings that earlier versions do not have
 NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 MOST_ROWS = 10**11  # of a table
 MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the second it needs `anyway`
@@ -120,7 +121,7 @@ class TableSettings:
         """What is declared of the header: one phrase per setting, by its name."""
         found = {}
         if self.skip_lines is not None:
-            found["skip_lines"] = f"that {self.skip_lines} lines precede the header, as `skip_lines` declares"
+            found["skip_lines"] = f"the number of lines above the header, {self.skip_lines}, as `skip_lines` declares"
         if self.header_is_names:
             found["header_is_names"] = "that the header has names of columns, as `header_is_names` declares"
         return found

@@ -113,19 +113,22 @@ def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
             f"{where}: the first line begins with #. Set `skip_lines` to the number of lines above the header: 0 if "
             "this line is the header. Or remove the lines above the header."
         )
-    while start.count('"') % 2:
-        line = next(file, "") if saved.header_is_names else ""
-        if not line:
-            raise TableError(
-                f"{where}: the header has a line break inside quotes, or a quote that is not closed. Correct it."
-                " If names of columns contain line breaks, set `header_is_names`."
-            )
+    first, more = lines, file if saved.header_is_names else iter(())
+    while start.count('"') % 2 and (line := next(more, "")):
         start, lines = start + line, lines + 1
-    delimiter = named or delimiter_of(start)
-    if not _record_of(delimiter).fullmatch(start):
+    delimiter, fields = named or delimiter_of(start), list[str]()
+    if _record_of(delimiter).fullmatch(start):
+        fields = next(csv.reader(io.StringIO(start, newline=""), strict=True, delimiter=delimiter))
+    elif lines == first and not start.count('"') % 2:
         raise _stray_quote(where, lines)
-    fields = _checked_record(next(csv.reader(io.StringIO(start, newline=""), strict=True, delimiter=delimiter)),
-                             where, lines)  # fmt: skip
+    # A quote that is not closed reads rows as a part of a name, with their delimiters and line ends. No row decides.
+    joined = lines > first and (len(fields) == 1 or any(delimiter in n or n.endswith(("\r", "\n")) for n in fields))
+    if joined or not fields:
+        raise TableError(
+            f"{where}: the header has a line break inside quotes, or a quote that is not closed. Correct it. If names "
+            "of columns contain line breaks, set `header_is_names`."
+        )
+    _checked_record(fields, where, lines)
     if len(fields) == 1 and len(fields[0].split()) > MOST_WORDS:
         raise TableError(
             f"{where}: blanks or another sign separate the columns. Save the table with commas, semicolons, tabs or "
@@ -265,11 +268,13 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
         _checked_record(record, where, line)
         wrong = not names <= count <= most
         if wrong or count != (width := width or count):
-            less = "fewer" if count < (names if wrong else width) else "more"
-            than = f"the header's {names}" if wrong else "the rows before it"
+            less = "fewer" if count < names else "more"
+            than = (
+                f"{less} fields than the header's {names}" if wrong else "another number of fields than the rows before"
+            )
             cure = f" {R_CURE}" if wrong and delimiter == "," and count == names + 1 else ""
             raise TableError(
-                f"{where}, row {row} (line {line}): this row has {less} fields than {than}. Correct that line: a "
+                f"{where}, row {row} (line {line}): this row has {than}. Correct that line: a "
                 f"delimiter inside a value needs quotes around the value.{cure}"
             )
         yield record
