@@ -490,7 +490,8 @@ def choose_schema(
         known = f"Schema: the bundled {bundle.name!r}, recognised by its column names"
         notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
-        return confirm_names(data.header, data.where, settings.saved)
+        confirm_names(data.header, data.where, settings.saved)
+        return None
     check_header(data, found)
     return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
 

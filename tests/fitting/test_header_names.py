@@ -8,10 +8,12 @@ from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.errors import MedsynthError, MedsynthWarning, SchemaError, TableError
+from medsynth.errors import MedsynthError, SchemaError, TableError
+from medsynth.fitting.holdout import saved_as
 from medsynth.fitting.private_table import table_header, table_kinds
 from medsynth.fitting.settings import FitSettings
-from medsynth.io.formats import SavedAs
+from medsynth.io.formats import OWN, SavedAs
+from medsynth.io.split import number_split
 from medsynth.schema.value_like import doubtful_names, may_be_row, value_like
 
 ROWS = [["Surgery", "male", "no", "I"], ["Cardiology", "female", "yes", "II"]] * 400
@@ -22,7 +24,8 @@ FIRST_ROWS = (
 )  # fmt: skip
 NAMES = (
     "B12;A1c;x12;sex;age;T3;ECOG 1;24h_urine", "x;y", "age;died", "t;event", "n;y", "low;high", "case;control",
-    "left;age", "6MWT;5HT;17-OHP", "day 1;day 2", "K;NA;CL", "q1_1;q1_2", "id;male;age", "current smoker;yes_no", "°C;%",
+    "left;age", "6MWT;5HT;17-OHP", "day 1;day 2", "K;NA;CL", "q1_1;q1_2", "id;male;age",
+    "current smoker;yes_no", "°C;%",
 )  # fmt: skip
 
 
@@ -72,7 +75,9 @@ def test_a_fit_a_plan_and_a_draft_ask_without_a_name(tmp_path: Path, monkeypatch
 def test_a_declaration_answers_the_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = first_row_is_header(tmp_path)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["plan", "t.csv", "--epsilon", "3", "--header-is-names"])
+    result = CliRunner().invoke(
+        app, ["plan", "t.csv", "--epsilon", "3", "--method", "independent", "--header-is-names"]
+    )
     assert result.exit_code == 0 and "(Cardiology, male, no, II)" in result.stdout and "WARNING" not in result.stdout
     assert "as --header-is-names declares" in result.stdout
     assert CliRunner().invoke(app, ["schema", "draft", "t.csv", "--header-is-names"]).exit_code == 0
@@ -84,15 +89,14 @@ def test_the_names_are_printed_and_some_doubtful_ones_are_named(
 ) -> None:
     path = first_row_is_header(tmp_path, "ward,male,dose,stage")
     monkeypatch.chdir(tmp_path)
-    for words in (["plan", "t.csv", "--epsilon", "3"], ["schema", "draft", "t.csv"]):
+    for words in (["plan", "t.csv", "--epsilon", "3", "--method", "independent"], ["schema", "draft", "t.csv"]):
         shown = CliRunner().invoke(app, words).stdout
         assert "ward, male, dose, stage" in shown and "look like values: male. If the table has no header line" in shown
     (tmp_path / "t.schema.yaml").unlink()
     told = list[str]()
     medsynth.fit(path, epsilon=9.0, method="independent", notice=told.append)
     assert any("(4 columns: ward, male, dose, stage)" in getattr(text, "brief", "") for text in told)
-    with pytest.warns(MedsynthWarning, match="look like values: male"):
-        medsynth.fit(path, epsilon=9.0, method="independent")
+    assert any(text.startswith("WARNING: ") and "look like values: male" in text for text in told)
 
 
 def test_a_schema_that_does_not_fit_prints_no_name_of_a_file_without_a_header(tmp_path: Path) -> None:
@@ -135,3 +139,12 @@ def test_inspect_warns_of_a_model_whose_columns_may_be_a_patient(
         ) is warned
     assert doubtful_names(["#p0", "HIV", "bern"]) == ["#p0", "HIV", "bern"]
     assert doubtful_names(["p0", "HIV\npositive"]) == ["HIV\npositive"] and value_like(["age", "sex"]) == []
+
+
+def test_a_part_that_a_fit_has_written_needs_no_declaration(tmp_path: Path) -> None:
+    """The table has lines above its header or another encoding; its parts have neither."""
+    declared = SavedAs(encoding="cp1252", skip_lines=1)
+    number_split(tmp_path / "t.heldout.csv", tmp_path / "t.csv")
+    assert {saved_as(tmp_path / name, declared) for name in ("t.heldout.csv", "t.train.csv")} == {OWN}
+    for name in ("t.csv", "other.heldout.csv", "other.train.csv", "t.synthetic.csv"):
+        assert saved_as(tmp_path / name, declared) == declared

@@ -177,6 +177,14 @@ def test_names_with_line_breaks_are_declared(tmp_path: Path) -> None:
         read(tmp_path / "t.csv")
     with pytest.raises(TableError, match=r"row 3 \(line 5\): this row has fewer fields than the header's 2"):
         read(tmp_path / "t.csv", SavedAs(header_is_names=True))
+    (tmp_path / "t.csv").write_text('"age\n(years, about)";id\n54;7\n60;8\n')
+    assert read(tmp_path / "t.csv", SavedAs(header_is_names=True)).header == ("age\n(years, about)", "id")
+
+
+def test_a_mark_decides_the_encoding_whatever_is_declared(tmp_path: Path) -> None:
+    for mark in ("utf-8-sig", "utf-16"):
+        (tmp_path / "t.csv").write_bytes("#ü,age\n7,54\n8,60\n".encode(mark))
+        assert read(tmp_path / "t.csv", SavedAs(encoding="cp1252", skip_lines=0)).header == ("#ü", "age")
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t"])
@@ -193,16 +201,15 @@ def test_a_row_of_another_width_is_refused_alike_wherever_it_is(usual: int, deli
     assert len(found) == 1
 
 
-HASHED = pd.DataFrame({"#id": ["7", "8"], "a\rb": ["#1", "2"], "two\nlines": ["3", "4"]})
-
-
-def test_what_is_written_here_is_read_without_a_setting(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(csv_text(HASHED, header=True).encode())
+@pytest.mark.parametrize("names", [("#id", "age"), ("a\rb", "two\nlines"), (" #", "age"), ("#x, y", 'q"')])
+def test_what_is_written_here_is_read_without_a_setting(names: tuple[str, ...], tmp_path: Path) -> None:
+    cells = pd.DataFrame([["#1", "2"], ["3", "#4"]], columns=list(names))
+    (tmp_path / "t.csv").write_bytes(csv_text(cells, header=True).encode())
     with (tmp_path / "part.csv").open("wb") as file:
-        Sink(file).add(HASHED, WrittenText(tuple(HASHED), ","), np.ones(2, np.bool_))
+        Sink(file).add(cells, WrittenText(names, ","), np.ones(2, np.bool_))
     for name in ("t.csv", "part.csv"):
         table = read(tmp_path / name, OWN)
-        assert table.header == tuple(HASHED) and table.cells.equals(HASHED)
+        assert table.header == names and table.cells.equals(cells)
 
 
 @pytest.mark.parametrize(
