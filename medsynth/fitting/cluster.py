@@ -338,9 +338,11 @@ def _table(folder: Path, cluster: Cluster, files: list[LargeTable]) -> ClusterTa
     check_rows(rows := sum(data.rows for data in files), str(folder))
     forms = dict.fromkeys(data.form for data in files if data.form)
     digest = hashlib.sha256("\n".join(data.digest for data in files).encode()).hexdigest()
+    floats = frozenset[str]().union(*(data.floats for data in files))
     return ClusterTable(
-        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, cluster=cluster, files=tuple(files)
-    )
+        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, floats=floats, cluster=cluster,
+        files=tuple(files),
+    )  # fmt: skip
 
 
 def _no_pieces() -> NoReturn:

@@ -36,7 +36,7 @@ from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
 from .opening import check_settings
-from .private_table import choose_schema, read_rows
+from .private_table import choose_schema, read_rows, refuse_floats_of
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
 from .source import Source, find
@@ -139,6 +139,7 @@ def hold_out(
     if read.form:
         notice(f"{read.where} is read as a table {read.form}.")
     declared = choose_schema(read, settings.schema, path, notice)
+    refuse_floats_of(read, declared, settings.unit)
     if declared is not None:
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does

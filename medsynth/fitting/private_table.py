@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
+from ..io.cell_text import is_text
 from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
@@ -36,7 +37,7 @@ from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
 from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
 from .expectation import Expectation
-from .private_rows import independent_rows, order_of_rows, patients
+from .private_rows import independent_rows, order_of_rows, patients, refuse_floats
 from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
@@ -46,6 +47,12 @@ SURELY_STDS = 1.65  # standard deviations above a threshold at which a count pas
 ONLY_A_TARGET = (
     "The table has no column other than its target. Add the columns to learn from, or set `target` to none. If it has "
     "more columns, put commas, semicolons, tabs or bars between them."
+)
+TYPED_FRAME = Message(
+    "The types of the frame's columns count as public. pandas may have chosen them by looking at all rows, so that one "
+    "row changes how others are read. If the rows are in a file, pass its path, or read them with "
+    "`pandas.read_csv(..., dtype=str, keep_default_na=False)`.",
+    "The types of the frame's columns count as public. For none, read the file with `dtype=str, keep_default_na=False`.",
 )
 RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
@@ -358,6 +365,8 @@ def open_table(
         data: io_table.Table | LargeTable = table
     else:
         data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
+    if isinstance(table, pd.DataFrame) and not all(map(is_text, io_table.with_index(table).dtypes)):
+        notice(TYPED_FRAME)
     if data.form:
         commas = data.file_form.delimiter != "," and not settings.decimal_comma
         hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
@@ -371,9 +380,7 @@ def open_table(
     declared = choose_schema(data, settings.schema, path, notice)
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)
-    whose = declared.unit if declared else settings.unit
-    if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
-        data = io_table.with_keys(data, table, whose)
+    refuse_floats_of(data, declared, settings.unit)
     if declared is not None:
         if settings.target is not None or declared.target is None:
             names = _may_be_targets(declared) if settings.target is None else declared.names
@@ -398,6 +405,14 @@ def open_table(
     if len(names) < (1 if target is None else 2):
         raise SchemaError(ONLY_A_TARGET)
     return PrivateTable(data=data, declared=None, target=target, learning=learning)
+
+
+def refuse_floats_of(data: io_table.Table | LargeTable, declared: Schema | None, unit: str | None) -> None:
+    """Raise SchemaError for floats as keys or as long codes, by the declared schema or, without one, the `unit`."""
+    if declared is None:
+        refuse_floats(data, {}, [unit])
+    else:
+        refuse_floats(data, declared.columns, [declared.unit, declared.order])
 
 
 def learning_of(

@@ -25,6 +25,7 @@ from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
+from .private_rows import refuse_floats
 from .private_table import Remark, read_rows
 from .settings import FitSettings
 from .source import Source
@@ -150,15 +151,19 @@ def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
 
 
 def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: str) -> Table:
-    """Return the columns of a table that are declared. Raise SchemaError for others, UsageError for a large table."""
+    """Return the columns of a table that are declared. Raise SchemaError for others, and for keys that are floats.
+
+    Raises UsageError for a large table.
+    """
     if isinstance(data, LargeTable):
         raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
     declared = tables.alone(name)
     if tables.other_columns == "leave out":
         names = [column for column in data.header if column in declared.columns]
         data = replace(data, header=tuple(names), cells=data.cells[names])
-    links = (key for table in tables.tables.values() for key in (table.order, *table.latest) if key)
+    links = [key for table in tables.tables.values() for key in (table.order, *table.latest) if key]
     check_header(data, declared, (tables.key, *links))
+    refuse_floats(data, declared.columns, (tables.key, *links))
     return data
 
 

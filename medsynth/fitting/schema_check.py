@@ -25,7 +25,7 @@ from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
 from .private_rows import order_of_rows, patients
-from .private_table import choose_schema, read_rows
+from .private_table import choose_schema, read_rows, refuse_floats_of
 from .private_tables import private_tables, with_declared_columns
 from .source import find, is_linked
 
@@ -64,6 +64,7 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
+        refuse_floats_of(data, found, None)
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):

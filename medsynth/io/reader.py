@@ -97,7 +97,9 @@ def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -
         with path.open("rb") as raw:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
         pieces = partial(_pieces, path, encoding, stamp)
-        return LargeTable(str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form)
+        return LargeTable(
+            str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form, floats=file.floats
+        )
 
 
 def _pieces(path: Path, encoding: str | None, stamp: tuple[int, int]) -> Iterator[Table]:
