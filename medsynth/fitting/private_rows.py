@@ -65,7 +65,8 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
 
 
 def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key."""
+    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key, or floats."""
+    refuse_floats(piece, {}, [unit])
     place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
     empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
     if empty.any():

@@ -151,24 +151,23 @@ def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
 
 
 def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: str) -> Table:
-    """Return the columns of a table that are declared. Raise SchemaError for others, and for keys that are floats.
-
-    Raises UsageError for a large table.
-    """
+    """Return the columns of a table that are declared. Raise SchemaError for others, UsageError for a large table."""
     if isinstance(data, LargeTable):
         raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
     declared = tables.alone(name)
     if tables.other_columns == "leave out":
         names = [column for column in data.header if column in declared.columns]
         data = replace(data, header=tuple(names), cells=data.cells[names])
-    links = [key for table in tables.tables.values() for key in (table.order, *table.latest) if key]
+    links = (key for table in tables.tables.values() for key in (table.order, *table.latest) if key)
     check_header(data, declared, (tables.key, *links))
-    refuse_floats(data, declared.columns, (tables.key, *links))
     return data
 
 
 def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:
-    """Link tables in memory. Raise SchemaError for a row whose key is empty, repeated or of no patient."""
+    """Link tables in memory. Raise SchemaError for keys that are floats, empty, repeated or of no patient."""
+    for name, table in cells.items():
+        linked = tables.tables[name]
+        refuse_floats(table, linked.columns, (tables.key, linked.order, *linked.latest))
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
     return PrivateTables(tables=tables, cells=cells, whose=whose)

@@ -92,6 +92,8 @@ def is_text(kind: Any) -> bool:
     """Return whether a dtype of pandas is one of texts, of objects, or of categories that are texts."""
     if isinstance(kind, pd.CategoricalDtype):
         return is_text(kind.categories.dtype)
+    if isinstance(kind, pd.ArrowDtype):
+        return "string" in str(getattr(kind.pyarrow_dtype, "value_type", kind.pyarrow_dtype))
     return pd.api.types.is_string_dtype(kind)
 
 
