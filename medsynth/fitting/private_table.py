@@ -52,7 +52,7 @@ TYPED_FRAME = Message(
     "The types of the frame's columns count as public. pandas may have chosen them by looking at all rows, so that one "
     "row changes how others are read. If the rows are in a file, pass its path, or read them with "
     "`pandas.read_csv(..., dtype=str, keep_default_na=False)`.",
-    "The types of the frame's columns count as public. For none, read the file with `dtype=str, keep_default_na=False`.",
+    "The types of the frame's columns count as public. For texts, read it with `dtype=str, keep_default_na=False`.",
 )
 RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
