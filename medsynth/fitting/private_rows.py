@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Coded = Codes | StoredCodes | ClusterCodes
 
 
-def refuse_floats(data: Table | LargeTable, columns: Mapping[str, Column], keys: Iterable[str | None]) -> None:
+def refuse_floats(data: Table | LargeTable, columns: Mapping[str, Column], keys: Collection[str | None]) -> None:
     """Raise SchemaError for keys in a column of floats, and for declared codes of more than 15 digits in one.
 
     pandas makes floats of whole numbers once a cell of their column is missing or has decimals, and floats round. So
