@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_float_dtype, is_object_dtype, is_string_dtype
 
 if TYPE_CHECKING:
     import pyarrow
@@ -85,7 +86,7 @@ def has_floats(kind: Any) -> bool:
         return has_floats(inner)
     if isinstance(kind, pd.CategoricalDtype):
         return has_floats(kind.categories.dtype)
-    return str(kind) in ("halffloat", "float", "double") or pd.api.types.is_float_dtype(kind)
+    return str(kind) in ("halffloat", "float", "double") or is_float_dtype(kind)
 
 
 def is_text(kind: Any) -> bool:
@@ -94,7 +95,7 @@ def is_text(kind: Any) -> bool:
         return is_text(kind.categories.dtype)
     if isinstance(kind, pd.ArrowDtype):
         return "string" in str(getattr(kind.pyarrow_dtype, "value_type", kind.pyarrow_dtype))
-    return pd.api.types.is_string_dtype(kind)
+    return is_string_dtype(kind)
 
 
 def plain_text(word: str) -> str:
@@ -248,6 +249,8 @@ def frame_texts(column: pd.Series) -> Texts:
         check_type(kind.pyarrow_dtype)
         return arrow_texts(column.array.__arrow_array__(), frame_text)
     if isinstance(kind, pd.CategoricalDtype):
+        if is_object_dtype(kind.categories.dtype) and any(isinstance(c, bool | np.bool_) for c in kind.categories):
+            raise NotAValue("booleans among other categories")  # pandas takes True and 1 for one category
         place = np.asarray(column.cat.codes, np.int64)
         return placed(frame_texts(pd.Series(kind.categories)), place)
     if isinstance(kind, pd.SparseDtype):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from dtypes import alike, rows_alike
 
-from medsynth.errors import SchemaError
+from medsynth.errors import SchemaError, TableError
 from medsynth.fitting.private_rows import order_of_rows, patients
 from medsynth.fitting.private_table import TYPED_FRAME, open_table
 from medsynth.fitting.private_tables import private_tables
@@ -75,6 +75,14 @@ def test_equal_values_have_one_text_in_all_dtypes(text: str) -> None:
                 assert cells(column) == [text, text], (value, dtype)
                 typed += dtype is not object
     assert typed
+
+
+def test_a_category_never_makes_a_truth_of_a_number() -> None:
+    """pandas takes True and 1 for one category, and the first cell decides which."""
+    for values in ([True, 0, 1, "x"], [0, True, 1], [True, False, "x"]):
+        with pytest.raises(TableError, match="booleans among other categories"):
+            cells(pd.Series(values, dtype=object).astype("category"))
+    assert cells(pd.Series([True, None, False], dtype=object).astype("category")) == ["True", "", "False"]
 
 
 FIELDS: dict[str, list[str]] = {
