@@ -175,7 +175,7 @@ def _source(
                     "`holdout` does not split a folder. To hold rows out, move some files elsewhere before the fit, so "
                     "that no patient is in both places."
                 )
-            with parts_of(table, scheduler, settings.encoding) as parts:
+            with parts_of(table, scheduler, settings.saved) as parts:
                 yield parts, settings, None
             return
         if files.split is None or fraction is None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from medsynth.io.atomic import atomic_write
-from medsynth.io.formats import SUFFIXES, name_of
+from medsynth.io.formats import SUFFIXES, SavedAs, name_of
 
 HOLDOUT = 0.25  # probability of a row to be held out
 MADE = (".train", ".heldout", ".synthetic", ".structure")  # ends of names of tables that medsynth has written
@@ -29,6 +29,8 @@ class Choices:
     max_rows: int = 1
     order: str = ""
     encoding: str = ""
+    skip_lines: str = ""
+    header_is_names: bool = False
     codes: str = ""
     target: str = ""
     epsilon: float = 3.7
@@ -70,9 +72,17 @@ class Choices:
         return f"{self.name}.{'open.' if self.shareable else ''}report.html"
 
     @property
+    def saved(self) -> SavedAs:
+        """How the table was saved."""
+        lines = int(self.skip_lines) if self.skip_lines else None
+        return SavedAs(encoding=self.encoding or None, skip_lines=lines, header_is_names=self.header_is_names)
+
+    @property
     def saved_as(self) -> list[str]:
-        """The words of a command that say how the table was saved, if not as UTF-8."""
-        return ["--encoding", self.encoding] if self.encoding else []
+        """The words of a command that say how the table was saved, if not as usual."""
+        found = ["--encoding", self.encoding] if self.encoding else []
+        found += ["--skip-lines", self.skip_lines] if self.skip_lines else []
+        return found + ["--header-is-names"] * self.header_is_names
 
     def _settings(self, declared: bool) -> list[str]:
         found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
@@ -127,8 +137,8 @@ def load(folder: Path, table: str) -> Choices:
         if not is_inside(folder, path.name) or path.stat().st_size > LARGEST:
             return usual
         content = json.loads(path.read_text(encoding="utf-8"))
-        kept = {one.name: content[one.name] for one in fields(Choices)}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        kept = {one.name: content.get(one.name, getattr(usual, one.name)) for one in fields(Choices)}
+    except (OSError, ValueError, AttributeError, RecursionError):
         return usual
     same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
     return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
@@ -144,7 +154,13 @@ def _possible(choices: Choices) -> bool:
         and 0 < choices.epsilon < LARGEST_EPSILON
         and choices.format in FORMATS
         and choices.encoding in ENCODINGS
+        and (not choices.skip_lines or is_few(choices.skip_lines))
     )
+
+
+def is_few(text: str) -> bool:
+    """Return whether a text is a number of lines, up to six digits."""
+    return text.isascii() and text.isdigit() and len(text) < 7
 
 
 def is_inside(folder: Path, name: str) -> bool:

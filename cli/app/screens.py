@@ -17,13 +17,13 @@ from markupsafe import Markup
 from medsynth.errors import MedsynthError, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
-from medsynth.io.formats import name_of
+from medsynth.io.formats import SavedAs, name_of
 from medsynth.schema import Schema, bundled
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..options import whole_number
-from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, is_few, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
 from .words import Problem, Refusal, placed
@@ -66,17 +66,25 @@ def _header(session: Session) -> tuple[str, ...]:
 
 def _read_header(session: Session) -> tuple[str, ...]:
     path = session.folder / session.choices.table
-    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.encoding)
+    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.saved)
 
 
 @lru_cache(maxsize=4)
-def _names(path: Path, modified: int, encoding: str) -> tuple[str, ...]:
+def _names(path: Path, modified: int, saved: SavedAs) -> tuple[str, ...]:
     """Return a table's header, read once. Screens ask for it again and again; a file of SPSS takes half a second."""
-    return table_header(path, encoding or None)
+    return table_header(path, saved)
 
 
 def do_table(session: Session, form: Form) -> str:
-    """Choose a table, then say who is a row of it."""
+    """Choose a table, then say how it was saved, and who is a row of it."""
+    if "encoding" in form:
+        lines = form.get("skip_lines", "").strip()
+        if form["encoding"] not in ENCODINGS:
+            raise Refusal(session.say("no_such_format"))
+        if lines and not is_few(lines):
+            raise Refusal(session.say("no_whole_number"))
+        session.change(encoding=form["encoding"], skip_lines=lines, header_is_names="header_is_names" in form)
+        return "table"
     if "unit" not in form:
         if form.get("table") not in tables(session.folder):
             raise Refusal(session.say("no_such_table"))
@@ -91,8 +99,6 @@ def do_table(session: Session, form: Form) -> str:
                 session.tell(session.say("read_as_windows"))
         session.change()
         return "table"
-    if form.get("encoding", "") not in ENCODINGS:
-        raise Refusal(session.say("no_such_format"))
     unit = form["unit"] if form.get("who") == "several" else ""
     order = form.get("order", "") if unit else ""
     if not {unit, order} <= {"", *_header(session)}:
@@ -100,7 +106,7 @@ def do_table(session: Session, form: Form) -> str:
     if form.get("who") == "several" and not unit:
         raise Refusal(session.say("name_the_patient"))
     most = _whole(session, form.get("max_rows") or "1")
-    session.change(unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=most)
+    session.change(unit=unit, order=order, max_rows=most)
     return "public"
 
 

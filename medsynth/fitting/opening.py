@@ -22,7 +22,8 @@ Private = PrivateTable | PrivateTables  # what the phases of a fit work on; both
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
-    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
+    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "skip_lines",
+    "header_is_names", "device", "seed",
 }  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def opened(source: Fittable, settings: FitSettings, notice: Notice) -> Private:
     private: Private
     if isinstance(source, Path | str) and is_linked(Path(source)):
         check_settings(settings)
-        private = open_tables(find(Path(source), notice), settings.encoding)
+        private = open_tables(find(Path(source), notice), settings.saved)
     elif isinstance(source, PrivateTables):
         check_settings(settings)
         private = source

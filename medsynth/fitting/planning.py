@@ -270,7 +270,10 @@ def plan_fit(
     check_method(private, method, module)
     check_inference(config, private.max_rows)
     made = _planned(private, settings, module, config)
-    notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}."]
+    notes = [
+        f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
+        *private.doubts(settings),
+    ]
     notes += notes_on_quality(private, made, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
     return made, notes, private.expected(made)

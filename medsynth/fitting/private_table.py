@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, UsageError, did_you_mean, some
+from ..errors import Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.cell_text import is_text
+from ..io.formats import USUAL, SavedAs
 from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
@@ -34,6 +35,7 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
+from ..schema.value_like import may_be_row, value_like
 from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
 from .expectation import Expectation
@@ -143,6 +145,10 @@ class PrivateTable:
         """The columns whose names read like keys, without the patients' column; empty if a schema declares the keys."""
         return [name for name in self.learning.keys if name != self.unit]
 
+    def doubts(self, settings: FitSettings) -> list[str]:
+        """Return a warning about names that look like values, if nothing declares the names."""
+        return [] if self.declared else doubts(self.data.header, settings.saved)
+
     @property
     def shared_keys(self) -> list[str]:
         """The columns that read like a person's key, if the row is the privacy unit: rows may share a person."""
@@ -170,7 +176,14 @@ class PrivateTable:
         """
         table, schema = self.data, self.declared
         columns = f"{len(table.header)} columns"
-        facts: list[str] = [Message(f"the header: {columns}, their names and their order", f"the header ({columns})")]
+        names = [" ".join(name.split()) for name in table.header]
+        facts: list[str] = [
+            Message(
+                f"the header: {columns}, their names and their order ({', '.join(names)})",
+                f"the header ({columns}: {some(names)})",
+            ),
+            *settings.facts_of_the_header.values(),
+        ]
         facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
         if settings.decimal_comma:
             facts.append("that sampled rows have decimal commas, as `decimal_comma` declares")
@@ -259,6 +272,7 @@ class PrivateTable:
                 ),
                 "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
+        yield from map(Remark, self.doubts(settings))
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
             keys_ = f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys."
@@ -323,33 +337,33 @@ def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None
         raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
 
 
-def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -> PublicRows:
+def open_public(path: Path | str, schema: Schema | None, saved: SavedAs) -> PublicRows:
     """Read a table that the user declares public, with the schema and the encoding of the private one.
 
     Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
     """
     if schema is None:
         raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.")
-    data = read_table(path, encoding)
+    data = read_table(path, saved)
     check_header(data, schema)
     encode(data, schema.core)
     return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
-def read_rows(path: Path | str, encoding: str | None = None) -> io_table.Table | LargeTable:
+def read_rows(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table | LargeTable:
     """Return the private table at a path, in memory; a large one is only counted, and read when its rows are needed.
 
     Raises TableError.
     """
-    return reader.read_large(Path(path), encoding) if reader.is_large(Path(path)) else reader.read(path, encoding)
+    return reader.read_large(Path(path), saved) if reader.is_large(Path(path)) else reader.read(path, saved)
 
 
-def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
+def read_table(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table:
     """Read and check the private table at a path, once for the whole command.
 
     Its header and row count become public. Raises TableError.
     """
-    return reader.read(path, encoding)
+    return reader.read(path, saved)
 
 
 def open_table(
@@ -364,9 +378,13 @@ def open_table(
     if isinstance(table, io_table.Table | LargeTable):
         data: io_table.Table | LargeTable = table
     else:
-        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
-    if isinstance(table, pd.DataFrame) and not all(map(is_text, io_table.with_index(table).dtypes)):
-        notice(TYPED_FRAME)
+        if isinstance(table, pd.DataFrame):
+            settings.saved.check("frame")
+            data = io_table.from_frame(table)
+            if not all(map(is_text, io_table.with_index(table).dtypes)):
+                notice(TYPED_FRAME)
+        else:
+            data = read_rows(table, settings.saved)
     if data.form:
         commas = data.file_form.delimiter != "," and not settings.decimal_comma
         hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
@@ -377,7 +395,7 @@ def open_table(
                 "`decimal_comma` is for a file with semicolons, tabs or bars between its columns. Export the table so."
             )
         data = replace(data, file_form=replace(data.file_form, decimal=","))
-    declared = choose_schema(data, settings.schema, path, notice)
+    declared = choose_schema(data, settings, path, notice)
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)
     refuse_floats_of(data, declared, settings.unit)
@@ -438,16 +456,40 @@ def learning_of(
     return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
 
 
+def doubts(header: Sequence[str], saved: SavedAs) -> list[str]:
+    """Return a warning about the names that look like values, if there are any and nothing declares the names."""
+    found = [] if saved.header_is_names else value_like(header)
+    if not found:
+        return []
+    return [
+        f"WARNING: These names of columns look like values: {', '.join(found)}. If the table has no header line, they "
+        "are a patient's: stop here, and add a header line above the rows."
+    ]
+
+
+def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:
+    """Raise TableError, without a name, for a header that may be a row of values, unless the user declares its names.
+
+    The header alone decides.
+    """
+    if not saved.header_is_names and may_be_row(header):
+        found = [str(k) for k, name in enumerate(header, 1) if name in value_like(header)]
+        raise TableError(
+            f"{where}: the header looks like a row of values (column {some(found, cure='')}). If it is a patient's "
+            "row, add a header line above it. If these are the names of columns, set `header_is_names`, or declare a "
+            "schema."
+        )
+
+
 def choose_schema(
-    data: io_table.Table | LargeTable,
-    schema: Schema | Mapping[str, object] | Path | str | None,
-    path: Path | None,
-    notice: Notice,
+    data: io_table.Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
 ) -> Schema | None:
     """Return the given schema, else the one in the file next to the table, else a bundled one by header, else None.
 
-    Its columns are in the table's order. Raises SchemaError if they are not the table's columns.
+    Its columns are in the table's order. Raises SchemaError if they are not the table's columns, and TableError if no
+    schema declares them and they look like values.
     """
+    schema = settings.schema
     sibling = formats.beside(path, ".schema.yaml") if path else None
     if isinstance(schema, Mapping):
         found = Schema.from_dict(schema, "`schema`")
@@ -463,6 +505,7 @@ def choose_schema(
         known = f"Schema: the bundled {bundle.name!r}, recognised by its column names"
         notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
+        confirm_names(data.header, data.where, settings.saved)
         return None
     check_header(data, found)
     return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
@@ -477,8 +520,8 @@ def possible_targets(path: Path, settings: TableSettings) -> list[str]:
 
     Only the header is read. Raises as `open_table` does.
     """
-    data = reader.header(path, settings.encoding)
-    declared = choose_schema(data, settings.schema, path, lambda text: None)
+    data = reader.header(path, settings.saved)
+    declared = choose_schema(data, settings, path, lambda text: None)
     if settings.target is not None or (declared and declared.target is not None):
         return []
     if declared:
@@ -523,17 +566,20 @@ def check_target(schema: Schema) -> None:
         raise SchemaError(ONLY_A_TARGET)
 
 
-def table_header(path: Path, encoding: str | None = None) -> tuple[str, ...]:
-    """Return a table's column names from its header line alone. Raise TableError for a workbook."""
-    return reader.names(path, encoding)
+def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
+    """Return a table's column names from its header alone. Raise TableError for a workbook, and as `confirm_names`."""
+    header = reader.names(path, saved)
+    confirm_names(header, str(path), saved)
+    return header
 
 
-def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:
+def table_kinds(path: Path, saved: SavedAs = USUAL) -> dict[str, io_table.Kind]:
     """Return a table's header and the exact kinds of its columns, for a draft. No fit releases them.
 
     NO NOISE: a single cell may change a kind. Whoever finishes the draft declares the kinds, from public knowledge.
     """
-    data = read_table(path, encoding)
+    data = read_table(path, saved)
+    confirm_names(data.header, data.where, saved)
     # A usual code of missing values does not decide the kind of the other cells.
     cells = data.cells.mask(data.cells.isin(MISSING_WORDS), "")
     found = io_table.dtypes(replace(data, cells=cells))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import Message, SchemaError, UsageError
+from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
@@ -96,6 +97,10 @@ class PrivateTables:
         """Return no notes: the schema of several tables is declared."""
         return []
 
+    def doubts(self, settings: FitSettings) -> list[str]:
+        """Return no warning: the schema of several tables is declared."""
+        return []
+
     def expected(self, plan: Plan) -> None:
         """Return nothing: several tables are not simulated."""
 
@@ -109,6 +114,7 @@ class PrivateTables:
                 f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
                 f"the headers of {len(tables.tables)} tables",
             ),
+            *settings.facts_of_the_header.values(),
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
             Message(
                 f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
@@ -142,11 +148,11 @@ class PrivateTables:
         return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.expected_patients}
 
 
-def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
+def open_tables(source: Source, saved: SavedAs = USUAL) -> PrivateTables:
     """Read and check the tables of a source once. Raise TableError or SchemaError, without a cell."""
     cells = dict[str, Table]()
     for name in source.tables.tables:
-        cells[name] = with_declared_columns(read_rows(source.file(name), encoding), source.tables, name)
+        cells[name] = with_declared_columns(read_rows(source.file(name), saved), source.tables, name)
     return replace(private_tables(source.tables, cells), place=source.folder / source.name)
 
 
