@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@with_settings(
-    "na_values", "decimal_comma", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",)
-)
+@with_settings("na_values", "decimal_comma", "public", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
     table: Annotated[
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")
@@ -53,7 +51,7 @@ def plan(
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
     made, notes, expected = plan_fit(source, settings, public=public)
-    from medsynth.report.sections.claim import reach
+    from medsynth.report.sections.claim import guess, reach
 
     most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)
     content = {
@@ -69,13 +67,15 @@ def plan(
         "expected": None if expected is None else asdict(expected) | {"stops": expected.stops},
         "on_file": _on_file(source, made),
         "measurements": measurements(made),
+        "protects": made.unit.protects,
         "guess_right": most.guess_right,
         "curve": most.curve,
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
         f"{made.rows} rows (accountant {made.accountant.upper()}).",
-        f"A guess whether one person is in the table would be right at most {most.guess_right:.0%} of the time.",
+        f"The claim would be for {made.unit.protects}.",
+        guess(made.unit.noun, most.guess_right, "would be"),
         "",
         *table_of(measurements(made)),
         "",

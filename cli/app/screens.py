@@ -23,7 +23,7 @@ from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..options import whole_number
-from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
 from .words import Problem, Refusal, placed
@@ -93,14 +93,17 @@ def do_table(session: Session, form: Form) -> str:
         return "table"
     if form.get("encoding", "") not in ENCODINGS:
         raise Refusal(session.say("no_such_format"))
-    unit = form["unit"] if form.get("who") == "several" else ""
+    who = form.get("who")
+    if who not in WHO:
+        raise Refusal(session.say("say_who"))
+    unit = form["unit"] if who == "several" else ""
     order = form.get("order", "") if unit else ""
     if not {unit, order} <= {"", *_header(session)}:
         raise Refusal(session.say("no_such_column"))
-    if form.get("who") == "several" and not unit:
+    if who == "several" and not unit:
         raise Refusal(session.say("name_the_patient"))
     most = _whole(session, form.get("max_rows") or "1")
-    session.change(unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=most)
+    session.change(who=who, unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=most)
     return "public"
 
 
@@ -139,14 +142,18 @@ def _problems(session: Session) -> list[Problem]:
         blanks = [Problem(session.say("still_open"), one.name) for one in form if one.open]
         return blanks or placed(text, header, session.texts) or [Problem(session.short(text))]
     patient = _patient(session)
+    if session.choices.who == "one":
+        return [Problem(session.say("patient_declared").format(schema.unit))] if schema.unit else []
     if patient and patient != {key: getattr(schema, key) for key in patient}:
         return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
     return []
 
 
 def _patient(session: Session) -> dict[str, Any]:
-    """Return the keys of a schema that say whose rows are whose; none if each patient has one row."""
+    """Return the keys of a schema that say whose rows are whose, as they were answered."""
     chosen = session.choices
+    if chosen.who == "one":
+        return {"one_row_a_patient": True}
     found = {"unit": chosen.unit, "max_rows": chosen.max_rows} if chosen.unit else {}
     return found | ({"order": chosen.order} if found and chosen.order else {})
 
@@ -168,7 +175,9 @@ def do_public(session: Session, form: Form) -> str:
 
 
 def _complete(session: Session) -> None:
-    """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
+    """Raise Refusal before it was said who a row is, for a schema that no fit can use, and for one that contradicts."""
+    if session.choices.who not in WHO:
+        raise Refusal(session.say("say_who"))
     if found := _problems(session):
         raise Refusal(session.say("schema_first").format(found[0].column or found[0].text))
 
@@ -248,7 +257,7 @@ def do_columns(session: Session, form: Form) -> str:
             found.append(Fields(**answers))
             constant += [answers["name"]] * (f"{k}.constant" in form)
     content.setdefault("name", session.choices.name)
-    patient |= {"constant": constant} if patient else {}
+    patient |= {"constant": constant} if "unit" in patient else {}
     rules = form.get("rules", "").replace("\r\n", "\n")
     session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
     return _saved(session)

@@ -78,6 +78,7 @@ def _back(session: Session, error: MedsynthError) -> Answer:
         return Response(session.short(str(error)), 409, mimetype="text/plain")
     session.tell(str(error), english=not isinstance(error, Refusal))
     step = request.path.rsplit("/", 1)[-1]
+    session.refused = (step, request.form.to_dict())
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 
 
@@ -98,7 +99,9 @@ def _routes(session: Session) -> Blueprint:
                 return redirect(url_for("page.table"), 303)
             state = session.state()  # before the content: a form never names a newer state than it shows
             step = "public" if name == "columns" else name
-            return render_template(f"{name}.html", step=step, state=state, **content(session))
+            return render_template(
+                f"{name}.html", step=step, state=state, typed=session.typed(name), **content(session)
+            )
 
         page.add_url_rule(f"/{name}", name, show)
 

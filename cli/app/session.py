@@ -36,6 +36,7 @@ class Session:
         self.choices, self.used, self.lock = Choices(), time.monotonic(), threading.RLock()
         self.texts: dict[str, str] = _texts("en") | _texts(language)
         self.changes = 0  # answers so far, of all tables
+        self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained
         self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)
@@ -95,6 +96,12 @@ class Session:
         """Return a number as the language writes it, with at most this many decimals."""
         text = f"{value:,.{digits}f}".rstrip("0" * bool(digits)).rstrip("." * bool(digits))
         return text.translate(str.maketrans(",.", self.say("separators")))
+
+    def typed(self, form: str) -> dict[str, str]:
+        """Return what a form contained if it was just refused, so that it shows that again."""
+        name, content = self.refused
+        self.refused = ("", {})
+        return content if name == form else {}
 
     def told(self) -> list[str]:
         """Return the messages for the screen that is shown now."""

@@ -36,7 +36,7 @@ from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
 from .opening import check_settings
-from .private_table import choose_schema, read_rows
+from .private_table import read_rows, schema_of_fit
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
 from .source import Source, find
@@ -136,9 +136,7 @@ def hold_out(
     """
     check_fraction(fraction)
     read = read_rows(path, settings.encoding)
-    if read.form:
-        notice(f"{read.where} is read as a table {read.form}.")
-    declared = choose_schema(read, settings.schema, path, notice)
+    declared = schema_of_fit(read, settings, path, notice)
     if declared is not None:
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
