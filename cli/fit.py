@@ -242,7 +242,7 @@ def publish_fit(model: Model, output: Path, as_json: bool, *, quiet: bool = Fals
         "method": model.method,
         "preset": model.preset,
         "claims": model.claims,
-        "protects": model.ledger.protects,
+        "protects": model.ledger.protects if model.claims else None,
         "epsilon": model.epsilon,
         "epsilon_asked": model.epsilon_asked,
         "delta": model.ledger.delta,

@@ -168,7 +168,7 @@ class Spent:
         if patient.epsilon is not None:
             return Message(f"{text}, and for one patient with all of their rows.", f"{short} for one patient.")
         if self._of_rows < len(self.fits):
-            return f"{text}. No total can be claimed for a patient: {self._of_rows} of the fits protect single rows."
+            return f"{text}. No total can be claimed for one patient: {self._of_rows} of the fits protect single rows."
         return Message(f"{text}: {SEVERAL_ROWS}.", f"{short} for one row: {SEVERAL_ROWS}.")
 
 

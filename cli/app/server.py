@@ -99,9 +99,8 @@ def _routes(session: Session) -> Blueprint:
                 return redirect(url_for("page.table"), 303)
             state = session.state()  # before the content: a form never names a newer state than it shows
             step = "public" if name == "columns" else name
-            return render_template(
-                f"{name}.html", step=step, state=state, typed=session.typed(name), **content(session)
-            )
+            shown = {"step": step, "state": state, "typed": session.typed(name)}
+            return render_template(f"{name}.html", **shown, **content(session))
 
         page.add_url_rule(f"/{name}", name, show)
 

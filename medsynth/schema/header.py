@@ -66,7 +66,7 @@ PERSON_PARTS = _words(
     "prontuario doente utente sujeito beneficiario pessoa",  # pt
     "clienten deelnemer persoon persoons proefpersoon verzekerde verzekerden",  # nl
     "pacjent pacjenta pacjentki chorego uczestnik uczestnika osoby osoba badanego historii",  # pl
-    "patientens pasient pasientens persons deltagare deltagar deltager deltaker deltakar forsoksperson fodsels cpr",  # sv, da, no
+    "patientens pasient pasientens persons deltagare deltagar deltager deltaker deltakar fodsels cpr",  # sv, da, no
     "hasta katilimci kisi dosya birey denek",  # tr
     "pacient pacienta pacientka pacientky ucastnik ucastnika pojistence",  # cs
     "potilas potilaan henkilo beteg paciens pacientului",  # fi, hu, ro
