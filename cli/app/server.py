@@ -78,7 +78,8 @@ def _back(session: Session, error: MedsynthError) -> Answer:
         return Response(session.short(str(error)), 409, mimetype="text/plain")
     session.tell(str(error), english=not isinstance(error, Refusal))
     step = request.path.rsplit("/", 1)[-1]
-    session.refused = (step, request.form.to_dict())
+    if request.form.get("changes") == session.state():  # what an old form says is not shown again
+        session.refused = (step, request.form.to_dict())
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 
 
