@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +79,7 @@ def fit(
             notify(text, quiet=quiet)
 
     if show and sys.stdin.isatty() and scheduler is None and not resume:
-        settings = _with_target(table, _with_patients(table, settings))
+        settings = _with_answers(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
@@ -96,13 +96,18 @@ def fit(
     publish_fit(model, files.model, as_json, quiet=quiet)
 
 
-def _with_patients(table: Path, settings: FitSettings) -> FitSettings:
-    """Ask whether rows can share a patient, if nothing declares it. Only the header is read."""
-    from medsynth.fitting.opening import patients_columns
-    from medsynth.schema.header import person_keys
+def _with_answers(table: Path, settings: FitSettings) -> FitSettings:
+    """Ask who a row is, then for the target, if nothing declares them. Only the header is read."""
+    from medsynth.fitting.opening import patients_columns, targets
 
-    if settings.no_dp or not (names := patients_columns(table, settings)):
-        return settings
+    names, likely = patients_columns(table, settings)
+    if names and not settings.no_dp:
+        settings = _with_patients(names, likely, settings)
+    return _with_target(targets(table, settings), settings)
+
+
+def _with_patients(names: Sequence[str], likely: str | None, settings: FitSettings) -> FitSettings:
+    """Ask whether rows can share a patient, and which column names the patient. `likely`: the one that it offers."""
     notify(
         "PATIENTS: can one patient have several rows, such as visits or stays? The claim is then for one patient. "
         "Type yes, no, or ? if you do not know."
@@ -113,17 +118,14 @@ def _with_patients(table: Path, settings: FitSettings) -> FitSettings:
         raise UsageError(FIND_OUT)
     if not several:
         return replace(settings, one_row_a_patient=True)
-    likely = next(iter(person_keys(names)), None)
     while (name := typer.prompt("Column of patients", default=likely, err=True).strip()) not in names:
         notify(f"{name!r} is not a column.{did_you_mean(name, names)}")
     return replace(settings, unit=name)
 
 
-def _with_target(table: Path, settings: FitSettings) -> FitSettings:
-    """Ask for the target, if nothing declares it. Nothing was measured yet."""
-    from medsynth.fitting.opening import targets
-
-    if len(names := targets(table, settings)) < 2:
+def _with_target(names: Sequence[str], settings: FitSettings) -> FitSettings:
+    """Ask for the target among these columns, of which the last is the default."""
+    if len(names) < 2:
         return settings
     notify(
         f"TARGET: {names[-1]!r}, the last column. The fit keeps its classes best, and the report predicts them. "

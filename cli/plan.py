@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from medsynth.privacy.accounting.calibration import Plan
 
 
+NOISE_AND_SHARE = (
+    "Noise multiplier: the standard deviation of the noise, divided by the most that one row can change. Share: the "
+    "approximate part of the budget that a measurement uses."
+)
+
+
 @guarded
 @with_settings("na_values", "decimal_comma", "public", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
@@ -73,15 +79,13 @@ def plan(
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
-        f"{made.rows} rows (accountant {made.accountant.upper()}).",
-        f"The claim would be for {made.unit.protects}.",
+        f"{made.rows} rows (accountant {made.accountant.upper()}). The claim would be for {made.unit.protects}.",
         guess(made.unit.noun, most.guess_right, "would be"),
         "",
         *table_of(measurements(made)),
         "",
         *map(translated, notes),
-        "Noise multiplier: the standard deviation of the noise, divided by the most that one row can change. Share: "
-        "the approximate part of the budget that a measurement uses.",
+        NOISE_AND_SHARE,
     ]
     result(content, "\n".join(lines), as_json=as_json)
 

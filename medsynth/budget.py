@@ -34,7 +34,7 @@ from .io.formats import beside
 from .privacy.accounting import accountant
 from .privacy.accounting.calibration import Plan
 from .privacy.accounting.events import Event, Gaussian, from_json, to_json
-from .privacy.accounting.unit import SEVERAL_ROWS, Unit
+from .privacy.accounting.unit import SEVERAL_ROWS, PrivacyUnit
 
 SUFFIX = ".medsynth-ledger"
 PARTS = "all-parts"  # name of the budget file of a folder whose files are one table
@@ -90,7 +90,7 @@ class Fit:
             "method": self.method,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "unit": Unit(self.max_rows, self.one_row_a_patient).brief,
+            "unit": PrivacyUnit(self.max_rows, self.one_row_a_patient).brief,
         }
 
 

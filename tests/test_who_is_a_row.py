@@ -15,7 +15,7 @@ import medsynth
 from medsynth.artifact import claim, load
 from medsynth.errors import SchemaError, UsageError
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.accounting.unit import Unit
+from medsynth.privacy.accounting.unit import PrivacyUnit
 from medsynth.schema import Schema
 
 ROWS = 600
@@ -104,17 +104,17 @@ def test_every_place_follows_the_declaration(state: str, tmp_path: Path, monkeyp
 
 
 def test_the_words_of_each_unit() -> None:
-    assert [Unit(3).noun, Unit(None, True).noun, Unit().noun] == ["patient", "patient", "row"]
-    assert [Unit(1).declared, Unit(None, True).declared, Unit().declared] == [True, True, False]
-    assert "several rows is protected less" in Unit().protects
+    assert [PrivacyUnit(3).noun, PrivacyUnit(None, True).noun, PrivacyUnit().noun] == ["patient", "patient", "row"]
+    assert [PrivacyUnit(1).declared, PrivacyUnit(None, True).declared, PrivacyUnit().declared] == [True, True, False]
+    assert "several rows is protected less" in PrivacyUnit().protects
 
 
 def test_a_ledger_of_an_earlier_version_declares_nothing() -> None:
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="x", allowance={}, one_row_a_patient=True)
     content = ledger.to_json()
-    assert Ledger.from_json(content).unit == Unit(None, True)
+    assert Ledger.from_json(content).unit == PrivacyUnit(None, True)
     del content["one_row_a_patient"]
-    assert Ledger.from_json(content).unit == Unit()
+    assert Ledger.from_json(content).unit == PrivacyUnit()
     old = load(Path(__file__).parent / "fixtures" / "models" / "bare.medsynth")
     assert not old.ledger.unit.declared and "for one row (a patient with several" in claim(old)
 
@@ -145,7 +145,7 @@ def test_a_schema_declares_one_row_or_a_column_not_both() -> None:
 def test_what_a_schema_declares_reaches_the_model(who: str) -> None:
     told, schema = list[str](), Schema.from_yaml(SCHEMA.format(who=who))
     model = medsynth.fit(table(), epsilon=9, method="independent", schema=schema, notice=told.append)
-    assert model.ledger.unit == Unit(2 if "unit" in who else None, "one_row" in who)
+    assert model.ledger.unit == PrivacyUnit(2 if "unit" in who else None, "one_row" in who)
     assert told[0].startswith("UNIT: one row") == (not who)
     assert any("reads like a patient's key" in text for text in told) == (not who)
     assert medsynth.plan(table(), epsilon=9, schema=schema).protects == model.ledger.protects
@@ -231,9 +231,9 @@ def test_no_cell_decides_about_the_question(tmp_path: Path) -> None:
     lines = [["1,a,1"] * 30, [f"{k},a,1" for k in range(30)], [",,"] * 30, ["1,a,1", "1", '"', "\x00"]]
     for cells in lines:
         path.write_text("\n".join(["patient_id,b,c", *cells]))
-        assert patients_columns(path, settings) == ("patient_id", "b", "c")
-        assert patients_columns(path, replace(settings, one_row_a_patient=True)) == ()
-        assert patients_columns(path, replace(settings, unit="b")) == ()
+        assert patients_columns(path, settings) == (("patient_id", "b", "c"), "patient_id")
+        assert patients_columns(path, replace(settings, one_row_a_patient=True)) == ((), None)
+        assert patients_columns(path, replace(settings, unit="b")) == ((), None)
 
 
 def test_a_count_of_rows_is_planned_for_a_patient() -> None:

@@ -100,7 +100,8 @@ def _routes(session: Session) -> Blueprint:
                 return redirect(url_for("page.table"), 303)
             state = session.state()  # before the content: a form never names a newer state than it shows
             step = "public" if name == "columns" else name
-            shown = {"step": step, "state": state, "typed": session.typed(name)}
+            (form, typed), session.refused = session.refused, ("", {})
+            shown = {"step": step, "state": state, "typed": typed if form == name else {}}  # after an error
             return render_template(f"{name}.html", **shown, **content(session))
 
         page.add_url_rule(f"/{name}", name, show)

@@ -97,12 +97,6 @@ class Session:
         text = f"{value:,.{digits}f}".rstrip("0" * bool(digits)).rstrip("." * bool(digits))
         return text.translate(str.maketrans(",.", self.say("separators")))
 
-    def typed(self, form: str) -> dict[str, str]:
-        """Return what a form contained if it was just refused, so that it shows that again."""
-        name, content = self.refused
-        self.refused = ("", {})
-        return content if name == form else {}
-
     def told(self) -> list[str]:
         """Return the messages for the screen that is shown now."""
         return [self._told.popleft() for _ in range(len(self._told))]

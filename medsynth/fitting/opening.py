@@ -12,6 +12,7 @@ from ..errors import UsageError
 from ..io.table import LargeTable, Table
 from ..patients.successive_rows import ending
 from ..schema import Schema
+from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from .private_table import PrivateTable, open_table, possible_patients, possible_targets
 from .private_tables import PrivateTables, open_tables
@@ -68,9 +69,13 @@ def targets(source: Path, settings: FitSettings) -> list[str]:
     return [] if is_linked(source) else possible_targets(source, settings)
 
 
-def patients_columns(source: Path, settings: FitSettings) -> tuple[str, ...]:
-    """Return the columns that may name the patients; none if it is declared who a row is, or for several tables."""
-    return () if is_linked(source) else possible_patients(source, settings)
+def patients_columns(source: Path, settings: FitSettings) -> tuple[Sequence[str], str | None]:
+    """Return the columns that may name the patients, and one that does by its name, if there is one.
+
+    There are none if it is declared who a row is, and for several tables.
+    """
+    names = () if is_linked(source) else possible_patients(source, settings)
+    return names, next(iter(person_keys(names)), None)
 
 
 def check_settings(settings: FitSettings) -> None:

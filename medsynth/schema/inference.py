@@ -373,7 +373,7 @@ def reads_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping
 
 
 def repeats_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
-    """Return whether a column reads like keys as above, and each stands in several rows: by the same noisy counts."""
+    """Return whether a column reads like keys as above, and each occurs in several rows: by the same noisy counts."""
     return kind.cells == "whole" and not known and magnitudes.numbers_repeat(counts, std, rows)
 
 

@@ -95,7 +95,7 @@ class LearnedColumn:
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
     column of numbers or dates. `key`: whether the noisy counts show the numbers of keys; `repeats`: those of keys that
-    stand in several rows each.
+    occur in several rows each.
     """
 
     kind: ColumnKind

@@ -13,8 +13,9 @@ Patientenkennung Probandennummer proband_id Teilnehmer-ID TeilnehmerNr Krankenak
 persoonsnummer numer_pacjenta id_pacjenta kod_pacjenta PESEL nr_historii_choroby číslo_pacienta id_pacienta
 rodné_číslo hasta_kimlik_no dosya_no hasta_kodu deltagar_id deltager_nr CPR-nr cpr_nummer hashed_patient_id nhs_number
 participant_number PASIENTNR patientnr"""
-KEYS = [*WORDS.split(), "numéro patient", "Nº historia clínica", "n° dossier", "Patienten Nummer",
-        "Medical Record Number", "Numéro de dossier", "id du patient", "Codice Fiscale", " Patient ID ", "№ пациента patient"]  # fmt: skip
+MORE = ("numéro patient", "Nº historia clínica", "n° dossier", "Patienten Nummer", "Medical Record Number",
+        "Numéro de dossier", "id du patient", "Codice Fiscale", " Patient ID ", "№ patient")  # fmt: skip
+KEYS = [*WORDS.split(), *MORE]
 # With names of public tables: diabetes130, Titanic, MIMIC, eICU, Framingham, UCI heart, NHANES.
 OTHER_WORDS = """
 patient_age patient_type pat_status patience id_type numero_visitas n_children dossier_type patient_count

@@ -22,7 +22,7 @@ from .events import (
     to_json,
 )
 from .ledger import Ledger
-from .unit import Unit
+from .unit import PrivacyUnit
 
 TOLERANCE = 0.004  # The plan spends at least this close to the budget, relatively.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # Range of noise scales in which a plan is sought.
@@ -82,9 +82,9 @@ class Plan:
         return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> PrivacyUnit:
         """Return the unit of privacy, as it was declared."""
-        return Unit(self.max_rows, self.one_row_a_patient)
+        return PrivacyUnit(self.max_rows, self.one_row_a_patient)
 
     def noise(self, label: str) -> float:
         """Return the standard deviation of the noise of the measurement `label` over its sensitivity to one row.

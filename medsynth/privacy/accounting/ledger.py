@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import ArtifactError, BudgetError
 from . import accountant
 from .events import Event, from_json, relation, to_json
-from .unit import Unit
+from .unit import PrivacyUnit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,9 @@ class Ledger:
         return relation(self.max_rows)
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> PrivacyUnit:
         """Return the unit of privacy, as it was declared."""
-        return Unit(self.max_rows, self.one_row_a_patient)
+        return PrivacyUnit(self.max_rows, self.one_row_a_patient)
 
     @property
     def protects(self) -> str:

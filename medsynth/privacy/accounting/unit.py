@@ -10,10 +10,10 @@ SEVERAL_ROWS = "a patient with several rows is protected less"
 
 
 @dataclass(frozen=True)
-class Unit:
+class PrivacyUnit:
     """One patient with at most `max_rows` rows, one patient who has one row, or one row if nothing was declared.
 
-    >>> Unit(3).protects, Unit(None, True).protects, Unit().noun
+    >>> PrivacyUnit(3).protects, PrivacyUnit(None, True).protects, PrivacyUnit().noun
     ('one patient with up to 3 rows', 'one patient, declared to have one row', 'row')
     """
 

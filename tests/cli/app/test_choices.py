@@ -142,9 +142,9 @@ def test_a_schema_file_replaces_the_answers_about_patients_and_codes(page: Page,
 
 
 HOSTILE: dict[str, Any] = {
-    "table": "../../etc/passwd", "who": "--force", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
+    "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
-    "order": "a\n", "encoding": "../x", "codes": "\ud800", "shareable": 1,
+    "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1,
 }  # fmt: skip
 
 

@@ -201,9 +201,13 @@ def test_a_refused_form_shows_what_was_chosen_and_typed(folder: Path) -> None:
     assert "<option selected>age<" in text and "<option selected>sex<" in text
     assert answers(page) == {"max_rows": "5", "unit": "", "order": ""}  # once
     page.session.change(who="one")
+    page.post("budget", {"epsilon": "9", "changes": "old"})
+    assert "Another tab" in page.said("budget")
+    assert 'value="3.7"' in page.get("budget").get_data(as_text=True)  # what an old form says is not shown again
     page.post("budget", {"epsilon": "3,x", "target": "age"})
     text = page.get("budget").get_data(as_text=True)
     assert 'value="3,x"' in text and "<option selected>age<" in text and 'name="holdout" checked' not in text
+    (folder / "ward.medsynth").write_text("a model")
     page.post("rows", {"rows": "ten", "format": ".sav", "where": "age=1"})
     text = page.get("rows").get_data(as_text=True)
     assert 'value="ten"' in text and '".sav" selected' in text and ">age=1<" in text
