@@ -141,7 +141,9 @@ def test_a_schema_declares_one_row_or_a_column_not_both() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("who", ["one_row_a_patient: true\n", "unit: patient_id\nmax_rows: 2\n", ""])
+@pytest.mark.parametrize(
+    "who", ["one_row_a_patient: true\n", "unit: patient_id\nmax_rows: 2\n", ""], ids=["one", "unit", "nothing"]
+)
 def test_what_a_schema_declares_reaches_the_model(who: str) -> None:
     told, schema = list[str](), Schema.from_yaml(SCHEMA.format(who=who))
     model = medsynth.fit(table(), epsilon=9, method="independent", schema=schema, notice=told.append)
