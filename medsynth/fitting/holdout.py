@@ -36,7 +36,7 @@ from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
 from .opening import check_settings
-from .private_table import choose_schema, read_rows, refuse_floats_of
+from .private_table import read_rows, refuse_floats_of, schema_of_fit
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
 from .source import Source, find
@@ -136,9 +136,7 @@ def hold_out(
     """
     check_fraction(fraction)
     read = read_rows(path, settings.saved)
-    if read.form:
-        notice(f"{read.where} is read as a table {read.form}.")
-    declared = choose_schema(read, settings, path, notice)
+    declared = schema_of_fit(read, settings, path, notice)
     refuse_floats_of(read, declared, settings.unit)
     if declared is not None:
         for piece in read.chunks():

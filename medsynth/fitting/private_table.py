@@ -26,6 +26,7 @@ from ..patients.successive_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import Thresholded, rows_of
+from ..privacy.accounting.unit import SEVERAL_ROWS
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from ..privacy.noise import rarely_exceeded
 from ..privacy.partition_selection import Learning
@@ -45,6 +46,7 @@ from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
 DEFAULT_MAX_ROWS = 1
+ONE_ROW = "UNIT: one row, because nothing declares who a row is."  # starts the first notice of such a fit
 SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
 ONLY_A_TARGET = (
     "The table has no column other than its target. Add the columns to learn from, or set `target` to none. If it has "
@@ -68,12 +70,16 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTable:
-    """A private table and what is public about it: its schema or, without one, its header alone."""
+    """A private table and what is public about it: its schema or, without one, its header alone.
+
+    `one_row_a_patient`: whether it was declared that no two rows share a patient.
+    """
 
     data: io_table.Table | LargeTable
     declared: Schema | None
     target: str | None
     learning: Learning = field(default_factory=Learning)
+    one_row_a_patient: bool = False
 
     @property
     def declared_schemas(self) -> list[Schema]:
@@ -151,8 +157,10 @@ class PrivateTable:
 
     @property
     def shared_keys(self) -> list[str]:
-        """The columns that read like a person's key, if the row is the privacy unit: rows may share a person."""
-        return [] if self.max_rows else [name for name in person_keys(self.data.header) if name != self.target]
+        """The columns that read like a patient's key, if nothing declares who a row is: rows may share a patient."""
+        if self.max_rows or self.one_row_a_patient:
+            return []
+        return [name for name in person_keys(self.data.header) if name != self.target]
 
     @property
     def rows(self) -> int:
@@ -277,17 +285,19 @@ class PrivateTable:
             names = ", ".join(self.keys_by_name)
             keys_ = f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys."
             yield Remark(Message(keys_))
-        if self.shared_keys and not settings.one_row_a_patient:
+        if not plan.unit.declared:
+            yield Remark(note=f"{ONE_ROW} {SEVERAL_ROWS.capitalize()}.")
+        if self.shared_keys:
             warning = (
-                f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row. A person "
+                f"The column {self.shared_keys[0]!r} reads like a patient's key. This fit protects one row. A patient "
                 "with several rows is protected less, by a factor of about their number."
             )
             yield Remark(
                 Message(
-                    f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
+                    f"WARNING: {warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
                     "schema. If no two rows do, declare that with `one_row_a_patient`.",
-                    f"WARNING: {self.shared_keys[0]!r} reads like a person's key, but the claim is for one row. If "
-                    "rows share persons, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                    f"WARNING: {self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
+                    "rows share patients, stop here and set `unit`. If not, declare `one_row_a_patient`.",
                 ),
                 warning,
             )
@@ -381,21 +391,17 @@ def open_table(
         if isinstance(table, pd.DataFrame):
             settings.saved.check("frame")
             data = io_table.from_frame(table)
-            if not all(map(is_text, io_table.with_index(table).dtypes)):
-                notice(TYPED_FRAME)
         else:
             data = read_rows(table, settings.saved)
-    if data.form:
-        commas = data.file_form.delimiter != "," and not settings.decimal_comma
-        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
-        notice(f"{data.where} is read as a table {data.form}.{hint}")
+    declared = schema_of_fit(data, settings, path, notice)
+    if isinstance(table, pd.DataFrame) and not all(map(is_text, io_table.with_index(table).dtypes)):
+        notice(TYPED_FRAME)
     if settings.decimal_comma:
         if data.file_form.delimiter == ",":
             raise UsageError(
                 "`decimal_comma` is for a file with semicolons, tabs or bars between its columns. Export the table so."
             )
         data = replace(data, file_form=replace(data.file_form, decimal=","))
-    declared = choose_schema(data, settings, path, notice)
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)
     refuse_floats_of(data, declared, settings.unit)
@@ -412,7 +418,8 @@ def open_table(
             raise UsageError(
                 '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
             )
-        return PrivateTable(data=data, declared=declared, target=declared.target)
+        one_row = declares_one_row(declared, settings)
+        return PrivateTable(data=data, declared=declared, target=declared.target, one_row_a_patient=one_row)
     unit, chosen = settings.unit, settings.target if settings.target in data.header else None
     codes = tuple(code.strip() for code in settings.na_values)
     learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
@@ -422,7 +429,8 @@ def open_table(
     target = settled_target(settings.target, data.header if chosen else names, notice)
     if len(names) < (1 if target is None else 2):
         raise SchemaError(ONLY_A_TARGET)
-    return PrivateTable(data=data, declared=None, target=target, learning=learning)
+    one_row = settings.one_row_a_patient
+    return PrivateTable(data=data, declared=None, target=target, learning=learning, one_row_a_patient=one_row)
 
 
 def refuse_floats_of(data: io_table.Table | LargeTable, declared: Schema | None, unit: str | None) -> None:
@@ -481,6 +489,52 @@ def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:
         )
 
 
+def declares_one_row(schema: Schema | None, settings: TableSettings) -> bool:
+    """Return whether a schema or the settings declare that no two rows share a patient.
+
+    Raises UsageError if the schema names the patients' column and the settings contradict it.
+    """
+    if schema is not None and schema.unit is not None and settings.one_row_a_patient:
+        raise UsageError(
+            f"The schema names the patients' column, {schema.unit!r}: rows can share a patient. Leave out "
+            "`one_row_a_patient`."
+        )
+    return settings.one_row_a_patient or (schema is not None and schema.one_row_a_patient)
+
+
+def schema_of_fit(
+    data: io_table.Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
+) -> Schema | None:
+    """Return the schema as `choose_schema` does, after notices: first who a row is if nothing declares it, then more.
+
+    No cell decides about a notice.
+    """
+    said = list[str]()
+    if data.form:
+        commas = data.file_form.delimiter != "," and not settings.decimal_comma
+        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
+        said.append(f"{data.where} is read as a table {data.form}.{hint}")
+    try:
+        declared = choose_schema(data, settings, path, said.append)
+        if not _who_is_declared(declared, settings):
+            several = SEVERAL_ROWS.capitalize()
+            said.insert(0, Message(
+                f"{ONE_ROW} {several}, by a factor of about their number. If rows can share a patient, set `unit` to "
+                "the column of patients. If no two rows do, declare `one_row_a_patient`.",
+                f"{ONE_ROW} {several}. Set `unit` to the patients' column, or declare `one_row_a_patient`.",
+            ))  # fmt: skip
+    finally:
+        for text in said:
+            notice(text)
+    return declared
+
+
+def _who_is_declared(schema: Schema | None, settings: TableSettings) -> bool:
+    """Return whether a schema or the settings declare who a row is."""
+    named = settings.unit or (schema and schema.unit)
+    return bool(named) or declares_one_row(schema, settings)
+
+
 def choose_schema(
     data: io_table.Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
 ) -> Schema | None:
@@ -528,6 +582,16 @@ def possible_targets(path: Path, settings: TableSettings) -> list[str]:
         return _may_be_targets(declared)
     keys_too = learning_of(data.header, None, (), settings.unit, settings.max_rows).keys
     return [name for name in data.header if name not in keys_too]
+
+
+def possible_patients(path: Path, settings: TableSettings) -> tuple[str, ...]:
+    """Return the columns that may name the patients of the table at `path`; none if it is declared who a row is.
+
+    Only the header is read. Raises as `open_table` does.
+    """
+    data = reader.header(path, settings.saved)
+    declared = choose_schema(data, settings, path, lambda text: None)
+    return () if _who_is_declared(declared, settings) else data.header
 
 
 def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> str | None:

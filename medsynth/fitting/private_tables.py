@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -44,6 +44,7 @@ class PrivateTables:
     whose: Mapping[str, Whole] = field(repr=False)
     expected_patients: int | None = None
     place: Path | None = None
+    one_row_a_patient: ClassVar[bool] = False  # a patient has rows in several tables
 
     @property
     def declared_schemas(self) -> list[Schema]:
