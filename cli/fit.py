@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from medsynth.errors import NO_TARGET as NO_TARGET_NOTE
 from medsynth.errors import OutputExists, UsageError, brief, did_you_mean
 from medsynth.fitting.settings import NO_TARGET, FitSettings
 from medsynth.io.formats import SUFFIXES, beside, name_of
@@ -215,12 +216,20 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "accountant": model.ledger.accountant,
         "rows": model.rows,
         "schema": model.schema.name,
+        "target": model.schema.target,
         "device": model.device,
         "quality": model.quality,
     }
-    lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
+    dropped = [note for note in model.ledger.notes if note.startswith(NO_TARGET_NOTE)]
+    lines = [
+        *map(translated, dropped),
+        f"Wrote {output}, fitted on {model.device}.",
+        translated(claim(model, brief=True)),
+    ]
     lines += [text for text in [quality(model)] if text]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
+    if dropped:
+        facts["no_target"] = dropped[0]
     replicates = " --replicates 20" if model.config.get("inference") else ""
     result(facts, "\n".join([*lines, f"Next: medsynth sample -n 10000{replicates}"]), as_json=as_json)

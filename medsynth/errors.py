@@ -152,4 +152,5 @@ def some(words: Iterable[str], most: int = 4) -> str:
 
 
 LOST = "LOST: "  # start of a notice that names columns whose values are all noise
-URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # starts of notices that nobody should miss
+NO_TARGET = "NO TARGET: "  # start of a notice of a fit that goes on without the target that nobody named
+URGENT = ("WARNING: ", "FEW ROWS: ", LOST, NO_TARGET)  # starts of notices that nobody should miss

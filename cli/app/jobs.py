@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from medsynth.errors import UsageError
+from medsynth.io.atomic import interrupt_writer
 
 from ..console import INTERRUPTED
 from ..flags import IN_LINES
@@ -104,6 +105,23 @@ class Job:
         code, self.seconds = self._process.wait(), time.monotonic() - self.started
         self.stopped = self.stopped and code in STOPPED
         self.code = code
+
+
+class Elsewhere:
+    """A fit that no command of this page runs, such as one of a page that was killed. The lock of its model shows it."""
+
+    step, running, elsewhere, code = "fit", True, True, None
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the page shows while the fit runs."""
+        return {"running": True, "phase": "", "done": 0, "total": 0, "seconds": None, "left": None, "releases": 0}
+
+    def stop(self) -> None:
+        """Interrupt the fit as Ctrl-C does."""
+        interrupt_writer(self._model)
 
 
 def _object(text: str) -> dict[str, Any]:

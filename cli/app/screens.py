@@ -153,7 +153,7 @@ def _patient(session: Session) -> dict[str, Any]:
 
 def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
     """Start a command for a screen, unless another one runs. The form that started it starts no second one."""
-    if session.jobs.start(step, words, as_json):
+    if not session.running and session.jobs.start(step, words, as_json):
         session.changes += 1
     else:
         session.tell(session.say("still_running"))
@@ -324,7 +324,7 @@ def do_budget(session: Session, form: Form) -> str:
 
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
-    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
+    return {"job": session.job("fit"), "spent": _spent(session), "plan": _plan(session),
             "interrupted": session.has(session.choices.checkpoint)}  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def do_fit(session: Session, form: Form) -> str:
 
 def do_cancel(session: Session, form: Form) -> str:
     """Interrupt the command that runs."""
-    if job := session.jobs.running:
+    if job := session.running:
         job.stop()
     return SCREEN_OF.get(job.step, job.step) if job else "fit"
 

@@ -85,7 +85,7 @@ def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
             "language": session.language, "has": session.has, "folder": printable(session.folder.name),
-            "told": session.told, "running": session.jobs.running}  # fmt: skip
+            "told": session.told, "running": session.running}  # fmt: skip
 
 
 def _routes(session: Session) -> Blueprint:
@@ -139,7 +139,7 @@ def _enter(session: Session) -> Response:
 
 
 def _job(session: Session) -> dict[str, Any]:
-    job = session.jobs[request.args.get("step", "")]
+    job = session.job(request.args.get("step", ""))
     return job.facts() if job else {"running": False}
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 from medsynth.errors import UsageError
-from medsynth.io.atomic import atomic_write
+from medsynth.io.atomic import atomic_write, writer_of
 
 from .choices import Choices, is_inside, load
 from .door import Door
-from .jobs import Jobs
+from .jobs import Elsewhere, Job, Jobs
 from .words import plain
 
 HERE = Path(__file__).parent
@@ -44,6 +44,16 @@ class Session:
         """Go to a table, with what was chosen for it before."""
         self.choices = load(self.folder, table)
         self.jobs.forget()
+
+    @property
+    def running(self) -> Job | Elsewhere | None:
+        """The command that runs now, or the fit of the table that another process runs."""
+        model = self.folder / self.choices.model
+        return self.jobs.running or (Elsewhere(model) if self.choices.table and writer_of(model) else None)
+
+    def job(self, step: str) -> Job | Elsewhere | None:
+        """Return the command of a step that runs now, or ran last."""
+        return job if (job := self.running) and job.step == step else self.jobs[step]
 
     def has(self, name: str) -> bool:
         """Return whether a file or folder of that name is in the folder."""

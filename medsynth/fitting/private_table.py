@@ -76,7 +76,8 @@ class PrivateTable:
         learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
-        declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
+        bare = [name for name in self.data.header if name not in self.learning.keys]
+        declared = self.declared.core.columns if self.declared else dict.fromkeys(bare)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
         if self.order and self.declared:

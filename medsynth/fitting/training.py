@@ -16,7 +16,7 @@ from ..cores import one_thread
 from ..errors import LOST, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
-from ..methods.registry import Progress
+from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.plan import plan_of_first_rows
 from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
@@ -34,7 +34,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target
+from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target, no_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
 from .planning import PlannedFit
@@ -64,8 +64,9 @@ def declared_or_measured_schema(
 ) -> tuple[Schema, dict[str, float]]:
     """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
 
-    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. Raises
-    TargetError as soon as the measurements show one class of the target.
+    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. If the
+    measurements show no classes of the target, the fit goes on without one. But if a person named the target, or the
+    method needs one, TargetError is raised as soon as they show that.
     """
     schema, notice = private.declared, planned.options.notice
     without_level = dict[str, float]()
@@ -74,7 +75,10 @@ def declared_or_measured_schema(
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
         raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
-        learned = raw.measure_schema(LEARNED_NAME, private.target)
+        required = planned.options.target is not None or not METHODS[planned.method.name].without_target
+        regressions = getattr(planned.method.config, "regressions", ())
+        used = {name for regression in regressions for name in regression.columns}
+        learned = raw.measure_schema(LEARNED_NAME, private.target, required=required, used=used)
         schema = learned.schema
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + " ".join(text.split()) for text in summary)  # a note is one line
@@ -85,8 +89,12 @@ def declared_or_measured_schema(
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))
         for text in (text for text in summary if text.startswith(loud)):
             notice(text)
-        if private.target is not None and learned.schema.columns[private.target].size < 2:
-            raise lost_target(private.target)
+        if schema.target is not None and schema.columns[schema.target].size < 2:
+            raise lost_target(schema.target)
+        if schema.target != private.target:
+            note = no_target(str(private.target))
+            notice(note)
+            planned.ledger.notes.append(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
     return schema, without_level
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..errors import LOST, Message, TargetError, some
+from ..errors import LOST, NO_TARGET, Message, TargetError, some
 from .cells import CLOCKS
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
@@ -83,7 +83,24 @@ def lost_target(name: str) -> TargetError:
     return TargetError(
         f"The target {name!r} has one class in the noisy counts: there is nothing to predict. The fit stopped here, "
         "and the budget counts what it has measured. Start again with `force`, and set `target` to another column, or "
-        "to none. Or draft a schema and declare the classes there. `resume` only repeats this message."
+        "to none if the method allows that. Or draft a schema and declare the classes there. `resume` only repeats "
+        "this message."
+    )
+
+
+def no_target(name: str) -> str:
+    """Return the notice for a fit that goes on without a target: nobody named the column `name`, and it has no classes."""
+    return (
+        f"{NO_TARGET}{name!r}, the last column, is a key or has fewer than two classes, by the noisy counts. So the "
+        "model predicts no column. This costs no more budget. To predict another column, name it as `target` next time."
+    )
+
+
+def all_keys() -> TargetError:
+    """Return the error for a table of which the noisy counts show keys alone."""
+    return TargetError(
+        "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. Add the "
+        "columns to learn from, or declare a schema, and start again with `force`."
     )
 
 
@@ -105,6 +122,11 @@ class LearnedColumn:
     far: Far = Far()
     unread: float = 0.0
     key: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of values or levels."""
+        return self.column.size if self.column else 0
 
     @property
     def has_unread(self) -> bool:
