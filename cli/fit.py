@@ -221,12 +221,8 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "quality": model.quality,
     }
     dropped = [note for note in model.ledger.notes if note.startswith(NO_TARGET_NOTE)]
-    lines = [
-        *map(translated, dropped),
-        f"Wrote {output}, fitted on {model.device}.",
-        translated(claim(model, brief=True)),
-    ]
-    lines += [text for text in [quality(model)] if text]
+    lines = [*dropped, f"Wrote {output}, fitted on {model.device}.", claim(model, brief=True)]
+    lines = [*map(translated, lines), *filter(None, [quality(model)])]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned
     if dropped:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from types import MappingProxyType
 from typing import ParamSpec, TypeVar
@@ -34,6 +35,12 @@ def validators_words(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like a word, or None if none is near."""
+    folded = {other.lower(): other for other in reversed([*known])}
+    return next((folded[near] for near in difflib.get_close_matches(word.lower(), folded, 1)), None)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a sentence that suggests the nearest known word. If none is near, list the known words.
 
@@ -41,9 +48,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     (" Did you mean 'diagnosis'?", ' There are: age, sex.')
     """
     words = list(dict.fromkeys(map(str, known)))
-    folded = {other.lower(): other for other in reversed(words)}
-    if near := difflib.get_close_matches(word.lower(), folded, 1):
-        return f" Did you mean {folded[near[0]]!r}?"
+    if (near := nearest(word, words)) is not None:
+        return f" Did you mean {near!r}?"
     more = f" and {len(words) - MOST_WORDS} more" if len(words) > MOST_WORDS else ""
     return f" There are: {', '.join(words[:MOST_WORDS])}{more}." if words else ""
 
@@ -73,10 +79,35 @@ def checked_keywords(call: Callable[P, T], cures: Mapping[str, str] = NO_CURES) 
     return run
 
 
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What a message is about, as values. Code decides by these, never by the words of a message.
+
+    `kind`: one of the constants below, or empty. `column` and `entry`: the column, and the key of its declaration, that
+    can cure it. `row`: counted from one. `text`, `cure`: words for people. No field contains a cell of a table, or a
+    count of its rows.
+    """
+
+    kind: str = ""
+    column: str = ""
+    entry: str = ""
+    row: int | None = None
+    text: str = ""
+    cure: str = ""
+
+
+MISSING = "missing"  # a declaration lacks an entry
+ENCODING = "encoding"  # the bytes of a text are in another encoding
+
+
 class MedsynthError(Exception):
-    """The base of all errors of medsynth. A user can mend the cause of each."""
+    """The base of all errors of medsynth. A user can mend the cause of each, or of each of its `problems`."""
 
     exit_code = 1
+
+    def __init__(self, text: str = "", *problems: Problem) -> None:
+        super().__init__(text)
+        self.problems = problems
 
 
 class TableError(MedsynthError):
@@ -111,6 +142,14 @@ class SchemaError(MedsynthError):
     """A schema that is not valid, or a table that does not meet it."""
 
     exit_code = 4
+
+
+class DeclarationError(ValueError):
+    """What a validator of a declaration refuses because of one `column`."""
+
+    def __init__(self, text: str, column: str) -> None:
+        super().__init__(text)
+        self.column = column
 
 
 class TargetError(SchemaError):

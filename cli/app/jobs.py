@@ -108,7 +108,7 @@ class Job:
 
 
 class Elsewhere:
-    """A fit that no command of this page runs, such as one of a page that was killed. The lock of its model shows it."""
+    """A fit that no command of this page runs, such as one of a page that was killed. Its lock shows it."""
 
     step, running, elsewhere, code = "fit", True, True, None
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
-from medsynth.errors import MedsynthError, SchemaError
+from medsynth.errors import MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import name_of
@@ -26,7 +26,7 @@ from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
-from .words import Problem, Refusal, placed
+from .words import Refusal, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -131,16 +131,15 @@ def _problems(session: Session) -> list[Problem]:
     try:
         schema = Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
-        text = session.nearby(str(error))
         try:
             form = fields_of(content_of(session.read(session.choices.schema)), header)
         except MedsynthError:
             form = []
-        blanks = [Problem(session.say("still_open"), one.name) for one in form if one.open]
-        return blanks or placed(text, header, session.texts) or [Problem(session.short(text))]
+        blanks = [Problem(text=session.say("still_open"), column=one.name) for one in form if one.open]
+        return blanks or placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
     patient = _patient(session)
     if patient and patient != {key: getattr(schema, key) for key in patient}:
-        return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
+        return [Problem(text=session.say("patient_undeclared").format(session.choices.unit))]
     return []
 
 
@@ -422,10 +421,6 @@ def _review(session: Session) -> Content:
     return found or {}
 
 
-def _reviewed(session: Session) -> str | None:
-    return REVIEW if session.has(REVIEW) else None
-
-
 def do_report(session: Session, form: Form) -> str:
     """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
     old, entries = _review(session), itertools.chain(*GROUPS.values())
@@ -436,11 +431,11 @@ def do_report(session: Session, form: Form) -> str:
         session.tell(session.say("saved").format(REVIEW))
         return "report"
     session.change(shareable=form.get("kind") == "shareable")
-    words = session.choices.report(_reviewed(session), force="replace" in form)
+    words = session.choices.report(REVIEW if session.has(REVIEW) else None, force="replace" in form)
     return _start(session, "report", words, "report")
 
 
 def do_package(session: Session, form: Form) -> str:
     """Write the folder to hand over."""
-    words = session.choices.package(_reviewed(session), force="replace" in form)
+    words = session.choices.package(REVIEW if session.has(REVIEW) else None, force="replace" in form)
     return _start(session, "package", words, "report")

@@ -121,9 +121,9 @@ def sole_writer(path: Path, ending: str = LOCK, permissions: int = OWNER) -> Ite
     beside = _beside(path, ending)
     while (handle := _locked(beside, permissions)) is None:
         _remove_left_over(beside, path)
-    if ending == LOCK:
-        os.write(handle, f"{os.getpid()} {_birth(os.getpid())}".encode())
     try:
+        if ending == LOCK:
+            os.write(handle, f"{os.getpid()} {_birth(os.getpid())}".encode())
         yield handle, beside
     finally:
         if _names(beside, handle):

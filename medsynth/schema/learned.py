@@ -89,7 +89,7 @@ def lost_target(name: str) -> TargetError:
 
 
 def no_target(name: str) -> str:
-    """Return the notice for a fit that goes on without a target: nobody named the column `name`, and it has no classes."""
+    """Return the notice for a fit without a target: nobody named the column `name`, and it cannot be one."""
     return (
         f"{NO_TARGET}{name!r}, the last column, is a key or has fewer than two classes, by the noisy counts. So the "
         "model predicts no column. This costs no more budget. To predict another column, name it as `target` next time."

@@ -9,9 +9,9 @@ import yaml
 pytest.importorskip("flask")
 from medsynth_cli.app.columns import Fields, yaml_of
 from medsynth_cli.app.screens import GROUPS
-from medsynth_cli.app.words import Problem, placed, plain
+from medsynth_cli.app.words import placed, plain
 
-from medsynth.errors import SchemaError
+from medsynth.errors import Problem, SchemaError
 from medsynth.report.data.verdict import Purpose
 from medsynth.schema import Schema
 
@@ -65,12 +65,11 @@ columns:
 """
     with pytest.raises(SchemaError) as error:
         Schema.from_yaml(text)
-    found = placed(str(error.value), ["a", "a.b", "c"], ENGLISH)
+    found = placed(error.value, ["a", "a.b", "c"], ENGLISH)
     assert [(one.column, one.entry) for one in found] == [("a.b", "levels"), ("a", ""), ("c", "low")]
     assert found[0].text == ENGLISH["required"] and "Lowest value" in found[1].text
-    assert placed("schema: at top level: rule 'q = 3': 'q' is not a column.", ["a"], ENGLISH) == [
-        Problem("rule 'q = 3': 'q' is not a column.")
-    ]
+    of_all = SchemaError("A sentence.", Problem(text="rule 'q = 3': `q` is not a column.", column="q", entry="levels"))
+    assert placed(of_all, ["a"], ENGLISH) == [Problem(text="rule 'q = 3': “q” is not a column.")]
 
 
 def test_every_question_about_the_purpose_is_on_the_screen() -> None:
