@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import NO_TARGET as NO_TARGET_NOTE
-from medsynth.errors import OutputExists, UsageError, brief, did_you_mean
+from medsynth.errors import DROPPED_TARGET, LEARNED, OutputExists, UsageError, brief, did_you_mean
 from medsynth.fitting.settings import NO_TARGET, FitSettings
 from medsynth.io.formats import SUFFIXES, beside, name_of
 
@@ -203,7 +202,6 @@ def _publish(files: FitFiles, tell: Callable[[str], None]) -> None:
 def publish_fit(model: Model, output: Path, as_json: bool) -> None:
     """Print the result of a fit."""
     from medsynth.artifact import claim, quality
-    from medsynth.schema.learned import LEARNED
 
     facts: dict[str, Any] = {
         "model": str(output),
@@ -220,11 +218,11 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "device": model.device,
         "quality": model.quality,
     }
-    dropped = [note for note in model.ledger.notes if note.startswith(NO_TARGET_NOTE)]
+    dropped, learned = model.ledger.about(DROPPED_TARGET), model.ledger.about(LEARNED)
     lines = [*dropped, f"Wrote {output}, fitted on {model.device}.", claim(model, brief=True)]
     lines = [*map(translated, lines), *filter(None, [quality(model)])]
-    if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
-        facts["learned"] = learned
+    if learned:
+        facts["learned"] = [note.sentence for note in learned]
     if dropped:
         facts["no_target"] = dropped[0]
     replicates = " --replicates 20" if model.config.get("inference") else ""

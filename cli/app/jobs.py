@@ -92,7 +92,7 @@ class Job:
                     first = content["phase"] != self.progress.get("phase")
                     since = time.monotonic() - self.started if first else self.progress["since"]
                     self.progress = {**content, "since": since}
-                elif text := str(content.get("error", line)).removeprefix("Error: ").rstrip():
+                elif text := str(content.get("error", line)).rstrip():
                     self.messages = [*self.messages, text][-MOST_KEPT:]
 
     def _read(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
-from medsynth.errors import MedsynthError, Problem, SchemaError
+from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import name_of
@@ -26,7 +26,7 @@ from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
-from .words import Refusal, placed
+from .words import OPEN, Refusal, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -86,7 +86,7 @@ def do_table(session: Session, form: Form) -> str:
         try:
             _read_header(session)
         except MedsynthError as error:
-            if "encoding" in str(error):
+            if OTHER_ENCODING in error.problems:
                 session.choices.encoding = ENCODINGS[1]
                 session.tell(session.say("read_as_windows"))
         session.change()
@@ -135,7 +135,7 @@ def _problems(session: Session) -> list[Problem]:
             form = fields_of(content_of(session.read(session.choices.schema)), header)
         except MedsynthError:
             form = []
-        blanks = [Problem(text=session.say("still_open"), column=one.name) for one in form if one.open]
+        blanks = [Problem(kind=OPEN, text=session.say("still_open"), column=one.name) for one in form if one.open]
         return blanks or placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
     patient = _patient(session)
     if patient and patient != {key: getattr(schema, key) for key in patient}:

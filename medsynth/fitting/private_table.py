@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, UsageError, did_you_mean, some
+from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
@@ -238,7 +238,8 @@ class PrivateTable:
         )]  # fmt: skip
         if rare > RARE_SHARE * plan.rows:
             what = "levels" if self.target is None else f"classes of {self.target!r}"
-            notes.insert(0, f"FEW ROWS: the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows.")
+            few = f"the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows."
+            notes.insert(0, Message(few, None, kind=FEW_ROWS))
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
@@ -264,10 +265,11 @@ class PrivateTable:
             )
             yield Remark(
                 Message(
-                    f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
+                    f"{warning} If rows may share a person, stop here and name the column as `unit`, or in a "
                     "schema. If no two rows do, declare that with `one_row_a_patient`.",
-                    f"WARNING: {self.shared_keys[0]!r} reads like a person's key, but the claim is for one row. If "
+                    f"{self.shared_keys[0]!r} reads like a person's key, but the claim is for one row. If "
                     "rows share persons, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                    kind=WARNING,
                 ),
                 warning,
             )
@@ -323,7 +325,7 @@ def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -
     Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
     """
     if schema is None:
-        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.")
+        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
     data = read_table(path, encoding)
     check_header(data, schema)
     encode(data, schema.core)
@@ -416,7 +418,8 @@ def learning_of(
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
             "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
-            "`drop: true` leaves it out of the sampled rows."
+            "`drop: true` leaves it out of the sampled rows.",
+            NEEDS_SCHEMA,
         )
     named = set(keys(header))
     known = [name for name in header if name == unit or (name in named and name != target)]

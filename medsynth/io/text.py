@@ -19,7 +19,7 @@ from typing import TextIO
 import numpy as np
 import pandas as pd
 
-from ..errors import TableError
+from ..errors import OTHER_ENCODING, TableError
 from .formats import FileForm, unpacked
 from .table import NUMBER, OpenTable, Table
 from .writer import WrittenText
@@ -76,14 +76,16 @@ def _begun_table(path: Path, encoding: str | None) -> Iterator[tuple[str, str, l
             yield name, delimiter, first, records
     except UnicodeError:
         usual = name.removesuffix("-sig")
-        raise TableError(f"{path} is not valid {usual}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
+        cure = "Save it as 'CSV UTF-8', or set its `encoding`."
+        raise TableError(f"{path} is not valid {usual}. {cure}", OTHER_ENCODING) from None
 
 
 def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
     """Return a header's names. Raise TableError for those in another encoding than `name`, and as `check_header`."""
     if any(ESCAPED.search(word) for word in first):
         usual = name.removesuffix("-sig")
-        raise TableError(f"{path}: the header is not valid {usual}. Set the file's `encoding`, such as cp1252.")
+        cure = "Set the file's `encoding`, such as cp1252."
+        raise TableError(f"{path}: the header is not valid {usual}. {cure}", OTHER_ENCODING)
     return check_header(tuple(first), str(path))
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import Problem, SchemaError, did_you_mean, nearest, validators_words
+from ..errors import NEEDS_SCHEMA, Problem, SchemaError, did_you_mean, nearest, validators_faults
 from .columns.registry import KINDS
 
 ENDING = ".tables.yaml"  # of a file that declares several tables
@@ -45,8 +45,8 @@ class Declaration(BaseModel):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            faults = error.errors(include_input=False, include_url=False)
-            found = [_fault(dict(one), content, cls) for one in faults]
+            faults = validators_faults(error)
+            found = [_fault(one, content, cls) for one in faults]
             raise SchemaError(_faults_text(found, [one["loc"] for one in faults], where), *found) from None
         except (ArithmeticError, RecursionError):
             raise SchemaError(f"{where}: a number is too large, or values are nested too deeply. Correct it.") from None
@@ -75,7 +75,8 @@ class Declaration(BaseModel):
                 raise SchemaError(f"The {cls.called} {path} must be a file of at most {MAX_BYTES} bytes.")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
-            raise SchemaError(f"There is no {cls.called} {path}. Draft a {cls.called} first.") from None
+            needs = [NEEDS_SCHEMA] if cls.called == "schema" else []
+            raise SchemaError(f"There is no {cls.called} {path}. Draft a {cls.called} first.", *needs) from None
         except (OSError, ValueError):
             raise SchemaError(f"The {cls.called} {path} cannot be read as UTF-8 text. Save it as UTF-8.") from None
         return cls.from_yaml(text, str(path))
@@ -98,7 +99,7 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
     context = one.get("ctx", {})
     if first != "columns":
         column, entry = getattr(context.get("error"), "column", ""), ""
-    text, cure = validators_words(one["msg"]), ""
+    text, cure = one["msg"], ""
     if one["type"] == "extra_forbidden":
         known = schema.model_fields
         if len(one["loc"]) > 1 and isinstance(content, Mapping):

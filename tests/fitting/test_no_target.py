@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.artifact import load
 from medsynth.budget import Budget
-from medsynth.errors import NO_TARGET, TargetError
+from medsynth.errors import DROPPED_TARGET, Message, TargetError
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
@@ -58,7 +58,7 @@ def test_the_fit_goes_on_without_a_target_in_the_same_plan(kind: str, unit: str 
     assert {label: ledger.times_measured(label) for label in planned} == planned and selection.TARGET in planned
     spent = Budget.of(tmp_path / "t.csv").spent()
     assert [sorted(map(str, fit.events)) for fit in spent.fits] == [sorted(map(str, ledger.composition()))]
-    (note,) = [text for text in told if text.startswith(NO_TARGET)]
+    (note,) = [text for text in told if Message.of(text).about.kind == DROPPED_TARGET]
     assert "'last'" in note and note == ledger.notes[-1]
     assert medsynth.sample(model, 20, seed=0).shape == (20, len(model.schema.columns))
 
@@ -117,9 +117,9 @@ def test_output_and_ledger_say_so_first(tmp_path: Path, monkeypatch: pytest.Monk
     words = ["fit", "t.csv", "--epsilon", "20", "--method", "independent", "--holdout", "0.3", "--force"]
     run = CliRunner().invoke
     done, facts = run(app, words), json.loads(run(app, [*words, "--json"]).stdout)
-    assert done.exit_code == 0 and done.stdout.startswith(f"{NO_TARGET}'last', the last column,")
-    assert facts["target"] is None and facts["no_target"].startswith(NO_TARGET)
-    assert f"Note: {NO_TARGET}'last'" in run(app, ["ledger"]).stdout
+    assert done.exit_code == 0 and done.stdout.startswith("NO TARGET: 'last', the last column,")
+    assert facts["target"] is None and "'last'" in facts["no_target"]
+    assert "Note: NO TARGET: 'last'" in run(app, ["ledger"]).stdout
     assert facts["no_target"] in load(Path("t.medsynth")).ledger.notes
 
 
@@ -129,4 +129,4 @@ def test_a_report_says_so_first(tmp_path: Path) -> None:
     frame = useless("constant")
     model = medsynth.fit(frame[:400], epsilon=20.0, method="independent", notice=lambda text: None)
     page = model.report(frame[400:])
-    assert page.notes[1].startswith(NO_TARGET)
+    assert page.notes[1] == model.ledger.about(DROPPED_TARGET)[0]
