@@ -172,7 +172,7 @@ class MedsynthWarning(UserWarning):
 
 
 ABOUT = ("kind", "column", "entry")  # what a public file says of a note
-LEARNED, SPLIT, TIMES = "learned", "split", "times"  # kinds of notes and notices
+LEARNED, PUBLIC, SPLIT, TIMES = "learned", "public", "split", "times"  # kinds of notes and notices
 LOST, DROPPED_TARGET, WARNING, FEW_ROWS = "lost", "no target", "warning", "few rows"  # kinds that nobody should miss
 URGENT = (LOST, DROPPED_TARGET, WARNING, FEW_ROWS)
 STARTS = {  # words that a message of a kind begins with
@@ -224,11 +224,11 @@ def brief(text: str) -> str:
     return Message.of(text).brief
 
 
-def some(words: Iterable[str], most: int = 4) -> str:
-    """Return the first words of a list, and how many more a long output would name.
+def some(words: Iterable[str], most: int = 4, cure: str = " (`verbose`)") -> str:
+    """Return the first words of a list, and how many more a long output would name. `cure`: how to get that.
 
     >>> some("abc"), some("abcdefg", 3)
     ('a, b, c', 'a, b, c and 4 more (`verbose`)')
     """
     found = list(words)
-    return ", ".join(found[:most]) + (f" and {len(found) - most} more (`verbose`)" if len(found) > most else "")
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more{cure}" if len(found) > most else "")

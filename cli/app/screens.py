@@ -17,13 +17,13 @@ from markupsafe import Markup
 from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
-from medsynth.io.formats import name_of
+from medsynth.io.formats import SavedAs, name_of
 from medsynth.schema import Schema, bundled
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..options import whole_number
-from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, is_few, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
 from .words import OPEN, Refusal, placed
@@ -55,10 +55,8 @@ def show_table(session: Session) -> Content:
 
 def _header(session: Session) -> tuple[str, ...]:
     """Return the names in the header of the chosen table. No other line is read."""
-    if not session.choices.table:
-        return ()
     try:
-        return _read_header(session)
+        return _read_header(session) if session.choices.table else ()
     except MedsynthError as error:
         session.tell(str(error), english=True)
         return ()
@@ -66,22 +64,27 @@ def _header(session: Session) -> tuple[str, ...]:
 
 def _read_header(session: Session) -> tuple[str, ...]:
     path = session.folder / session.choices.table
-    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.encoding)
+    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.saved)
 
 
 @lru_cache(maxsize=4)
-def _names(path: Path, modified: int, encoding: str) -> tuple[str, ...]:
+def _names(path: Path, modified: int, saved: SavedAs) -> tuple[str, ...]:
     """Return a table's header, read once. Screens ask for it again and again; a file of SPSS takes half a second."""
-    return table_header(path, encoding or None)
+    return table_header(path, saved)
 
 
 def do_table(session: Session, form: Form) -> str:
-    """Choose a table, then say who is a row of it."""
+    """Choose a table, then say how it was saved, and who is a row of it."""
+    if "encoding" in form:
+        lines = form.get("skip_lines", "").strip()
+        session.refuse(
+            no_such_format=form["encoding"] not in ENCODINGS, no_whole_number=lines != "" and not is_few(lines)
+        )
+        session.change(encoding=form["encoding"], skip_lines=lines, header_is_names="header_is_names" in form)
+        return "table"
     if "unit" not in form:
-        if form.get("table") not in tables(session.folder):
-            raise Refusal(session.say("no_such_table"))
-        if session.jobs.running:
-            raise Refusal(session.say("still_running"))
+        own = (job := session.jobs.running) is not None and not job.elsewhere
+        session.refuse(no_such_table=form.get("table") not in tables(session.folder), still_running=own)
         session.choose(form["table"])
         try:
             _read_header(session)
@@ -91,16 +94,14 @@ def do_table(session: Session, form: Form) -> str:
                 session.tell(session.say("read_as_windows"))
         session.change()
         return "table"
-    if form.get("encoding", "") not in ENCODINGS:
-        raise Refusal(session.say("no_such_format"))
-    unit = form["unit"] if form.get("who") == "several" else ""
+    who = form.get("who")
+    session.refuse(say_who=who not in WHO)
+    unit = form["unit"] if who == "several" else ""
     order = form.get("order", "") if unit else ""
-    if not {unit, order} <= {"", *_header(session)}:
-        raise Refusal(session.say("no_such_column"))
-    if form.get("who") == "several" and not unit:
-        raise Refusal(session.say("name_the_patient"))
+    unknown = not {unit, order} <= {"", *_header(session)}
+    session.refuse(no_such_column=unknown, name_the_patient=who == "several" and not unit)
     most = _whole(session, form.get("max_rows") or "1")
-    session.change(unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=most)
+    session.change(who=who, unit=unit, order=order, max_rows=most)
     return "public"
 
 
@@ -138,21 +139,25 @@ def _problems(session: Session) -> list[Problem]:
         blanks = [Problem(kind=OPEN, text=session.say("still_open"), column=one.name) for one in form if one.open]
         return blanks or placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
     patient = _patient(session)
+    if session.choices.who == "one":
+        return [Problem(text=session.say("patient_declared").format(schema.unit))] if schema.unit else []
     if patient and patient != {key: getattr(schema, key) for key in patient}:
         return [Problem(text=session.say("patient_undeclared").format(session.choices.unit))]
     return []
 
 
 def _patient(session: Session) -> dict[str, Any]:
-    """Return the keys of a schema that say whose rows are whose; none if each patient has one row."""
+    """Return the keys of a schema that say whose rows are whose, as they were answered."""
     chosen = session.choices
+    if chosen.who == "one":
+        return {"one_row_a_patient": True}
     found = {"unit": chosen.unit, "max_rows": chosen.max_rows} if chosen.unit else {}
     return found | ({"order": chosen.order} if found and chosen.order else {})
 
 
 def _start(session: Session, step: str, words: list[str], screen: str, as_json: bool = True) -> str:
     """Start a command for a screen, unless another one runs. The form that started it starts no second one."""
-    if not session.running and session.jobs.start(step, words, as_json):
+    if session.jobs.start(step, words, as_json):
         session.changes += 1
     else:
         session.tell(session.say("still_running"))
@@ -167,7 +172,8 @@ def do_public(session: Session, form: Form) -> str:
 
 
 def _complete(session: Session) -> None:
-    """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
+    """Raise Refusal before it was said who a row is, for a schema that no fit can use, and for one that contradicts."""
+    session.refuse(say_who=session.choices.who not in WHO)
     if found := _problems(session):
         raise Refusal(session.say("schema_first").format(found[0].column or found[0].text))
 
@@ -175,8 +181,7 @@ def _complete(session: Session) -> None:
 def do_import(session: Session, form: Form) -> str:
     """Write the schema from a data dictionary in the folder."""
     name = form.get("dictionary", "")
-    if name not in show_public(session)["dictionaries"]:
-        raise Refusal(session.say("no_such_table"))
+    session.refuse(no_such_table=name not in show_public(session)["dictionaries"])
     words = ["schema", "import", operand(name), "--table", session.choices.table, *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
@@ -201,8 +206,7 @@ def do_aside(session: Session, form: Form) -> str:
     """Rename the schema file, so that a fit learns the schema."""
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
-    if os.path.lexists(aside):
-        raise Refusal(session.say("aside_exists"))
+    session.refuse(aside_exists=os.path.lexists(aside))
     if os.path.lexists(path):
         session.changes += 1
         path.rename(aside)
@@ -247,7 +251,7 @@ def do_columns(session: Session, form: Form) -> str:
             found.append(Fields(**answers))
             constant += [answers["name"]] * (f"{k}.constant" in form)
     content.setdefault("name", session.choices.name)
-    patient |= {"constant": constant} if patient else {}
+    patient |= {"constant": constant} if "unit" in patient else {}
     rules = form.get("rules", "").replace("\r\n", "\n")
     session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
     return _saved(session)
@@ -283,10 +287,9 @@ def _plan(session: Session) -> Content:
 
 def _spent(session: Session) -> str:
     """Return in a sentence what all fits on the table have spent, or an empty text."""
-    try:
+    with suppress(MedsynthError):
         return spent_on(session.folder / session.choices.table).sentence()
-    except MedsynthError:
-        return ""
+    return ""
 
 
 def _drawings(plan: Content) -> list[Markup]:
@@ -309,10 +312,8 @@ def do_budget(session: Session, form: Form) -> str:
     except ValueError:
         raise Refusal(session.say("no_number")) from None
     target = form.get("target", "")
-    if target not in ("", "none", *_header(session)):
-        raise Refusal(session.say("no_such_column"))
-    if not 0 < epsilon < LARGEST_EPSILON:
-        raise Refusal(session.say("no_number"))
+    unknown = target not in ("", "none", *_header(session))
+    session.refuse(no_such_column=unknown, no_number=not 0 < epsilon < LARGEST_EPSILON)
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
@@ -323,15 +324,14 @@ def do_budget(session: Session, form: Form) -> str:
 
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
-    return {"job": session.job("fit"), "spent": _spent(session), "plan": _plan(session),
+    return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
             "interrupted": session.has(session.choices.checkpoint)}  # fmt: skip
 
 
 def do_fit(session: Session, form: Form) -> str:
     """Start the fit, or go on with an interrupted one."""
     resume = "resume" in form
-    if not resume and "agreed" not in form:
-        raise Refusal(session.say("tick_agreed"))
+    session.refuse(tick_agreed=not resume and "agreed" not in form)
     _complete(session)
     words = session.choices.fit(session.has(session.choices.schema), resume=resume, force="replace" in form)
     return _start(session, "fit", words, "fit", as_json=False)
@@ -339,7 +339,7 @@ def do_fit(session: Session, form: Form) -> str:
 
 def do_cancel(session: Session, form: Form) -> str:
     """Interrupt the command that runs."""
-    if job := session.running:
+    if job := session.jobs.running:
         job.stop()
     return SCREEN_OF.get(job.step, job.step) if job else "fit"
 
@@ -357,11 +357,10 @@ def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table."""
     if session.choices.format != ".csv":
         return []
-    try:
-        with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
-            return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
-    except (OSError, ValueError, csv.Error):
-        return []
+    with suppress(OSError, ValueError, csv.Error), open(session.folder / session.choices.synthetic, encoding="utf-8",
+                                                        newline="") as file:  # fmt: skip
+        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    return []
 
 
 def plots(session: Session) -> list[tuple[str, Markup]]:
@@ -378,8 +377,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
 
 def do_rows(session: Session, form: Form) -> str:
     """Draw rows."""
-    if form.get("format") not in FORMATS:
-        raise Refusal(session.say("no_such_format"))
+    session.refuse(no_such_format=form.get("format") not in FORMATS)
     replicates = form.get("replicates", "").strip()
     session.change(
         rows=_whole(session, form.get("rows", "")), format=form["format"],

@@ -12,12 +12,12 @@ from typing import Any
 import yaml
 
 from medsynth.errors import UsageError
-from medsynth.io.atomic import atomic_write, writer_of
+from medsynth.io.atomic import atomic_write
 
 from .choices import Choices, is_inside, load
 from .door import Door
-from .jobs import Elsewhere, Job, Jobs
-from .words import plain
+from .jobs import Jobs
+from .words import Refusal, plain
 
 HERE = Path(__file__).parent
 REVIEW = "review.yaml"
@@ -36,6 +36,7 @@ class Session:
         self.choices, self.used, self.lock = Choices(), time.monotonic(), threading.RLock()
         self.texts: dict[str, str] = _texts("en") | _texts(language)
         self.changes = 0  # answers so far, of all tables
+        self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained
         self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)
@@ -43,17 +44,7 @@ class Session:
     def choose(self, table: str) -> None:
         """Go to a table, with what was chosen for it before."""
         self.choices = load(self.folder, table)
-        self.jobs.forget()
-
-    @property
-    def running(self) -> Job | Elsewhere | None:
-        """The command that runs now, or the fit of the table that another process runs."""
-        model = self.folder / self.choices.model
-        return self.jobs.running or (Elsewhere(model) if self.choices.table and writer_of(model) else None)
-
-    def job(self, step: str) -> Job | Elsewhere | None:
-        """Return the command of a step that runs now, or ran last."""
-        return job if (job := self.running) and job.step == step else self.jobs[step]
+        self.jobs.forget(self.folder / self.choices.model)
 
     def has(self, name: str) -> bool:
         """Return whether a file or folder of that name is in the folder."""
@@ -88,6 +79,11 @@ class Session:
     def say(self, text: str) -> str:
         """Return one of the page's texts."""
         return self.texts[text]
+
+    def refuse(self, **wrong: bool) -> None:
+        """Raise Refusal with the first of the page's texts that is true."""
+        for text in (text for text, found in wrong.items() if found):
+            raise Refusal(self.say(text))
 
     def tell(self, message: str, *, english: bool = False) -> None:
         """Show a message on the next screen. One of the library is in `english`, which the page says."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..artifact import QUALITY, Arrays, Model
 from ..cores import one_thread
-from ..errors import LEARNED, LOST, TIMES, MedsynthError, Message, UsageError
+from ..errors import LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
@@ -83,7 +83,7 @@ def declared_or_measured_schema(
         summary = learned.summary()
         for text in summary:
             planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
-        others = [text for text in summary if text.about.kind not in (LOST, TIMES)]
+        others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..errors import DROPPED_TARGET, LOST, NEEDS_SCHEMA, TIMES, Message, TargetError, some
+from ..errors import DROPPED_TARGET, LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from .cells import CLOCKS
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
@@ -110,7 +110,8 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys.
+    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys; `repeats`: those of keys that
+    occur in several rows each.
     """
 
     kind: ColumnKind
@@ -122,6 +123,7 @@ class LearnedColumn:
     far: Far = Far()
     unread: float = 0.0
     key: bool = False
+    repeats: bool = False
 
     @property
     def size(self) -> int:
@@ -280,6 +282,16 @@ class Learned:
                 keys,
                 "Read as keys: {}. Sampled rows have fresh keys. To keep numbers, declare a schema with "
                 f"`{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`.",
+            ))  # fmt: skip
+        if shared := [repr(n) for n, column in self.columns.items() if column.repeats and self.schema.unit is None]:
+            found.append(_both(
+                "numbers of keys, each in several rows: {}. The noisy counts show the numbers from one on, each in "
+                "several rows. If they name patients, the claim does not cover a patient with all rows: do not publish "
+                "this model, and fit again with `unit`.",
+                shared,
+                "numbers of keys, each in several rows: {}. If they name patients, do not publish this model, and fit "
+                "again with `unit`.",
+                kind=WARNING,
             ))  # fmt: skip
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(_both(

@@ -58,7 +58,7 @@ def test_a_fit_of_a_page_that_is_gone_is_shown_and_stopped(folder: Path, languag
             "running"
         ]
         page.post("fit", {"resume": "1"})
-        assert t["still_running"] in page.said("fit") and page.session.jobs["fit"] is None
+        assert t["still_running"] in page.said("fit") and page.session.jobs._jobs.get("fit") is None
         page.post("cancel")
         assert fit.wait(60) not in (0, -signal.SIGKILL)
     assert 'name="resume"' in page.get("fit").get_data(as_text=True) and not model.with_name(LOCK).exists()
@@ -113,6 +113,6 @@ def test_a_real_fit_goes_on_after_its_page_was_killed_and_can_be_resumed(folder:
     until(lambda: checkpoint.stat().st_size > before)
     assert page.session.texts["fit_elsewhere"] in page.get("fit").get_data(as_text=True)
     page.post("cancel")
-    until(lambda: page.session.running is None)
+    until(lambda: page.session.jobs.running is None)
     assert checkpoint.exists() and not model.exists()
     assert 'name="resume"' in page.get("fit").get_data(as_text=True)
