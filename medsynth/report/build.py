@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..artifact import Model, quality
 from ..artifact import claim as sentence
-from ..errors import UsageError
+from ..errors import DROPPED_TARGET, UsageError
 from ..fitting.settings import NO_TARGET
 from ..io.atomic import write_page
 from ..io.table import Table
@@ -118,7 +118,8 @@ def _target(wanted: str | None, model: Model | None, rows: pd.DataFrame) -> str 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """Add the notes on the model, bring the tables to one form and compute the sections."""
     known = quality(context.claiming_model) if context.claiming_model else None
-    notes = [NO_TASK] * (context.target is None) + ([known] if known else []) + notes
+    why = context.model.ledger.about(DROPPED_TARGET) if context.model else []
+    notes = ([NO_TASK, *why] if context.target is None else []) + ([known] if known else []) + notes
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)

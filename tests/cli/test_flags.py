@@ -15,6 +15,7 @@ from medsynth_cli.main import app
 from pydantic import BaseModel
 
 import medsynth
+from medsynth.errors import NEEDS_SCHEMA, SchemaError
 
 register(typer.main.get_command(app))
 ROOT = Path(__file__).parents[2] / "medsynth"
@@ -121,5 +122,5 @@ def test_messages_are_translated(text: str, typed: str) -> None:
 
 
 def test_hints_name_the_table() -> None:
-    assert hints("No schema. Draft a schema.", "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
-    assert hints("Nothing to do.", "t.csv") == []
+    assert hints(SchemaError("Any words.", NEEDS_SCHEMA), "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
+    assert hints(SchemaError("Draft a schema."), "t.csv") == []
