@@ -278,10 +278,11 @@ def _wanted(fail_on: str | None) -> list[str]:
     """Return the words of --fail-on. Raise UsageError for an unknown word."""
     if fail_on is None:
         return []
-    from medsynth.report.data.verdict import Thresholds, check_failures
+    from medsynth.report.data.verdict import check_failures
+    from medsynth.report.sections.registry import questions
 
     words = [word.strip() for word in fail_on.split(",") if word.strip()]
-    check_failures(words, list(Thresholds.model_fields))
+    check_failures(words, questions())
     return words
 
 

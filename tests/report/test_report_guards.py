@@ -253,7 +253,7 @@ def test_rules_are_checked_on_synthetic_rows() -> None:
 def test_a_verdict_is_where_the_interval_lies(figure: Any, outcome: str) -> None:
     limit = Threshold(limit=0.1, source="t")
     estimate = Estimate(value=figure[0], low=figure[1], high=figure[2])
-    line = decide("two_way_gap", "q", "m", estimate, limit, "")
+    line = decide("k", "q", "m", estimate, limit, "", cure="c")
     met = {"within": True, "beyond": False}.get(outcome)
     assert (line.outcome, line.met, bool(line.advice)) == (outcome, met, outcome == "beyond")
     for instead, decided in (("not judged", None), ("no guarantee", False)):

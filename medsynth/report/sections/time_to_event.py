@@ -15,9 +15,11 @@ from ...rng import Stream
 from ...schema import Schema
 from ..data.columns import words
 from ..data.context import Context
+from ..data.proposal import SURVIVING
+from ..data.question import FEWER, LIVES, Question
 from ..data.statistics import Floats, largest, mean
 from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn, surviving
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, coefficients, independent, leading
 from .over_time import FEWEST
 from .registry import Section
@@ -145,18 +147,23 @@ def cox(x: Floats, times: Times) -> RegressionFit:
     return found
 
 
+TIMES = Question(
+    key="time_to_event_gap",
+    words="Do patients live as long until the event?",
+    measure="difference of the survival curves",
+    limit=0.05,
+    cure=f"Do not study the time to the event. {FEWER}",
+    uses=(SURVIVING,),
+    plain=LIVES,
+)
+
+
 def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None or found.rows_real is None:
         return []
-    limit = thresholds.time_to_event_gap
     detail = f"{found.events_real} of {found.rows_real} real rows and {found.events_synthetic} of "
     detail += f"{found.rows_synthetic} synthetic rows have {found.event}."
-    return [
-        decide(
-            "time_to_event_gap", "Do patients live as long until the event?", "difference of the survival curves",
-            found.curve_gap, limit, detail,
-        )
-    ]  # fmt: skip
+    return [TIMES.judge(found.curve_gap, thresholds, detail)]
 
 
 def _time_to_event(context: Context) -> TimeToEventFigures | None:
@@ -167,5 +174,6 @@ def _time_to_event(context: Context) -> TimeToEventFigures | None:
 
 
 TIME_TO_EVENT = Section(
-    "time_to_event", "Time to the event", _time_to_event, TimeToEventFigures, needs=("schema",), verdicts=_verdicts
-)
+    "time_to_event", "Time to the event", _time_to_event, TimeToEventFigures, needs=("schema",), questions=(TIMES,),
+    verdicts=_verdicts,
+)  # fmt: skip
