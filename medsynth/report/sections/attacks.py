@@ -352,12 +352,14 @@ def attacks(
     rng: Stream,
     sequences: Mapping[str, Sequences] | None = None,
     looks: int = 1,
+    known: Mapping[str, Attack] = ATTACKS,
 ) -> Attacks | None:
     """Return every figure of the section, or None without a training table or with too few rows.
 
     Controls are held-out rows. Half of them are the attacker's reference rows, and half are candidates next to the
     members. If patients are the unit, patients are halved. With the `sequences` of the tables, attacks on whole
-    patients are added: a row's score is then that of its patient. `looks`: see `memberships`.
+    patients are added: a row's score is then that of its patient. `looks`: see `memberships`. `known`: the other
+    attacks to run, by name.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
@@ -370,7 +372,7 @@ def attacks(
     member = np.repeat([True, False], [len(members), len(controls)])
     own = [tables.patients_of(frame, part) for frame, part in ((members, "train"), (controls, "real"))]
     patients = np.concatenate([numbers for numbers in own if numbers is not None]) if tables.patients else None
-    run = [attack for attack in ATTACKS.values() if isinstance(attack, MembershipAttack)]
+    run = [attack for attack in known.values() if isinstance(attack, MembershipAttack)]
     scored = [(attack, attack.score(candidates, coded[2], coded[3])) for attack in run]
     if sequences and patients is not None:
         others = tables.patients["real"][split[0]]
@@ -388,7 +390,7 @@ def attacks(
         membership=found,
         attributes=[
             attribute(attack, tables, (members, controls, synthetic), name, rng)
-            for attack in ATTACKS.values()
+            for attack in known.values()
             if isinstance(attack, AttributeAttack)
             for name in sensitive
         ],

@@ -26,7 +26,17 @@ from ..data import protocol
 from ..data.columns import words
 from ..data.context import Context
 from ..data.proposal import PREDICTING
-from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_aurocs, regressors
+from ..data.protocol import (
+    FOLDS,
+    LABELS,
+    Models,
+    Predictions,
+    TaskPredictions,
+    aurocs,
+    features,
+    mean_aurocs,
+    regressors,
+)
 from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
 from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
 from ..data.tables import Tables
@@ -214,7 +224,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     """Return every figure of the section."""
     tables = predictions.tables
     truth = tables.real[tables.predicted].to_numpy(np.float64)
-    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted))
+    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted, regressors))
     errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
 
     def r2(weights: Floats) -> Floats:
@@ -245,25 +255,25 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     )
 
 
-def _after_real(tables: Tables) -> dict[str, Floats]:
+def _after_real(tables: Tables, models: Models = regressors) -> dict[str, Floats]:
     """Predict after training on the training table, or on the other folds of the held-out rows without one."""
     real, train = tables.baseline
     if train is not None:
-        return _predict(train, real, tables.predicted)
+        return _predict(train, real, tables.predicted, models)
     found = {name: np.zeros(len(real)) for name in LABELS}
     for inside, outside in folds(np.zeros(len(real)), FOLDS, tables.patients.get("real")):
-        fold = _predict(real.iloc[inside], real.iloc[outside], tables.predicted)
+        fold = _predict(real.iloc[inside], real.iloc[outside], tables.predicted, models)
         for name, predicted in fold.items():
             found[name][outside] = predicted
     return found
 
 
-def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Floats]:
+def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str, models: Models) -> dict[str, Floats]:
     x, x_test = features(train, test, target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         y = train[target].to_numpy(np.float64)
-        return {name: model.fit(x, y).predict(x_test) for name, model in regressors().items()}
+        return {name: model.fit(x, y).predict(x_test) for name, model in models(y).items()}
 
 
 AUROC_LOSS = Question(
