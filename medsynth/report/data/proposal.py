@@ -51,7 +51,7 @@ def deciding(use: str, questions: Questions) -> list[str]:
 
 
 def judged_uses(verdicts: Sequence[Verdict], questions: Questions, target: str | None) -> list[JudgedUse]:
-    """Return what each use comes to, without uses that no verdict brings up."""
+    """Judge each use by its verdicts, and leave out a use that no verdict brings up."""
     found = []
     for use in uses_of(questions):
         asked = [one for one in verdicts if one.key in deciding(use, questions)]

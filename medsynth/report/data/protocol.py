@@ -63,7 +63,7 @@ def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def regressors(labels: NDArray[Any]) -> dict[str, Any]:
-    """Return the same model families for a numeric target."""
+    """Return new regressors by name, of the families of `classifiers`; `labels` are not used."""
     network = MLPRegressor(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
     return {
         "lr": make_pipeline(StandardScaler(), Ridge()),

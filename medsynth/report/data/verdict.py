@@ -41,7 +41,7 @@ class Estimate(Record):
 
 
 def of_both(figure: str, sides: Sequence[Any]) -> dict[str, Any]:
-    """Return a figure of real and of synthetic rows as two fields of a record: FIGURE_real and FIGURE_synthetic."""
+    """Return {FIGURE_real: ..., FIGURE_synthetic: ...} from a figure of real and of synthetic rows."""
     return {f"{figure}_real": sides[0], f"{figure}_synthetic": sides[1]}
 
 

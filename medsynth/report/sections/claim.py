@@ -91,7 +91,7 @@ def privacy(model: Model) -> Claim | None:
 
 
 def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by: accountant.Accountant) -> Reach:
-    """Return what measurements allow an attacker at most, of a ledger or of a plan; `by` names the accountant."""
+    """Return the limits that measurements, of a ledger or of a plan, set to attackers; `by` names the accountant."""
     deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
     pairs = [(epsilon, delta), *accountant.profile(events, [float(d) for d in deltas], by)]  # all valid at once
     # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.

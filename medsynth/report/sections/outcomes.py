@@ -20,7 +20,7 @@ from ..data.over_time import Sequences
 from ..data.proposal import ENDING
 from ..data.question import FEWER, LIVES, STANDARDISED, Question, Wording
 from ..data.statistics import Flags, Floats, largest, resampled, weighted_means, worst
-from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn
+from ..data.survival import Survival, Times, drawn, largest_gap
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .over_time import FEWEST, MOST_SHOWN
 from .registry import Section
@@ -222,8 +222,7 @@ def _state(
     real = times[1] if len(times) > 1 else None
     gap = Estimate(value=None)
     if compare and real is not None and (real.event.any() or times[0].event.any()):
-        at = compared_times(real, times[0], FEWEST)
-        gap = largest(*curve_gaps(real, times[0], at, rng)) if len(at) else gap
+        gap = largest_gap(real, times[0], FEWEST, rng)
     hits = int(flags[1][k].sum()) if len(flags) > 1 else 0
     return State(
         name=state.name,

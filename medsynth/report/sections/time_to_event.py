@@ -17,8 +17,8 @@ from ..data.columns import words
 from ..data.context import Context
 from ..data.proposal import SURVIVING
 from ..data.question import FEWER, LIVES, Question
-from ..data.statistics import Floats, largest, mean
-from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn, surviving
+from ..data.statistics import Floats, mean
+from ..data.survival import Survival, Times, drawn, largest_gap, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, coefficients, independent, leading
 from .over_time import FEWEST
@@ -67,11 +67,8 @@ def time_to_event(
     frames = [_known(frame, roles.time, roles.event, rng) for frame in frames]
     sides = [_times(frame, schema) for frame in frames]
     made, ours = sides[0], sides[1] if real is not None else None
-    reasons, gap = list[str](), Estimate(value=None)
-    if ours is not None:
-        at = compared_times(ours, made, FEWEST)
-        gap = largest(*curve_gaps(ours, made, at, rng)) if len(at) else gap
-        reasons += [] if len(at) else [TOO_FEW]
+    gap = Estimate(value=None) if ours is None else largest_gap(ours, made, FEWEST, rng)
+    reasons = [TOO_FEW] if ours is not None and gap.value is None else []
     hazards = _hazards(frames, sides, schema, numbers)
     column = schema.columns[roles.time]
     return TimeToEventFigures(
