@@ -82,7 +82,7 @@ def test_a_question_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: An
     ):
         assert (changed.verdicts[-1].limit, changed.verdicts[-1].source) == (2000.0, "board")
         assert changed.verdicts[-1].outcome == "within"
-    with pytest.raises(UsageError, match="`thresholds` does not accept toi. Use epsilon, .*toy"):
+    with pytest.raises(UsageError, match="threshold is for 'toi', but no question has this key. Use epsilon, .*toy"):
         made(Thresholds({"toi": Threshold(limit=1.0, source="board")}))
 
 

@@ -212,7 +212,7 @@ def check_failures(wanted: Sequence[str], keys: Collection[str]) -> None:
 def check_thresholds(given: Thresholds, keys: Collection[str]) -> None:
     """Raise UsageError for a threshold without a question."""
     if unknown := [key for key in given.root if key not in keys]:
-        raise UsageError(f"`thresholds` does not accept {', '.join(unknown)}. Use {', '.join(keys)}.")
+        raise UsageError(f"A threshold is for {unknown[0]!r}, but no question has this key. Use {', '.join(keys)}.")
 
 
 def failing(verdicts: Sequence[Verdict], wanted: Sequence[str]) -> list[Verdict]:
