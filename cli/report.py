@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from medsynth.errors import MedsynthError, TableError, UsageError
-from medsynth.io.formats import name_of, named
+from medsynth.io.formats import OWN, SavedAs, name_of, named
 
 from .console import (
     check_page,
@@ -25,7 +26,7 @@ from .console import (
     result,
     starting,
 )
-from .options import ADVANCED, Encoding, Force, Json, ModelArgument, ModelOption, Quiet
+from .options import ADVANCED, Force, Json, ModelArgument, ModelOption, Quiet, with_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,9 @@ class Inputs(NamedTuple):
 
 
 @guarded
+@with_saved
 def report(
+    saved: SavedAs,
     model_file: ModelArgument = None,
     real: Real = None,
     train: Train = None,
@@ -93,7 +96,6 @@ def report(
     review: ReviewFile = None,
     thresholds: ThresholdsFile = None,
     output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
-    encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print each page to a PDF, too, by an installed browser.")] = False,
     fail_on: FailOn = None,
@@ -139,7 +141,7 @@ def report(
     common = _common(review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
     with report_progress(show, len(pages)) as step:
         step("reading")
-        made = _made(inputs, fitted, encoding, pages, spent, quiet, common, step)
+        made = _made(inputs, fitted, saved, pages, spent, quiet, common, step)
         step("writing")
         _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
@@ -205,10 +207,11 @@ def _common(review: Path | None, thresholds: Path | None, spent: Spent | None) -
 
 
 def _made(
-    inputs: Inputs, fitted: Model | None, encoding: str | None, pages: dict[str, Path], spent: Spent | None,
+    inputs: Inputs, fitted: Model | None, saved: SavedAs, pages: dict[str, Path], spent: Spent | None,
     quiet: bool, common: Common, step: Callable[[str], None],
 ) -> dict[str, Report]:  # fmt: skip
     """Return the report of each page."""
+    from medsynth.fitting.holdout import saved_as
     from medsynth.report.build import build
     from medsynth.report.several_tables import read_tables, reports
 
@@ -217,7 +220,8 @@ def _made(
     if spent and tables is None:
         notes.append(f"{spent.sentence()} ({spent.path.name})")
     inputs = _without_seen_rows(inputs, fitted)
-    real, train = (path and read_tables(tables, path, encoding) for path in (inputs.real, inputs.train))
+    sides = (inputs.real, inputs.train)
+    real, train = (path and read_tables(tables, path, saved_as(path, saved)) for path in sides)
     make = partial(build, drawn_by_model=own, disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows, **common)
     return reports(
         fitted, synthetic, real, train, make=make, title=inputs.name, notes=notes, step=step,
@@ -248,7 +252,8 @@ def _synthetic(
     own = fitted is not None and (table_files if tables else provenance).drawn_by(fitted, path)
     if fitted is not None and fitted.claims and not own:
         notify(f"No claim can be made for {path}: nothing proves that {inputs.model} drew it.")
-    return read_tables(tables, path, fitted.form.encoding if fitted and own and not tables else None), own, []
+    encoding = fitted.form.encoding if fitted and own and not tables else None
+    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, []
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:

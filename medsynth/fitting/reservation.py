@@ -22,7 +22,7 @@ from .opening import Private
 from .planning import PlannedFit
 from .private_table import PublicRows
 from .private_tables import PrivateTables
-from .settings import FitSettings
+from .settings import FACTS_OF_THE_HEADER, FitSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ def facts_of(
     """Return everything that the records of a fit's checkpoint depend on: every option, with its final value."""
     options = planned.options
     own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
+    for name in set(FACTS_OF_THE_HEADER).difference(options.facts_of_the_header):
+        del own[name]
     own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
     return {
         **own,

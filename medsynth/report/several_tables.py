@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..artifact import Model
 from ..errors import TableError
 from ..fitting.private_tables import coded_tables, private_tables
-from ..io.formats import named
+from ..io.formats import OWN, SavedAs, named
 from ..io.table import MISSING_TOKENS, Table
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
@@ -36,19 +36,19 @@ Whole = NDArray[np.int64]
 FEWEST_ROWS = 20  # Rows that a table needs to get a page.
 
 
-def read_tables(tables: LinkedTables | None, path: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
+def read_tables(tables: LinkedTables | None, path: Path, saved: SavedAs = OWN) -> dict[str, pd.DataFrame]:
     """Read the declared columns of all tables in a folder, or a single table, as "", from a file.
 
     Raises TableError if a table or a column is missing.
     """
     if tables is None:
-        return {"": read(path, encoding).cells}
+        return {"": read(path, saved).cells}
     found = {}
     for name, table in tables.tables.items():
         file = named(path, name)
         if file is None:
             raise TableError(f"{path} has no table {name!r}. Name the folder that contains all of them.")
-        cells = read(file, encoding).cells
+        cells = read(file, saved).cells
         if lacking := [column for column in table.columns if column not in cells.columns]:
             raise TableError(f"{file} has no column {lacking[0]!r}, which {tables.name!r} declares. Add it.")
         found[name] = cells[list(table.columns)]

@@ -412,7 +412,7 @@ def _unique(frame: pd.DataFrame) -> list[str]:
     return [str(row) for row in counts.index[counts == 1]]
 
 
-DIFFER = "People of the table and other people differ even without these rows. So no attack can be judged."
+DIFFER = "Rows of the table and other rows differ even without the synthetic ones. So no attack can be judged."
 ADVANTAGE = Question(
     key="attack_advantage",
     words="Did attacks fail to find who was in the table?",
@@ -422,21 +422,21 @@ ADVANTAGE = Question(
     cure="Do not share these rows. Read under Attacks what was found, and fit again.",
     uses=(PASSING_ON,),
     plain=Wording(
-        "Of two people, one was in the table. The best attack picks the right one {value} times in 100{between}. A "
+        "Of two rows, one was in the table. The best attack picks the right one {value} times in 100{between}. A "
         "coin is right 50 times. The limit is {limit}.", scale=50, shift=50, decimals=1,
     ),
     unjudged=DIFFER,
 )  # fmt: skip
 CERTAINTY = Question(
     key="attack_certainty",
-    words="Did attacks fail to pick out single people?",
+    words="Did attacks fail to pick out single rows?",
     measure="share of members that an attack finds at 1 % false alarms",
     limit=0.05,
     source="a convention of this report, five times chance; set your own",
     cure="Do not share these rows. Look for copies of real rows, and fit again.",
     uses=(PASSING_ON,),
     plain=Wording(
-        "The best attack names {value} in 100 people of the table{between}, if it may wrongly name 1 in 100 others. "
+        "The best attack names {value} in 100 rows of the table{between}, if it may wrongly name 1 in 100 others. "
         "The limit is {limit}.", scale=100, decimals=1,
     ),
     unjudged=DIFFER,

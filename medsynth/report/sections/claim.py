@@ -58,8 +58,9 @@ class Reach(Record):
 class Claim(Reach):
     """The guarantee and its privacy unit.
 
-    `protects` names the privacy unit; `per_patient` is true if it is a patient and not a row. `units` is the number of
-    units: the public row count, divided by the measured mean number of rows per patient if a patient is the unit.
+    `protects` names the privacy unit, and `unit` is its word: "patient" if it was declared whose rows these are, else
+    "row". `per_patient` is true if a column names the patients, who may have several rows. `units` is the number of
+    units: the public row count, divided by the measured mean number of rows per patient if a column names them.
     """
 
     sentence: str
@@ -69,6 +70,7 @@ class Claim(Reach):
     rows_declared: bool
     relation: str
     protects: str
+    unit: str
     per_patient: bool
 
 
@@ -86,6 +88,7 @@ def privacy(model: Model) -> Claim | None:
         rows_declared=model.rows_declared,
         relation=ledger.relation,
         protects=ledger.protects,
+        unit=ledger.unit.noun,
         per_patient=ledger.max_rows is not None,
     )
 
@@ -106,6 +109,14 @@ def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by
         advantage=min(1.0, 2 * sum(y for _, y in fine[1:]) / (len(fine) - 1) - 1),
         at_one_percent=float(_power(0.01, pairs)),
         curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
+    )
+
+
+def guess(unit: str, right: float, verb: str = "is") -> str:
+    """Return how often a guess about one unit is right at most, with the condition of these odds."""
+    return (
+        f"If both answers are equally likely at first, a guess whether one {unit} is in the table {verb} right at most "
+        f"{right:.0%} of the time."
     )
 
 
@@ -160,14 +171,13 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
         asked = replace(EPSILON, words="Is there a privacy guarantee?")
         none = Estimate(value=None)
         return [asked.judge(none, thresholds, NO_GUARANTEE, instead="no guarantee", advice=GET_ONE)]
-    unit = "patients" if claim.per_patient else "rows"
-    failing = f"This is the expected number of {unit} for which the guarantee might fail."
+    failing = f"This is the expected number of {claim.unit}s for which the guarantee might fail."
     limit = DELTA.threshold(thresholds).limit
     if claim.delta_times_units > limit:
         failing += f" Fit with a smaller `delta`: at most {limit / claim.units:.1g}."
     shown = Estimate(value=float(rounded_up(claim.epsilon)))  # as the claim is quoted everywhere
-    odds = f"A guess whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
-    of_units = replace(DELTA, measure=f"delta times {unit}")
+    odds = guess(claim.unit, claim.guess_right)
+    of_units = replace(DELTA, measure=f"delta times {claim.unit}s")
     return [
         EPSILON.judge(shown, thresholds, odds),
         of_units.judge(Estimate(value=claim.delta_times_units), thresholds, failing),
