@@ -130,8 +130,7 @@ def report(
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
         inputs = _with_real_rows(inputs, real, train, shareable, several)
-        output = output or inputs.folder / f"{inputs.name}.report.html"
-        pages = {"": output, **_pages_in_order(fitted, output)}
+        pages = _pages(fitted, output or inputs.folder / f"{inputs.name}.report.html")
         _check(pages, inputs, review, thresholds, pdf, force)
 
     spent = None if shareable else _spent(inputs)
@@ -194,14 +193,13 @@ def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model |
     return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
 
 
-def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
-    """Return the page of each table that has an order, by name: next to hospital.report.html it is
-    hospital.visits.report.html for visits.
+def _pages(fitted: Model | None, output: Path) -> dict[str, Path]:
+    """Return the page of the model, and that of each table that has an order, by name: next to hospital.report.html it
+    is hospital.visits.report.html for visits.
     """
-    if fitted is None or fitted.tables is None:
-        return {}
-    stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables
-    return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
+    stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables if fitted else None
+    in_order = [name for name in tables.others if tables.tables[name].order] if tables else []
+    return {"": output} | {name: output.with_name(f"{stem}.{name}.report.html") for name in in_order}
 
 
 def _common(review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:
