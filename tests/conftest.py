@@ -161,7 +161,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
     """Makes reports quick, where it is not their figures that are tested.
 
-    Sixty resamples, ten trees a forest, one permutation, a tenth of the guesses, and four columns that sdmetrics scores.
+    Sixty resamples, ten trees per forest, one permutation, 200 guesses, and four columns that sdmetrics scores.
     """
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting

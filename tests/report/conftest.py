@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from medsynth_cli.main import app
 from medsynth_sample_data import simulate
+from quick_methods import offer_quick
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
@@ -62,6 +63,7 @@ def clinic_with_heldout(once: Callable[..., Path]) -> Path:
         (folder / "clinic.schema.yaml").write_text(simulate.schema_text())
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
+            offer_quick(patch)
             for words in ("fit clinic.csv --epsilon 3.7 --holdout 0.4 -q", "sample -n 400"):
                 outcome = CliRunner().invoke(app, words.split())
                 assert outcome.exit_code == 0, outcome.stderr
