@@ -83,7 +83,7 @@ def test_a_relation_of_two_columns_is_learned() -> None:
         drawn = medsynth.sample(fitted, 2000, seed=1)
         given = medsynth.sample(fitted, 500, seed=1, where=["a=yes"], balance=True)
         assert (given["a"] == "yes").all()
-        return (drawn["a"] == drawn["b"]).mean() > 0.85 and (given["b"] == "yes").mean() > 0.85
+        return bool((drawn["a"] == drawn["b"]).mean() > 0.85 and (given["b"] == "yes").mean() > 0.85)
 
     assert any(learned(seed) for seed in (5, 6))
 

@@ -1,5 +1,6 @@
 """One report for many tests: simulated patients, a model fitted to half of them, its synthetic rows."""
 
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,13 @@ def synthetic(model: Any) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def report(model: Any, halves: Any, synthetic: Any) -> Any:
-    return build(synthetic=synthetic, real=halves[1], train=halves[0], drawn_by_model=True, model=model, title="clinic")
+def report(model: Any, halves: Any, synthetic: Any, once: Callable[..., Path]) -> Any:
+    def make(folder: Path) -> None:
+        train, real = halves
+        found = build(synthetic=synthetic, real=real, train=train, drawn_by_model=True, model=model, title="clinic")
+        (folder / "report").write_bytes(pickle.dumps(found))
+
+    return pickle.loads((once("report_of_half_a_clinic", make) / "report").read_bytes())  # noqa: S301 - our own
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,11 @@ def table(count: int = 80) -> pd.DataFrame:
     })  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def quick_fits_and_reports(quick: None, few_trees: None) -> None:
+    """What is described, and not how well it was learned, is tested here."""
+
+
 @pytest.fixture
 def rows() -> pd.DataFrame:
     return table()
