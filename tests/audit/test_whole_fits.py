@@ -73,7 +73,7 @@ def test_the_plans_own_curve_proves_the_plan() -> None:
     assert proven_epsilon(plan, errors) == pytest.approx(plan.epsilon, rel=0.05)
 
 
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_whole_fits_of_methods_that_sample_lots_are_watched(method: str) -> None:
     fits = WholeFits.of(method, EXAMPLE, {**whole_fits.LOTS[method], "rate": 0.5})

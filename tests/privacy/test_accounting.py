@@ -79,7 +79,9 @@ assert not {"opacus", "opacus.accountants", "scipy.stats", "torch"} & set(sys.mo
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-@pytest.mark.nightly_for("0.5-50-0.9", "0.14-300-0.9", "0.5-50-2.0", "0.14-300-8.0")
+@pytest.mark.nightly_for(
+    "0.5-50-0.9", "0.14-300-0.9", "0.5-50-2.0", "0.14-300-8.0", "0.01-1000-0.9", "0.5-50-8.0", "0.01-1000-2.0"
+)
 @pytest.mark.parametrize("multiplier", [0.9, 2.0, 8.0])
 @pytest.mark.parametrize("rate, steps", [(0.01, 1000), (0.14, 300), (0.5, 50)])
 def test_mixtures_agree_with_dp_accounting_and_lie_below_rdp(multiplier: float, rate: float, steps: int) -> None:
@@ -126,7 +128,7 @@ def test_partition_selection_uses_its_delta() -> None:
 NEEDS = [Query(label="counts", weight=3.0), Query(label="steps", weight=1.0, rate=0.1, times=50)]
 
 
-@pytest.mark.nightly_for("100.0", "0.01", "10.0")
+@pytest.mark.nightly_for("100.0", "0.01", "10.0", "3.7")
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.7, 10.0, 100.0])
 def test_a_plan_spends_nearly_all_and_never_more(epsilon: float) -> None:
     plan = make_plan(NEEDS, epsilon=epsilon, delta=DELTA, rows=100)

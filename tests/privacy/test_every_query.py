@@ -152,6 +152,7 @@ def test_every_kind_is_tried() -> None:
     assert len(ours) > 18 and ours - tried == set()
 
 
+@pytest.mark.nightly_for("pair gradients")
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_counts_for_itself(name: str) -> None:
     """As it is, and as it is made anew."""
@@ -160,6 +161,7 @@ def test_a_row_counts_for_itself(name: str) -> None:
     assert try_made(lambda: dataclasses.replace(CASES[name]), rng, name)
 
 
+@pytest.mark.nightly_for("random features", "products by class", "distances", "averaged distances", "scaled rows")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_row_counts_for_itself_whatever_arrays_hold(name: str) -> None:
     """Each array of each query: out of order, repeated, beyond its table, too large, of another shape or type."""
