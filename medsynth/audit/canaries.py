@@ -21,11 +21,13 @@ from torch import Tensor
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, PublicOrderGaussian
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.clipping import factors, pair_gradients
+from ..privacy.clipping import pair_gradients
+from ..privacy.exact_sums import factors
 from ..privacy.queries.gradients import GradientSum, PairGradientSum
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.rows import CodedRows, Codes, Features, Floats
 from ..privacy.queries.tables import Marginals, centred_axes
+from ..privacy.queries.vectors import UNIT, VectorSum, clipped_vectors
 from ..privacy.shards import CriticConfig, Shards
 from ..privacy.vault import Vault
 from ..rng import Entropy, NoNoise, numpy_stream, system_entropy
@@ -101,6 +103,8 @@ class CanaryVault(Attacked):
         found = self._vault.measure(label, query)
         if isinstance(query, Marginals):
             self._learn(label, query, self._cells(query))
+        elif isinstance(query, VectorSum):
+            self._learn(label, query, [clipped_vectors(query.vectors(self._codes)).double().numpy() * UNIT])
         elif isinstance(query, GradientSum):
             self._learn(label, query, self._gradients(query))
         elif isinstance(query, PairGradientSum):

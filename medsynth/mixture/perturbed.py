@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..methods.registry import Arrays
 from ..methods.sampler import Sampler
-from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.rows import CodedRows, Codes
@@ -29,7 +28,6 @@ from .released import Kept
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 MOST_ROWS = 20_000  # drawn for one replicate; deviations of larger tables are scaled
-CHUNK = 2_000  # rows whose features are in memory at once
 UNCHANGED = {VALUES}  # it only determines which values are frequent
 
 
@@ -117,13 +115,6 @@ class Population:
 
 def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:
     """Return the exact answer of a query on synthetic rows, array by array."""
-    if isinstance(query, GradientSum):  # minus the sum of features, each row clipped
-        total = np.zeros(0)
-        for k in range(0, len(rows), CHUNK):
-            found = query.features(rows[k : k + CHUNK]).double()
-            found *= (query.bound / found.norm(dim=1, keepdim=True).clamp(min=query.bound)).clamp(max=1.0)
-            total = found.sum(0).numpy() + (total if len(total) else 0.0)
-        return [-total[None]]
     coded = CodedRows(rows, names, np.zeros((len(rows), 0), np.uint64))
     scales = query.scales(1.0)
     return [np.asarray(a * scale.unit) for a, scale in zip(query.finished(query.exact(coded)), scales, strict=True)]

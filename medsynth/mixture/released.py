@@ -9,15 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..errors import ArtifactError
 from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
-from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.tables import Marginals
+from ..privacy.queries.vectors import VectorSum
 from ..row_count import PARTS_OF_A_ROW
 from .constants import VALUES
 
@@ -46,9 +45,9 @@ def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
     """Return the shapes of a query's arrays. Raise TypeError for a kind of query that is not kept."""
     if isinstance(query, Marginals):
         return [tuple(cells.cells for _, cells in axes) for axes in query.tables.values()]
-    if isinstance(query, GradientSum):
-        return [tuple(parameter.shape) for parameter in query.critic.parameters()]
-    raise TypeError("Only tables and gradient sums are kept.")
+    if isinstance(query, VectorSum):
+        return [(query.width,)]
+    raise TypeError("Only tables and vector sums are kept.")
 
 
 def names(query: RowQuery[Any]) -> list[str]:
@@ -58,11 +57,7 @@ def names(query: RowQuery[Any]) -> list[str]:
 
 def _arrays(found: object) -> list[Floats]:
     """Return the arrays of a query's result."""
-    if isinstance(found, dict):
-        several = list(found.values())
-        return several if isinstance(several[0], np.ndarray) else [np.array(several)]
-    assert isinstance(found, tuple)
-    return [part.double().cpu().numpy() if isinstance(part, Tensor) else part for part in found]
+    return [np.asarray(array) for array in (found.values() if isinstance(found, dict) else [found])]
 
 
 class Recorded(Measurements):

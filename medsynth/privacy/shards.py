@@ -27,8 +27,8 @@ from torch.nn import functional
 from ..errors import BudgetError
 from ..rng import torch_secret
 from .accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
-from .clipping import BOUNDS, factors
-from .exact_sums import norms
+from .clipping import BOUNDS
+from .exact_sums import factors, norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
 from .queries.query import NoiseScale, PrivateQuery

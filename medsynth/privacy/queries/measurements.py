@@ -16,10 +16,11 @@ from .moments import SecondMoments
 from .query import RowQuery
 from .rows import Axes, CellMap, Features, Floats, Vectors
 from .tables import Distances, Marginals, RowsPerPatient
+from .vectors import VectorSum
 
 Result = TypeVar("Result")
 # All queries of coded rows that are answered. A query of another class could state any sensitivity.
-QUERIES = (Marginals, Distances, RowsPerPatient, SecondMoments, GradientSum, PairGradientSum, NormsBelow)
+QUERIES = (Marginals, Distances, RowsPerPatient, SecondMoments, VectorSum, GradientSum, PairGradientSum, NormsBelow)
 
 
 class AllShards(Protocol):
