@@ -118,7 +118,8 @@ class CanaryVault(Attacked):
 
     def _cells(self, query: Marginals) -> list[Floats]:
         """Return the change by a canary: one in one cell of each table, minus the means along the centred axes."""
-        rows, found = self._rows(), []
+        rows = self._rows()
+        found = []
         for name, axes in query.tables.items():
             shape = tuple(cells.cells for _, cells in axes)
             places = np.ravel_multi_index([rows.cells(*axis) for axis in axes], shape)

@@ -91,7 +91,8 @@ class Sites:
         Raises MedsynthError if too few sites answer, or if one refuses.
         """
         head = {"format": FORMAT, "study": self.study.digest, "run": self._run, "kind": kind, **more}
-        message, found = packed(head, body), dict[str, tuple[dict[str, Any], bytes]]()
+        message = packed(head, body)
+        found = dict[str, tuple[dict[str, Any], bytes]]()
         for attempt in range(tries):
             if attempt:
                 time.sleep(self.pause)
@@ -151,7 +152,9 @@ class FederatedMeasurements(ShardedMeasurements):
 
     def __init__(self, sites: Sites, releases: Releases, seed: int, told: Told) -> None:
         self._sites, self._releases, self._told, self._number = sites, releases, told, 0
-        self._study, self._seed, self._released = sites.study, seed, list[list[Floats]]()
+        self._study = sites.study
+        self._seed = seed
+        self._released = list[list[Floats]]()
 
     @property
     def max_rows(self) -> int | None:

@@ -168,7 +168,8 @@ def typical_table(rows: int, columns: int, shift: int, stream: Stream) -> pd.Dat
     """Return texts of a typical table of patients. The last column is the target, with two classes.
 
     The columns are a public prior: no and yes, sex, a few stages, ages, laboratory values with one or two decimals,
-    counts, some of them with missing values. A table of fewer columns starts at another kind for each `shift`.
+    counts, some of them with missing values. `shift` rotates the kinds, so that small tables do not always begin with
+    the same ones.
     """
     makers = _MAKERS[3 * shift % len(_MAKERS) :] + _MAKERS[: 3 * shift % len(_MAKERS)]
     made = {f"column {k}": makers[k % len(makers)](rows, stream) for k in range(columns - 1)}

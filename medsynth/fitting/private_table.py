@@ -148,7 +148,7 @@ class PrivateTable:
 
     @property
     def rows_std(self) -> float | None:
-        """The standard deviation of `rows` if secret draws kept a part of them; None if it is not known."""
+        """How far `rows` may be off after a hold-out, as a standard deviation; None if unknown."""
         return self.data.expected_std
 
     def records(self, plan: Plan) -> int:

@@ -159,7 +159,9 @@ def clipped_mean_of_groups(
 def _layer_gradients(critic: Mlp, loss: Loss, rows: Tensor) -> tuple[list[Tensor], list[Tensor], float]:
     """Return each linear layer's inputs and the loss gradient at its outputs, (rows, numbers), and one for biases."""
     layers = [layer for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
-    followed, inputs, outputs = rows.requires_grad, list[Tensor](), list[Tensor]()
+    followed = rows.requires_grad
+    inputs = list[Tensor]()
+    outputs = list[Tensor]()
     with torch.enable_grad():
         x = rows if followed else rows.detach()
         for k, layer in enumerate(layers):
@@ -345,7 +347,8 @@ class TrainingSetup:
             own = own + net.added(chosen, labels)
         uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
         noisy = own - torch.log(-torch.log(uniform))
-        scores, parts = noisy / TEMPERATURE if relaxed else own, list[Tensor]()
+        scores = noisy / TEMPERATURE if relaxed else own
+        parts = list[Tensor]()
         alike, order = self._alike
         for places in alike:  # In (rows, bins, columns) these operations are fast.
             flat, shape = places.flatten(), (len(labels), *places.shape)
@@ -376,7 +379,8 @@ class TrainingSetup:
 
     def tensors(self) -> Arrays:
         """Return the tensors that `sampler.generate` needs."""
-        log_shares, added = self.base.detach().double().cpu().numpy(), dict[str, NDArray[np.float32]]()
+        log_shares = self.base.detach().double().cpu().numpy()
+        added = dict[str, NDArray[np.float32]]()
         base = {name: log_shares[:, span] for name, span in self.spans.items()}
         if self.network is not None:
             with torch.no_grad():

@@ -117,7 +117,7 @@ class Bins:
         return self.place[self.grid.cell_of(codes)]
 
     def plain(self) -> Regrouped:
-        """Return the same map without other facts about the column."""
+        """Return this map as a query may hold it: grid and places only, no shares."""
         return Regrouped(self.grid, self.place.astype(np.int64), self.cells)
 
     def middles(self, wide: float) -> Floats:

@@ -38,7 +38,7 @@ class DpMerfConfig(MethodConfig):
     steps: Count = Field(default=1500, description="generator steps; they cost time, not privacy")
 
     def sampling_rate(self, rows: int) -> float:
-        """Return one: the lot contains all rows."""
+        """Return the rate of a lot, which is one: it contains all rows."""
         return 1.0
 
     def terms(self, lot: float) -> float:
@@ -47,7 +47,7 @@ class DpMerfConfig(MethodConfig):
 
 
 class DpMerf(RandomFeatures):
-    """DP-MERF."""
+    """DP-MERF: the mean of random features, measured once."""
 
     Config = DpMerfConfig
     label = EMBEDDING

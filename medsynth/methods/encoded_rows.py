@@ -118,7 +118,8 @@ class EncodedRows:
     def of(cls, schema: Schema, counts: dict[str, Floats], rows: float) -> EncodedRows:
         """Return the map for one noisy histogram per column and the number of rows."""
         marginals = {name: Marginal.of(c, counts[name], rows) for name, c in schema.columns.items()}
-        spans, at = list[SpanEncoding](), 0
+        spans = list[SpanEncoding]()
+        at = 0
         for index, (name, column) in enumerate(schema.columns.items()):
             if name == schema.target:
                 continue

@@ -136,7 +136,7 @@ class Conditioning:
         return found.astype(np.int32)
 
     def plain(self) -> Grid | Regrouped:
-        """Return the same map without other facts about the column."""
+        """Return this map as a query may hold it: grid and places only, no shares."""
         if self.marginal is None:
             return ALL_CODES
         if self.marginal.column.categorical:
@@ -217,7 +217,7 @@ class Counts:
         return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
 
     def on(self, inside: NDArray[np.bool_]) -> Counts:
-        """Return these counts, for a table in which only the cells `inside` have rows."""
+        """Return the counts of the same groups if only the cells `inside` have rows."""
         return Counts(self.group[inside], self.counts, self.std)
 
     @property

@@ -94,7 +94,9 @@ class Student:
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
         self._net = Mlp([setup.classes * setup.width, 1], generator=torch_stream(seed, "student")).to(setup.device)
         self._adam = torch.optim.AdamW(self._net.parameters(), self.rate, weight_decay=self.decay)
-        self._setup, self._rows, self._shares = setup, list[Tensor](), list[Tensor]()
+        self._setup = setup
+        self._rows = list[Tensor]()
+        self._shares = list[Tensor]()
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Return logits of generated rows, (rows, width) to (rows,)."""

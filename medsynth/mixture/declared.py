@@ -140,7 +140,8 @@ class _Items:
 
 def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], factors: Tensor) -> Floats:
     """Return products of rows drawn with independent columns, by the released shares of cells: (rows, products)."""
-    rng, items = numpy_stream(0, "declared moments"), list[Floats]()
+    rng = numpy_stream(0, "declared moments")
+    items = list[Floats]()
     for name, table in fine.items():
         share = shares[name] + 1e-12
         items.append(table[rng.choice(len(share), k.DRAWN_ROWS, p=share / share.sum())])

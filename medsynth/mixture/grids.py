@@ -61,7 +61,7 @@ class Survey:
         return np.asarray(np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1)
 
     def measured(self, fine: Grid, counts: Floats, std: float) -> list[Counts]:
-        """Return both measurements as counts of groups of the cells of `fine`."""
+        """Return the fine and the coarse counts as counts of groups of the cells of `fine`."""
         return [Counts.of_cells(counts, std), Counts(self.parents(fine), self.counts, self.std)]
 
     def rough(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:

@@ -82,7 +82,7 @@ class OneWayMarginals:
         )
 
     def of_rows(self, rows: float) -> OneWayMarginals:
-        """Return these for another number of rows. For levels, only deviations from their mean were measured."""
+        """Move all counts to another number of rows. For levels, only deviations from their mean were measured."""
         told = {name: counts for name, counts in self.counts.items() if name.startswith(LEVELS_OF) and len(counts) > 1}
         more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
         return replace(self, counts=self.counts | more, rows=rows)

@@ -135,7 +135,7 @@ class Perturbed(Measurements):
         return None
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """Return the perturbed answer."""
+        """Return the released answer plus new noise and a simulated sampling error."""
         k = self._asked.get(label, 0)
         self._asked[label] = k + 1
         arrays, stds = self._kept.arrays(label, query)

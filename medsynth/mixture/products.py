@@ -55,7 +55,7 @@ class Products:
         return _multiplied(each, self.factors) * self.scales
 
     def inside(self, bins: Mapping[str, Bins]) -> Products:
-        """Return these products by bins instead of fine cells, with each feature's mean in a bin by the cells' shares.
+        """Return the products by bins instead of fine cells, with each feature's mean in a bin by the cells' shares.
 
         These are a mixture's expected products, because its columns are independent within bins.
         """

@@ -66,7 +66,9 @@ class Recorded(Measurements):
     __slots__ = ("_of", "_plan", "releases")
 
     def __init__(self, of: Measurements, plan: Plan) -> None:
-        self._of, self._plan, self.releases = of, plan, list[Measured]()
+        self._of = of
+        self._plan = plan
+        self.releases = list[Measured]()
 
     @property
     def max_rows(self) -> int | None:
@@ -123,7 +125,7 @@ def public_numbers(tensors: Arrays) -> tuple[int, int, float | None]:
 
 @dataclass
 class Kept(Measurements):
-    """The measurements of a model file, returned again to the same queries.
+    """Replays a model file's measurements to a refit.
 
     `noisy`, `stds`, `names`: of each label, in the order of the releases. `asked`: the number returned so far.
     """
@@ -153,7 +155,7 @@ class Kept(Measurements):
         return None
 
     def again(self) -> Kept:
-        """Return the same measurements, from the start."""
+        """Replay the measurements from the start, for another refit."""
         return Kept(self.noisy, self.stds, self.names)
 
     def arrays(self, label: str, query: RowQuery[Any]) -> tuple[list[Floats], list[float]]:

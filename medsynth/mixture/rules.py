@@ -42,7 +42,7 @@ class DerivedColumn:
         return self.bins.cell_of(self.definition.codes(codes))
 
     def plain(self) -> Computed:
-        """Return the same map without other facts about the column."""
+        """Return this map as a query may hold it: grid and places only, no shares."""
         return Computed(self.definition, self.bins.plain())
 
     @property

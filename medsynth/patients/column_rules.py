@@ -35,7 +35,8 @@ class ColumnRules:
     @classmethod
     def by_column(cls, schema: Schema, drawn: Sequence[str], fixed: Iterable[str]) -> ColumnRules:
         """Return the rules of a schema whose columns are `drawn` in this order. The gap decides the order column."""
-        core, found = schema.core, dict[str, list[Rule]]()
+        core = schema.core
+        found = dict[str, list[Rule]]()
         turn = {name: k for k, name in enumerate(drawn)} | dict.fromkeys(fixed, -1)
         turn |= {schema.order or "": turn[GAP]} if GAP in turn else {}
         for rule in schema.parsed_rules:

@@ -39,7 +39,7 @@ class Chances:
 
     @classmethod
     def by_group(cls, counts: Floats, std: float, group: Whole) -> Chances:
-        """Create it from `counts`, (groups of the context, groups of cells); `group`: (cells,) that of each cell."""
+        """Create chances from `counts`, (groups of the context, groups of cells). `group`: of each cell, (cells,)."""
         one, other = counts.shape
         each = np.arange(one)
         return cls(each[:, None] * other + group, counts.ravel(), std, each, np.repeat(each, other))

@@ -102,7 +102,7 @@ def chances(deviations: Floats, std: float) -> Floats:
 
 
 def shrunk_table(deviations: Floats, std: float, ordered: tuple[int, int]) -> Floats:
-    """Return the same for a table, (bins of one column, bins of the other), by its waves along ordered bins.
+    """Shrink the waves of a table, (bins of one column, bins of the other), along ordered bins; return its deviations.
 
     A relation of two numbers is smooth, so few of its table's waves contain it. `ordered`: the number of first bins of
     each column that are neighbours in value.

@@ -46,7 +46,7 @@ class Variable:
 
     @classmethod
     def of(cls, name: str, column: Column, bins: Bins, most: tuple[int, int], *, moves: bool) -> Variable:
-        """Create it with about `most` medium and coarse groups at most. `moves`: it changes."""
+        """Create a variable with about `most` medium and coarse groups. `moves`: whether it changes over rows."""
         shares = np.bincount(bins.place, bins.shares, bins.cells).astype(np.float64)
         group = bins.merged(MOST_LEVELS, shares) if column.categorical else np.arange(bins.cells)
         medium, coarse = (np.zeros(int(group.max()) + 1, np.int64) for _ in most)

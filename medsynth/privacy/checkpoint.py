@@ -29,7 +29,7 @@ from ..io.atomic import sole_writer
 
 Floats = NDArray[np.float64]
 Arrays = Sequence[Floats] | Mapping[str, Floats]
-FORMAT = 4  # Of the file.
+FORMAT = 4  # Version of the file's form.
 DERIVED = ("format", "plan", "noise")  # Facts that follow from others and from the version.
 OPTIONS = {"split_number": "holdout"}  # Facts whose option has another name.
 ATTEMPT = "secret: attempt"  # Label of a record with the id of a resume.
@@ -84,7 +84,7 @@ class Checkpoint:
             self._write({"facts": self._facts, "seed": str(self.seed)}, [])
 
     def resume(self) -> tuple[str, ...]:
-        """Give this resume an attempt id, which is on disk on return. Returns the ids of all attempts so far."""
+        """Give the resumed fit an attempt id, which is on disk on return. Return the ids of all attempts so far."""
         self._resumes.append(secrets.token_hex(7))
         self._write({"label": ATTEMPT, "names": json.dumps(self._resumes[-1:])}, [])
         return self.attempts
@@ -103,7 +103,8 @@ class Checkpoint:
 
     def rest(self) -> list[tuple[str, Arrays, list[str]]]:
         """Return and remove all records that are not yet replayed: label, numbers and names."""
-        found, self._records = self._records, []
+        found = self._records
+        self._records = []
         return found
 
     def store(self, label: str, arrays: Arrays, names: list[str]) -> None:

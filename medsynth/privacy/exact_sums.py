@@ -118,7 +118,7 @@ class LongSum:
         self._high, self._low = high, low
 
     def add(self, whole: Tensor) -> None:
-        """Add an array."""
+        """Add an array of int64."""
         self._high = self._high + (whole >> WORD)
         self._low = self._low + (whole & ((1 << WORD) - 1))
 

@@ -19,10 +19,10 @@ from ..schema.columns.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 from .queries.cells import Regrouped
 
-LOSS_SHARE = 0.06  # Of the privacy loss, over all levels.
+LOSS_SHARE = 0.06  # Share of the privacy loss, over all levels.
 THRESHOLD_STDS = 4.0  # A node's count must exceed this number of standard deviations of its noise.
 MIN_SHARE = 0.004  # Share of the rows. A node with fewer is left with its parent.
-MAX_LEVELS = 100  # Of a column.
+MAX_LEVELS = 100  # Levels of a column.
 Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms.
 
 

@@ -26,7 +26,7 @@ HEIGHT = Fraction(13, 16)  # Times the largest 2^k exp(-k^2/2), 2 exp(-1/2), it 
 CLEAR = 2.0**-26  # Floating-point numbers decide larger differences of chances: a hundred million times their error.
 MOST = 7  # The largest whole part in a byte, which means this number or more.
 TRIES, SPARE = 1 << 15, 4  # Largest number of tries at once; tries beyond the expected two per draw.
-MEAN_SIZE = math.sqrt(2 / math.pi)  # Of a normal variable, in standard deviations.
+MEAN_SIZE = math.sqrt(2 / math.pi)  # Mean size of a normal variable, in standard deviations.
 
 
 def noise_grid(std: float) -> tuple[int, int]:

@@ -177,7 +177,8 @@ class RawTable:
             gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
         present = {name: self._rows - sum(gaps[name].values()) for name in names}
         needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
-        known, columns = inference.usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
+        known = inference.usual_levels(cells, std, threshold, kinds, needed)
+        columns = dict[str, LearnedColumn]()
         for name in names:
             own = dict(sorted((kept[name] | known[name]).items()))
             words = {} if target else inference.words_of(own, kinds[name])
@@ -220,7 +221,8 @@ class RawTable:
             ends = (a, kinds[a]), (b, kinds[b])
             parts[f"days from {a} to {b}"] = partial(RawRows.differences, first=ends[0], second=ends[1])
         counts, std = self.__histograms(FORMATS, parts)
-        columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
+        columns = dict[str, LearnedColumn]()
+        own = len(self._kinds.codes)
         for name in (*numbers, *dates):
             kind, seen = kinds[name], levels.get(name)
             found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]

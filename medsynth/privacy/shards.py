@@ -68,7 +68,7 @@ class UpstreamSum(PrivateQuery[Tensor]):
         return [NoiseScale(std, unit_of(self.bound))]
 
     def result(self, arrays: list[Floats]) -> Tensor:
-        """Return the noised sum."""
+        """Return the noised sum at each generated row, (rows, width - classes)."""
         return torch.from_numpy(arrays[0]).to(self.fakes)
 
 
@@ -369,7 +369,7 @@ class Critics:
         return self._slopes(which, rows[:, None])[:, 0]
 
     def generator_gradients(self, which: Tensor, rows: Tensor) -> Tensor:
-        """Return it for each critic of `which`, (critics,), at all rows, (rows, inputs): (critics, rows, inputs)."""
+        """Return the generator loss's gradient of every critic in `which` at every row: (critics, rows, inputs)."""
         return self._slopes(which, rows.expand(len(which), -1, -1))
 
     def _slopes(self, which: Tensor, rows: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ class Vault(Sealed, ShardedMeasurements):
             raise BudgetError(f"A vault has at most {MOST_PAIRS:,} rows, so that exact sums fit in 64 bits.")
         self.__parts, self.__units, self.__releases = tuple(parts), units, releases
         self._max_rows = units.max_rows if units else None
-        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # Of these columns, in this order.
+        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # Names the columns and their order.
         self.__split = False
 
     @property

@@ -65,7 +65,7 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]
 
 
 def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
-    """Yield rows that are the only one of their patient."""
+    """Yield the rows of a table with one row per patient."""
     rows, at_once = draw.rows or 0, CELLS_AT_ONCE // (CHUNK_ROWS * len(of_rows.columns))
 
     def chunk(start: int) -> PatientRows:
@@ -209,18 +209,18 @@ def sample(
 
 
 def sample_csv(model: Model, draw: Draw) -> str:
-    """Return the same rows as CSV text, with exact decimals."""
+    """Return synthetic rows, as `sample` does, as CSV text with exact decimals."""
     return "".join(csv_chunks(model, draw))
 
 
 def csv_chunks(model: Model, draw: Draw, form: FileForm | None = None) -> Iterator[str]:
-    """Yield that text in chunks, so that any number of rows needs constant memory. `form`: the model's own if None."""
+    """Yield the rows as CSV text, a chunk at a time. `form`: the model's own if None."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
         yield _text(codes, model, draw, number, form or model.form, header=k == 0)
 
 
 def csv_bytes(model: Model, draw: Draw, form: FileForm) -> Iterator[bytes]:
-    """Yield the same in the encoding of a form. Raise UsageError for a character that it does not have."""
+    """Yield the CSV text in the encoding of a form. Raise UsageError for a character that it does not have."""
     return encoded(csv_chunks(model, draw, form), form.encoding)
 
 
@@ -259,13 +259,13 @@ def _with_commas(cells: pd.Series) -> pd.Series:
 
 
 def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
-    """Yield the same rows as frames, chunk by chunk."""
+    """Yield synthetic rows as frames, chunk by chunk."""
     for number, codes in _numbered(model, draw):
         yield with_mark(_beside(decode(codes, model.schema), number), draw.mark, model)
 
 
 def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
-    """Yield the same rows as codes, chunk by chunk; those of replicates follow one another."""
+    """Yield synthetic rows as codes, chunk by chunk; those of replicates follow one another."""
     yield from (codes for _, codes in _numbered(model, draw))
 
 

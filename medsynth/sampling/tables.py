@@ -103,7 +103,7 @@ def sample_tables(
 def table_frames(
     model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> Iterator[dict[str, pd.DataFrame]]:
-    """Yield the same in parts, of some thousands of patients each with all their rows: in constant memory."""
+    """As `sample_tables`, but yield 20,000 patients at a time, so that memory stays constant."""
     tables = tables_of(model)
     for codes in table_codes(model, patients, seed, where):
         yield {n: decode(own_columns(tables, n, rows.codes), written(tables, n)) for n, rows in codes.items()}

@@ -74,7 +74,7 @@ class Plan:
     noises: float = 1.0  # Factor on the planned variance if several vaults each add noise.
 
     def used_on(self, rows: int, rows_std: float | None = None) -> Plan:
-        """Return this plan for a noisy row count: rates, steps and noise stay; weights and divisors use the count."""
+        """Return the plan for a noisy row count: rates, steps and noise stay; weights and divisors use the count."""
         rounded = None if rows_std is None else round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW
         found = replace(self, rows_std=rounded)
         return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)

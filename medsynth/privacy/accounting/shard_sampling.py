@@ -75,7 +75,7 @@ class ShardSamplingLoss:
 
 
 def independent(multiplier: float, rate: float, mesh: float) -> Any:
-    """Return the same pair as dp-accounting's privacy-loss distribution, from its own curve of the subsampled Gaussian.
+    """Return dp-accounting's privacy-loss distribution of a sampled shard, from its curve of the subsampled Gaussian.
 
     Raises ImportError if dp-accounting is not installed.
     """

@@ -104,7 +104,7 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
 
     @property
     def draws(self) -> int:
-        """Return one draw, for the row's group, with microbatches."""
+        """Return the number of draws: one with microbatches, for the row's group."""
         return 0 if self.microbatches is None else 1
 
     def sensitivity(self, max_rows: int | None) -> float:
@@ -126,7 +126,8 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
 
     def _words(self, critic: Mlp, codes: Codes) -> list[Tensor]:
         """Return the sum over rows, two words per parameter, by chunks of bounded memory."""
-        total, chunks = list[LongSum](), self._chunks(critic, codes)
+        total = list[LongSum]()
+        chunks = self._chunks(critic, codes)
         for found in in_order((partial(self._sum, critic, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
             total = total or [LongSum() for _ in found.whole]
             for part, whole in zip(total, found.whole, strict=True):
@@ -169,7 +170,7 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
         return found if isinstance(total[0], Tensor) else on_host(found)
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return the same scale for all parameters."""
+        """Return the scale of each parameter's sum: one unit and one deviation for all."""
         return [NoiseScale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
 
     def result(self, arrays: list[Any]) -> tuple[Tensor, ...]:
@@ -202,7 +203,7 @@ class _OfPairs:
 
     @property
     def draws(self) -> int:
-        """Return two draws: one for the partner and one for the coefficient."""
+        """Return the number of draws: one for the partner and one for the coefficient."""
         return 2
 
     def pairs(self, rows: CodedRows) -> tuple[Tensor, Tensor, Tensor]:
@@ -272,5 +273,5 @@ class NormsBelow(_OfPairs, RowQuery[Floats]):
         return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale for all."""
+        """Return the scale of all counts."""
         return [NoiseScale(std, 0.5)]

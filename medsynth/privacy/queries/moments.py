@@ -51,7 +51,7 @@ class SecondMoments(RowQuery[Floats]):
         return [NoiseScale(std, UNIT), NoiseScale(std / ROOT_TWO, UNIT)]
 
     def result(self, arrays: list[Floats]) -> Floats:
-        """Return the noisy matrices."""
+        """Return the noisy matrices, (classes, width, width)."""
         return symmetric(*arrays)
 
 

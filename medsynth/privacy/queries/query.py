@@ -72,7 +72,7 @@ class PrivateQuery(ABC, Generic[Result]):
         return found
 
     def with_noise(self, values: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
-        """Return arrays with noise."""
+        """Return arrays of whole numbers with noise of `std`, all from one draw."""
         flat = noised(np.concatenate([value.ravel() for value in values]), std, entropy)
         parts = np.split(flat, np.cumsum([value.size for value in values])[:-1])
         return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]

@@ -130,7 +130,7 @@ class CodedRows:
         return CodedRows(self.codes[which], self.names, self.draws[which], units)
 
     def public_row(self) -> CodedRows:
-        """Return one row that is not private: it has the code 0 in each column, which is always valid."""
+        """Return a row that is not private: it has the code 0 in each column, which is always valid."""
         units = PrivacyUnits(np.zeros(1, np.int64), 1) if self.units is not None else None
         codes, draws = np.zeros((1, self.codes.shape[1]), np.int32), np.zeros((1, self.draws.shape[1]), np.uint64)
         return CodedRows(codes, self.names, draws, units)

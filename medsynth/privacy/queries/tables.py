@@ -207,7 +207,7 @@ class Distances(_Tables[dict[str, float]]):
         return [np.array([np.abs(gap).sum() for gap in gaps], np.int64)]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale for all."""
+        """Return the scale of all distances."""
         return [NoiseScale(std, DISTANCE_UNIT)]
 
     def result(self, arrays: list[Floats]) -> dict[str, float]:
@@ -233,7 +233,7 @@ class RowsPerPatient(RowQuery[Floats]):
         return True
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """Return one, for any number of a patient's rows. Raises BudgetError if the row is the unit of privacy."""
+        """Return the sensitivity, one. Raises BudgetError if the row is the unit of privacy: then there are no patients."""
         if max_rows is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
         return 1.0
@@ -248,5 +248,5 @@ class RowsPerPatient(RowQuery[Floats]):
         return [np.bincount(np.minimum(total[0], self.most), minlength=self.most + 1)[1:]]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale."""
+        """Return the scale of the only array."""
         return [NoiseScale(std)]

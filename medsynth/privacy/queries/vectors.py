@@ -65,7 +65,7 @@ class VectorSum(RowQuery[Floats]):
         return [LongSum(*map(torch.from_numpy, total)).divided(GRID_BITS + FACTOR_BITS - SUM_BITS).numpy()]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale."""
+        """Return the scale of the only array."""
         return [NoiseScale(std, 2.0**-SUM_BITS)]
 
 

@@ -132,7 +132,7 @@ class Column(BaseModel, ABC):
 
     @property
     def places(self) -> int:
-        """Decimals kept."""
+        """How many digits after the point are kept."""
         return 0
 
     @property
@@ -233,7 +233,7 @@ class Column(BaseModel, ABC):
         return gaps, tokens & (gaps < 0) & (not self.reads_anything)
 
     def joined(self, gaps: Ints, undeclared: Mask, values: Reading) -> Reading:
-        """Return one reading of texts: some are missing values, the others were read as `values`."""
+        """Join the reading of missing texts and that of the others, `values`, in the order of the rows."""
         codes, known = self.size + np.maximum(gaps, 0), (gaps < 0) & ~undeclared
         codes[known] = values.codes
         cure = 'Add "" to the codes in `missing`' if self.gaps else "Set `missing: true`"
