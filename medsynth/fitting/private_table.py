@@ -22,7 +22,7 @@ from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
 from ..patients.successive_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from ..privacy.noise import rarely_exceeded
@@ -71,10 +71,10 @@ class PrivateTable:
         """The schema, if one is declared."""
         return [self.declared] if self.declared else []
 
-    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
         learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
-        learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
+        learning += [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
         check_columns(getattr(config, "regressions", ()), declared, self.target)

@@ -15,7 +15,7 @@ from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
 from ..patients.successive_rows import SuccessiveRows, changing, ending, successive_rows
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes, Whole
@@ -82,7 +82,7 @@ class PrivateTables:
         """Return the number of records that a method's notes are about: patients."""
         return plan.rows
 
-    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)

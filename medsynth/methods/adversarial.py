@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.clipping import Loss
 from ..privacy.networks import Mlp, in_blocks
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, check_size
@@ -65,11 +65,11 @@ class ClippedLotConfig(LotConfig):
         m = self.microbatches
         return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
 
-    def queries(self, rows: int) -> list[Query]:
+    def queries(self, rows: int) -> list[Charge]:
         """Return the setup's measurements and the critic's gradient sums, each with its share of the privacy loss."""
         rate, rest = self.sampling_rate(rows), 1 - self.histogram_share - self.class_share
         weight = rate * math.sqrt(self.lots / rest)
-        sums = Query(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=self.lots)
+        sums = Charge(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=self.lots)
         return [*setup_queries(self.histogram_share, self.class_share), sums]
 
 
@@ -86,7 +86,7 @@ class ShardConfig(MethodConfig):
         """Return the weight of each of `times` measurements that share the budget left by the setup."""
         return math.sqrt(times / (1 - self.histogram_share - self.class_share))
 
-    def with_setup(self, query: Query) -> list[Query]:
+    def with_setup(self, query: Charge) -> list[Charge]:
         """Return the setup's measurements, followed by the method's own."""
         return [*setup_queries(self.histogram_share, self.class_share), query]
 
@@ -95,10 +95,10 @@ class ShardConfig(MethodConfig):
         return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
-def setup_queries(histogram_share: float, class_share: float) -> list[Query]:
+def setup_queries(histogram_share: float, class_share: float) -> list[Charge]:
     """Return the measurements of a setup, by their shares of the privacy loss."""
     shares = {ONE_WAY: histogram_share, CLASSES: class_share}
-    return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
+    return [Charge(label=label, weight=share**-0.5) for label, share in shares.items()]
 
 
 def real_loss(output: Tensor) -> Tensor:

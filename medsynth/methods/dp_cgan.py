@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
@@ -55,7 +55,7 @@ class DpCgan(MixtureMethod):
 
     Config = DpCganConfig
 
-    def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
         return config.queries(rows)
 

@@ -23,7 +23,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.clipping import MOST_STEPS, ONE_GRADIENT, Groups, LocalTraining, pair_gradients
 from ..privacy.exact_sums import exact_sum
 from ..privacy.networks import Mlp
@@ -87,7 +87,7 @@ class DpGan(MixtureMethod):
     Config = DpGanConfig
     warm = 400  # lots of public rows before the first private lot
 
-    def queries(self, config: DpGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: DpGanConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
         rate = config.sampling_rate(rows)
         below = config.bound_share if config.quantiles else 0.0
@@ -95,7 +95,7 @@ class DpGan(MixtureMethod):
         found = setup_queries(config.histogram_share, config.class_share)
         for label, share, times in ((CRITIC_GRADIENTS, rest, config.lots), (QUANTILES, below, config.quantiles)):
             if share:
-                found.append(Query(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
+                found.append(Charge(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
         return found
 
     def fit(

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.measurements import Measurements
 from ..rng import torch_stream
@@ -55,10 +55,10 @@ class LossNoise(MixtureMethod):
 
     Config = LossNoiseConfig
 
-    def queries(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures. The planned noise is never added: the method is fitted without noise."""
         rate = config.sampling_rate(rows)
-        return [*setup_queries(0.15, 0.05), Query(label=CRITIC_GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
+        return [*setup_queries(0.15, 0.05), Charge(label=CRITIC_GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
 
     def notes(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """Return a note on what the paper would claim here, and what is true."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.shards import CriticConfig
 from ..privacy.vault import Vault
@@ -44,9 +44,9 @@ class PateGan(ShardMethod):
     batch = 512  # generated rows of a generator step
     critic = CriticConfig(width=8, rate=5e-3, loss="cross-entropy")
 
-    def queries(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal and the votes: plain Gaussians over all rows."""
-        votes = Query(label=VOTES, weight=config.weight(config.rounds), times=config.rounds)
+        votes = Charge(label=VOTES, weight=config.weight(config.rounds), times=config.rounds)
         return config.with_setup(votes)
 
     def notes(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[str]:

@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
@@ -95,9 +95,9 @@ class RandomFeatures(Method):
     fall = 400  # number of last steps, over which Adam's rate falls to zero
     critic_steps = 4  # lots per generator step, until the planned lots are used up
 
-    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
-        found: list[Query] = config.queries(rows)
+        found: list[Charge] = config.queries(rows)
         return found
 
     def length(self, config: Any) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from ..errors import ArtifactError, UsageError, did_you_mean, validators_words
 
 if TYPE_CHECKING:  # the command line imports this file for its help
-    from ..privacy.accounting.calibration import Plan, Query
+    from ..privacy.accounting.calibration import Charge, Plan
     from ..privacy.queries.rows import Codes
     from ..schema import Schema
 
@@ -61,7 +61,7 @@ class Method(ABC):
     Config: type[MethodConfig]
 
     @abstractmethod
-    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise. Read only public numbers."""
 
     def notes(self, config: Any, rows: int, columns: int, epsilon: float) -> list[str]:

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ..errors import SchemaError
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
@@ -128,11 +128,11 @@ class ThyroidStudy(Method):
 
     Config = ThyroidConfig
 
-    def queries(self, config: ThyroidConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: ThyroidConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the class marginal, and one noised gradient sum of the critic per step."""
         return [
-            Query(label=CLASSES, weight=CLASS_WEIGHT),
-            Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
+            Charge(label=CLASSES, weight=CLASS_WEIGHT),
+            Charge(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
         ]
 
     def check(self, schema: Schema | None) -> None:

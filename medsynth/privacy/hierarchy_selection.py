@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..schema.columns.categorical import Categorical
 from ..schema.columns.grid import Grid
 from ..schema.columns.hierarchies import Node, hierarchy
-from .accounting.calibration import Plan, Query
+from .accounting.calibration import Charge, Plan
 from .queries.cells import Regrouped
 
 LOSS_SHARE = 0.06  # Share of the privacy loss, over all levels.
@@ -44,10 +44,10 @@ def _depth(columns: Mapping[str, Categorical]) -> int:
     return max((hierarchy(c.hierarchy or "").depth for c in columns.values()), default=0)
 
 
-def queries(columns: Mapping[str, Categorical]) -> list[Query]:
+def queries(columns: Mapping[str, Categorical]) -> list[Charge]:
     """Return the queries that choose the levels of these columns: one per level of the deepest hierarchy."""
     depth = _depth(columns)
-    return [Query(label=_label(d), weight=(LOSS_SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
+    return [Charge(label=_label(d), weight=(LOSS_SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
 
 
 def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Plan) -> dict[str, Categorical]:

@@ -31,7 +31,7 @@ from ..schema.columns.column import Column
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
-from .accounting.calibration import Query
+from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
 from .noise import Floats, Integers, noised, rarely_exceeded
@@ -46,7 +46,7 @@ FORMATS = "schema: number formats"
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # Of the privacy loss: for the kinds, and for each other measurement.
 
 
-def queries(*, target: bool = True) -> list[Query]:
+def queries(*, target: bool = True) -> list[Charge]:
     """Return the queries that learn a schema: the same for every table, whatever its cells contain.
 
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
@@ -54,10 +54,10 @@ def queries(*, target: bool = True) -> list[Query]:
     """
     weight = LOSS_SHARE**-0.5
     return [
-        Query(label=KINDS, weight=KINDS_SHARE**-0.5),
-        *([Query(label=TARGET, weight=weight, thresholded=True)] if target else []),
-        Query(label=LEVELS, weight=weight, thresholded=True),
-        Query(label=FORMATS, weight=weight),
+        Charge(label=KINDS, weight=KINDS_SHARE**-0.5),
+        *([Charge(label=TARGET, weight=weight, thresholded=True)] if target else []),
+        Charge(label=LEVELS, weight=weight, thresholded=True),
+        Charge(label=FORMATS, weight=weight),
     ]
 
 

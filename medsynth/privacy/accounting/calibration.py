@@ -1,4 +1,4 @@
-"""Turn a budget and a method's queries into noise multipliers, before any row is read."""
+"""Turn a budget and a method's planned charges into noise multipliers, before any row is read."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ PARTITION_SELECTION_DELTA = 0.1  # Share of delta that partition selection may u
 
 
 @dataclass(frozen=True, kw_only=True)
-class Query:
-    """One kind of measurement of a fit. `weight` is its noise multiplier relative to the other queries'.
+class Charge:
+    """A planned charge: one kind of measurement of a fit. `weight` is its noise multiplier relative to the others'.
 
     A `rate` below 1 is that of a Poisson lot. `thresholded` means partition selection. `shards` means one of this
     number of shards, sampled in secret or, with `public_order`, one after another.
@@ -56,6 +56,9 @@ class Query:
         if self.rate < 1:
             return SubsampledGaussian(multiplier=self.weight * scale, rate=self.rate)
         return Gaussian(multiplier=self.weight * scale)
+
+
+Query = Charge  # its name in earlier versions, for methods outside this package
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +164,7 @@ def check_budget(epsilon: float, delta: float) -> None:
 
 
 def make_plan(
-    queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None
+    queries: Sequence[Charge], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None
 ) -> Plan:
     """Return the plan with the least noise, in the proportions of `queries`, whose total is at most `epsilon`.
 

@@ -233,7 +233,7 @@ class RowsPerPatient(RowQuery[Floats]):
         return True
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """Return the sensitivity, one. Raises BudgetError if the row is the unit of privacy: then there are no patients."""
+        """Return the sensitivity, one. Raises BudgetError if the row is the unit of privacy."""
         if max_rows is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
         return 1.0
