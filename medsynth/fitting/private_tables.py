@@ -20,7 +20,7 @@ from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes, Whole
 from ..rng import Entropy
-from ..sampling.placing import TableRows, form_of
+from ..sampling.placing import TableRows, view_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
@@ -215,7 +215,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, TableRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
-        form = form_of(tables, name, kept, np.arange(len(first)))
+        form = view_of(tables, name, kept, np.arange(len(first)))
         units = PrivacyUnits(np.unique(found.whose, return_inverse=True)[1], tables.tables[name].max_rows)
         split = successive_rows(form.core(found.codes, found.whose), units, form.of_chain)
         if tables.tables[name].order:

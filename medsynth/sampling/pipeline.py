@@ -31,7 +31,7 @@ from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patie
 from .rejection import Sampler, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
-from .visits import Form, broken_firsts, visits
+from .visits import ChainView, broken_firsts, visits
 
 FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
 RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
@@ -90,7 +90,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
         single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
         if schema.order is not None:
             stream = numpy_stream(seed, "later rows")
-            return visits(model.tensors, Form(schema), single(count, seed), stream, asked)
+            return visits(model.tensors, ChainView(schema), single(count, seed), stream, asked)
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 

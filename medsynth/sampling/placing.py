@@ -8,7 +8,7 @@ days since the last one, which is nearly always zero. With visits on days 10 and
 
 This module converts between both, for rows of simulated patients. `sampling/tables.py` uses it in this order:
 
-1. Visits are drawn first. `form_of` collects their days per patient in `starts`, padded with NEVER.
+1. Visits are drawn first. `view_of` collects their days per patient in `starts`, padded with NEVER.
 2. First events were drawn with the patients, in the chain's columns. `Placed.possible` moves them to places that exist:
    a patient with one visit cannot have two visits before an event. `Placed.rows` converts them to days.
 3. `sampling/visits.py` draws later events. `Placed.core` converts first events back to the chain's columns, the chain
@@ -16,7 +16,7 @@ This module converts between both, for rows of simulated patients. `sampling/tab
    event "after visit 1" that lies after visit 2. Those are drawn again.
 
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
-`form_of` returns a plain `Form`, which changes nothing.
+`view_of` returns a plain `Form`, which changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 from .rejection import widened
-from .visits import Form
+from .visits import ChainView
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
 
@@ -46,7 +46,7 @@ class TableRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed(Form):
+class Placed(ChainView):
     """The form of a table's rows that the rows of another table place in time. These are at `starts`: (patients,
     max_rows of that table), in codes of this table's order, ascending, and NEVER if there is no row.
     """
@@ -131,11 +131,11 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
     return found
 
 
-def form_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> Form:
+def view_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> ChainView:
     """Return the form of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
-        return Form(tables.view(table))
+        return ChainView(tables.view(table))
     rows = found[other]
     count = int(max(rows.whose.max(initial=-1), patients.max(initial=-1))) + 1
     starts = starts_of(rows.codes, rows.whose, count, tables, table, other)[patients]

@@ -24,7 +24,7 @@ from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_
 from .balance import balanced, halvings
 from .draw import ONE_TABLE_ONLY
 from .pipeline import conditions, method_sampler
-from .placing import Placed, TableRows, form_of
+from .placing import Placed, TableRows, view_of
 from .rejection import Sampler, broken, rejection_sample, widened
 from .replicates import broken_model
 from .rules_across_rows import broken_next, completed
@@ -209,7 +209,7 @@ def _rows(
     """
     tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
-    form, core = form_of(tables, name, found, who), first.core(codes[who], name)
+    form, core = view_of(tables, name, found, who), first.core(codes[who], name)
     core = form.possible(core, np.arange(len(who))) if isinstance(form, Placed) else core
     rows, never = form.rows(core, None, np.arange(len(who)))
     rows = completed(rows, None, schema)
@@ -221,7 +221,7 @@ def _rows(
     stream = numpy_stream(seed, f"later rows of {name}")
     conditions = parse(where, first.schema.core) if where else ()
     asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
-    drawn = visits(tensors_of(number, model.tensors), form_of(tables, name, found, who), given, stream, asked)
+    drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked)
     return TableRows(drawn.codes, who[drawn.patients - 1])
 
 

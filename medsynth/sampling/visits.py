@@ -26,7 +26,7 @@ def broken_firsts(first: Codes, schema: Schema) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class ChainView:
     """Convert a chain's rows to rows of a table: unchanged, with unmodelled columns left empty."""
 
     schema: Schema
@@ -52,7 +52,7 @@ class _Drawn:
     `ends`: (patients,) the final number of rows of each.
     """
 
-    form: Form
+    view: ChainView
     chain: Chain
     counts: Whole
     ends: Whole
@@ -111,7 +111,7 @@ class _Drawn:
             self.ends[who[broken]] = end - 1
 
 
-def only_rows_end(chain: Chain, form: Form, first: Codes, counts: Whole, rng: Stream) -> None:
+def only_rows_end(chain: Chain, view: ChainView, first: Codes, counts: Whole, rng: Stream) -> None:
     """Draw the columns that depend on whether a row is the last again in only rows, by the chain; in place.
 
     The model of first rows knows too little of them: few of many patients die at their first visit. A row stays as it
@@ -126,7 +126,7 @@ def only_rows_end(chain: Chain, form: Form, first: Codes, counts: Whole, rng: St
 
 
 def visits(
-    tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream, asked: Collection[str] = ()
+    tensors: Mapping[str, NDArray[np.float32]], view: ChainView, first: Codes, rng: Stream, asked: Collection[str] = ()
 ) -> PatientRows:
     """Return all rows of patients with given first rows, (patients, columns of the schema and number of later rows).
 
