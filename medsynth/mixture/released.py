@@ -30,7 +30,7 @@ CLEAR_STDS = 3.5  # of the noise: smaller counts of single values are stored as 
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class RecordedRelease:
     """One release: its arrays of numbers, the standard deviation of each array's noise, and the names of the
     tables.
     """
@@ -68,7 +68,7 @@ class Recorded(Measurements):
     def __init__(self, of: Measurements, plan: Plan) -> None:
         self._of = of
         self._plan = plan
-        self.releases = list[Measured]()
+        self.releases = list[RecordedRelease]()
 
     @property
     def max_rows(self) -> int | None:
@@ -80,7 +80,7 @@ class Recorded(Measurements):
         rounded = [a.astype(np.float32).astype(np.float64) for a in _arrays(self._of.measure(label, query))]
         event, _ = self._plan.events[label]
         noise = query.scales(event.multiplier * query.sensitivity(self.max_rows))
-        self.releases.append(Measured(label, rounded, [scale.std for scale in noise], names(query)))
+        self.releases.append(RecordedRelease(label, rounded, [scale.std for scale in noise], names(query)))
         return query.result(rounded)
 
     def tensors(self, seed: int) -> Arrays:
