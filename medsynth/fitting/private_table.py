@@ -20,7 +20,7 @@ from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
-from ..patients.successive_rows import changing, ending
+from ..patients.split_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import Thresholded, rows_of

@@ -32,7 +32,7 @@ from ..schema import Schema
 from .column_rules import ColumnRules
 from .conditional import drawn, log_chances
 from .contexts import Context, Contexts, moving
-from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
+from .split_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from ..privacy.queries.cells import Beside
 from ..privacy.queries.rows import Floats, Whole
 from .conditional import Chances
-from .successive_rows import LAST, NOW, named
+from .split_rows import LAST, NOW, named
 from .variables import Axis, Variable
 
 STEPS = (0, 1, 2, 4, 8, 16)  # cells from the last value: a change is above one step and up to the next

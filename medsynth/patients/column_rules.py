@@ -19,7 +19,7 @@ from ..schema import Schema
 from ..schema.codec import column_values
 from ..schema.columns.column import Values
 from ..schema.rules import Position, Rule
-from .successive_rows import GAP
+from .split_rows import GAP
 
 
 @dataclass(frozen=True, eq=False)

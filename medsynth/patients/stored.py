@@ -13,7 +13,7 @@ from ..methods.registry import Arrays
 from ..schema import Schema
 from .chain import Chain
 from .contexts import EVERY, FACT_GROUPS, MOVED, Context, Contexts, plain
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, fixed, gap_column
+from .split_rows import FIRST, GAP, LAST, NOW, OF, changing, fixed, gap_column
 from .variables import Variable, fine_cells
 
 WHOSE = (NOW, LAST, FIRST, OF, *(MOVED + whose for whose in (NOW, LAST, FIRST, OF)))

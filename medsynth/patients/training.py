@@ -42,7 +42,7 @@ from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
 from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, of_table
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
+from .split_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .variables import Axis, Variable, fine_cells
 
@@ -62,7 +62,7 @@ ROUNDS = 2  # of fitting to all tables: each round simulates rows from the fit b
 
 
 @dataclass(kw_only=True)
-class LaterRowsTraining:
+class ChainTraining:
     """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
     `patients`, `single`: the numbers of real patients with several rows and with one, by noisy counts. `table`: the

@@ -14,7 +14,7 @@ from ..privacy.queries.rows import CellMap, Codes, Floats, Whole
 from ..rng import Stream
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid
-from .successive_rows import GAP, LAST, NOW, OF, named
+from .split_rows import GAP, LAST, NOW, OF, named
 
 Axis = tuple[str | tuple[str, ...], CellMap]
 MOST_LEVELS = 24  # of a column of levels; the rarest share another cell

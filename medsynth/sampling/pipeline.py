@@ -19,7 +19,7 @@ from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
-from ..patients.successive_rows import with_rows_column
+from ..patients.split_rows import with_rows_column
 from ..privacy.queries.rows import Codes, Whole
 from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed

@@ -21,7 +21,7 @@ from ..methods.sampler import mixture_tensors
 from ..patients import stored
 from ..patients.chain import Chain
 from ..patients.contexts import EVERY, Contexts
-from ..patients.successive_rows import GAP, changing, fixed, gap_column, with_rows_column
+from ..patients.split_rows import GAP, changing, fixed, gap_column, with_rows_column
 from ..patients.variables import Variable, fine_cells
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.hierarchy_selection import MAX_LEVELS, with_levels

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..patients.chain import Chain, later_rows
+from ..patients.split_rows import GAP
 from ..patients.stored import restored
-from ..patients.successive_rows import GAP
 from ..privacy.queries.rows import Codes, Whole
 from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
