@@ -24,7 +24,7 @@ from ..mixture.one_way import LEVELS_OF, OneWayMarginals
 from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, Thresholded
-from ..privacy.partition_selection import RawTable
+from ..privacy.partition_selection import RawVault
 from ..privacy.queries.rows import Axes, CodedRows, Codes, Floats
 from ..privacy.queries.tables import Marginals
 from ..privacy.release import Release, Releases
@@ -217,7 +217,7 @@ def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
     releases = OfPublicRows(plan.ledger(entropy.source), entropy)
     target = "target" if partition_selection.TARGET in plan.events else None
     try:
-        schema = RawTable(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
+        schema = RawVault(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
     except TargetError:
         return [0.0] * frame.shape[1]
     core = schema.core

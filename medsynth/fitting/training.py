@@ -22,7 +22,7 @@ from ..patients.plan import plan_of_first_rows
 from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
-from ..privacy.partition_selection import RawTable
+from ..privacy.partition_selection import RawVault
 from ..privacy.queries.rows import Codes
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
@@ -73,7 +73,7 @@ def declared_or_measured_schema(
         data, units = private.data, planned.units
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
-        raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
+        raw = RawVault(data, rows, releases, private.learning, units, _rows_std(planned))
         learned = raw.measure_schema(LEARNED_NAME, private.target)
         schema = learned.schema
         summary = learned.summary()

@@ -74,7 +74,7 @@ class Learning:
     max_rows: int | None = None
 
 
-class RawTable:
+class RawVault:
     """A table before it has a schema. Only its schema can be measured.
 
     `rows`: their number, as a public number or as a noisy one with errors of `rows_std`; the errors of a declared
@@ -334,7 +334,7 @@ class RawTable:
         return iter([self.__kept])
 
     def __repr__(self) -> str:
-        return "RawTable(private rows)"
+        return "RawVault(private rows)"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A raw table cannot be pickled or copied.")
