@@ -16,7 +16,7 @@ This module converts between both, for rows of simulated patients. `sampling/tab
    event "after visit 1" that lies after visit 2. Those are drawn again.
 
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
-`view_of` returns a plain `Form`, which changes nothing.
+`view_of` returns a plain `ChainView`, which changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class Placed(ChainView):
-    """The form of a table's rows that the rows of another table place in time. These are at `starts`: (patients,
+    """The chain's view of a table's rows that the rows of another table place in time. These are at `starts`: (patients,
     max_rows of that table), in codes of this table's order, ascending, and NEVER if there is no row.
     """
 
@@ -132,7 +132,7 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
 
 
 def view_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> ChainView:
-    """Return the form of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
+    """Return the chain's view of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
         return ChainView(tables.view(table))

@@ -209,9 +209,9 @@ def _rows(
     """
     tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
-    form, core = view_of(tables, name, found, who), first.core(codes[who], name)
-    core = form.possible(core, np.arange(len(who))) if isinstance(form, Placed) else core
-    rows, never = form.rows(core, None, np.arange(len(who)))
+    view, core = view_of(tables, name, found, who), first.core(codes[who], name)
+    core = view.possible(core, np.arange(len(who))) if isinstance(view, Placed) else core
+    rows, never = view.rows(core, None, np.arange(len(who)))
     rows = completed(rows, None, schema)
     stay = ~(never | broken_next(rows, None, counts[who] == 1, schema))
     who, rows = who[stay], rows[stay]

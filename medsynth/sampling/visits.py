@@ -61,7 +61,7 @@ class _Drawn:
     @property
     def schema(self) -> Schema:
         """The schema of the whole table."""
-        return self.form.schema
+        return self.view.schema
 
     def rows(self, turn: int, who: Whole) -> Codes:
         """Return the rows of some patients in a turn, completed."""
@@ -77,7 +77,7 @@ class _Drawn:
 
         def whole(found: Codes, places: Whole) -> tuple[Codes, Mask]:
             """Return the rows with all columns of the table, and which of them are impossible."""
-            rows, never = self.form.rows(self.chain.now(found), before[places], who[places])
+            rows, never = self.view.rows(self.chain.now(found), before[places], who[places])
             return completed(rows, before[places], self.schema), never
 
         def again(places: Whole) -> Codes:
@@ -119,9 +119,9 @@ def only_rows_end(chain: Chain, view: ChainView, first: Codes, counts: Whole, rn
     """
     who = np.flatnonzero(counts == 1)
     if chain.ends and len(who):
-        rows, never = form.rows(chain.draw_ends(form.core(first[who], who), rng), None, who)
-        rows = completed(rows, None, form.schema)
-        stays = ~(never | broken_next(rows, None, np.ones(len(who), np.bool_), form.schema))
+        rows, never = view.rows(chain.draw_ends(view.core(first[who], who), rng), None, who)
+        rows = completed(rows, None, view.schema)
+        stays = ~(never | broken_next(rows, None, np.ones(len(who), np.bool_), view.schema))
         first[who[stays]] = rows[stays]
 
 
@@ -135,11 +135,11 @@ def visits(
     has no rows; the others keep their numbers.
     """
     who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
-    chain, first = restored(tensors, form.of_chain), first[:, :-1].copy()
+    chain, first = restored(tensors, view.of_chain), first[:, :-1].copy()
     if chain.only_rows_end and chain.ends.keys().isdisjoint(asked):
-        only_rows_end(chain, form, first, counts, rng)
-    drawn = _Drawn(form, chain, counts, counts.copy(), [(who, first)])
-    for _ in later_rows(chain, form.core(first, who), counts, rng, drawn.next_rows):
+        only_rows_end(chain, view, first, counts, rng)
+    drawn = _Drawn(view, chain, counts, counts.copy(), [(who, first)])
+    for _ in later_rows(chain, view.core(first, who), counts, rng, drawn.next_rows):
         pass  # each turn stores its rows
     drawn.shorten()
     stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]
