@@ -47,8 +47,10 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class Placed(ChainView):
-    """The chain's view of a table's rows that the rows of another table place in time. These are at `starts`: (patients,
-    max_rows of that table), in codes of this table's order, ascending, and NEVER if there is no row.
+    """The chain's view of a table's rows that the rows of another table place in time.
+
+    `starts`: the times of these, (patients, max_rows of that table), in codes of this table's order, ascending, and
+    NEVER if there is no row.
     """
 
     tables: LinkedTables
@@ -132,7 +134,7 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
 
 
 def view_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> ChainView:
-    """Return the chain's view of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
+    """Return the chain's view of a table's rows for `patients`, by number, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
         return ChainView(tables.view(table))
