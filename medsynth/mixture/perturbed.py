@@ -124,15 +124,11 @@ class Perturbed(Measurements):
     """The measurements of one replicate: released values plus new noise plus a simulated sampling error."""
 
     __slots__ = ("_asked", "_kept", "_population", "_replicate", "_rng")
+    max_rows = None  # models with replicates have one row per patient
 
     def __init__(self, kept: Kept, population: Population, replicate: int, rng: Stream) -> None:
         self._kept, self._population, self._replicate, self._rng = kept.again(), population, replicate, rng
         self._asked = dict[str, int]()
-
-    @property
-    def max_rows(self) -> int | None:
-        """None: rows per patient are not bounded."""
-        return None
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
         """Return the released answer plus new noise and a simulated sampling error."""

@@ -134,6 +134,7 @@ class Kept(Measurements):
     stds: dict[str, list[list[float]]] = field(default_factory=dict)
     names: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
+    max_rows = None  # models with replicates have one row per patient
 
     @classmethod
     def of(cls, tensors: Arrays) -> Kept:
@@ -148,11 +149,6 @@ class Kept(Measurements):
             found.stds.setdefault(label, []).append([float(std) for std in tensors[f"{stem}std"]])
             found.names.setdefault(label, []).append(tables)
         return found
-
-    @property
-    def max_rows(self) -> int | None:
-        """None: models with replicates have one row per patient."""
-        return None
 
     def again(self) -> Kept:
         """Replay the measurements from the start, for another refit."""
