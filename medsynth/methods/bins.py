@@ -118,7 +118,11 @@ class Bins:
 
     def plain(self) -> Regrouped:
         """Return this map as a query may hold it: grid and places only, no shares."""
-        return Regrouped(self.grid, self.place.astype(np.int64), self.cells)
+        return self.grouped(np.arange(self.cells))
+
+    def grouped(self, part: Whole) -> Regrouped:
+        """Return the map from codes to groups of bins. `part`: the group of each bin, (bins,)."""
+        return Regrouped(self.grid, part[self.place].astype(np.int64), int(part.max()) + 1)
 
     def middles(self, wide: float) -> Floats:
         """Return the position of each bin of values, from 0 to 1, in mass and, with weight `wide`, in width."""

@@ -33,7 +33,6 @@ from ..methods.marginals import Conditioning, cleaned, spurious_missing, without
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
-from ..privacy.queries.cells import Regrouped
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes, CellMap, Codes, Whole
 from ..privacy.queries.tables import Marginals
@@ -50,27 +49,6 @@ from .weights import weights_by_size
 
 CLASSES = "\0classes"  # the name of the table of classes; no column has this name
 TINY = 1e-9  # noise assumed in a fit without noise
-
-
-@dataclass(frozen=True)
-class MergedBins:
-    """Bins of a column, merged by a public map. `part`: the coarse bin of each bin, (bins,)."""
-
-    bins: Bins
-    part: Whole
-
-    @property
-    def cells(self) -> int:
-        """The number of coarse bins."""
-        return int(self.part.max()) + 1
-
-    def cell_of(self, codes: Codes) -> Whole:
-        """Return the coarse bin of each code."""
-        return self.part[self.bins.cell_of(codes)]
-
-    def plain(self) -> Regrouped:
-        """Return this map as a query may hold it: grid and places only, no shares."""
-        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -160,7 +138,7 @@ class Stages:
         axes |= {name: column.axes(self.given) for name, column in derived.items()}
         levels = [n for n in self.columns if n not in self.numbers.grids and self.bins[n].cells > 1]
         free = {name: math.prod(cells.cells for _, cells in own) for name, own in axes.items()}
-        # Tables with many free cells get more of the noise budget.
+        # Tables with more free cells get less noise in each (weights.py).
         # Planned sizes, because the number of bins of a number depends on noisy counts.
         free |= {n: self.condition.cells * k.BINS for n in [*self.numbers.grids, *derived] if n in axes}
         noisy, std = self._measured(BY_CLASS, axes, free, levels)
@@ -257,13 +235,14 @@ class Stages:
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(own.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
-        merged = {name: MergedBins(own.cut[name], own.parts(name, most[name])) for name in names}
+        parts = {name: own.parts(name, most[name]) for name in names}
+        merged = {name: own.cut[name].grouped(parts[name]) for name in names}
         axes: dict[str, Axes] = {"\0".join(p): [given, *((name, merged[name]) for name in p)] for p in pairs}
         free = {key: classes * math.prod(cells.cells - 1 for _, cells in both[1:]) for key, both in axes.items()}
         noisy, std = self._measured(label, axes, free, list(axes))
         # A centred table says nothing about its own margins: keep only the components that it measures.
         basis = {name: contrasts(merged[name].cells) for name in names}
-        maps = {name: basis[name][:, merged[name].part] for name in names}
+        maps = {name: basis[name][:, parts[name]] for name in names}
         tables = []
         for pair, (key, table) in zip(pairs, noisy.items(), strict=True):
             one, other = pair

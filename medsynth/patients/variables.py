@@ -80,7 +80,7 @@ class Variable:
 
     def map(self, part: Whole) -> Regrouped:
         """Return the map from codes to groups of values."""
-        return Regrouped(self.bins.grid, part[self.group][self.bins.place].astype(np.int64), int(part.max()) + 1)
+        return self.bins.grouped(part[self.group])
 
     def axis(self, part: Whole) -> Axis:
         """Return the axis of the groups of `part` in this row, in a contingency table."""
