@@ -15,18 +15,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import SchemaError, UsageError
+from ..errors import NEEDS_SCHEMA, OUTSIDE, SchemaError, UsageError
+from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in
+from ..schema.columns.column import Fault
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
 from .private_rows import order_of_rows, patients
-from .private_table import choose_schema, read_rows
+from .private_table import choose_schema, read_rows, refuse_floats_of
 from .private_tables import private_tables, with_declared_columns
+from .settings import TableSettings
 from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
@@ -47,7 +50,7 @@ class SchemaCheck:
     remarks: tuple[str, ...]
 
 
-def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -> SchemaCheck:
+def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> SchemaCheck:
     """Compare a table, or the tables of a folder or a file of tables, with the schema that their fit would use.
 
     NO NOISE: the counts are of rows, for the owner of the tables, who writes their schema. Raises SchemaError without a
@@ -56,14 +59,15 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     if is_linked(path):
         if schema is not None:
             raise UsageError(f"{path} names several tables, whose file declares the columns. Leave `schema` out.")
-        return _check_tables(path, encoding)
-    data = read_rows(path, encoding)
-    found = choose_schema(data, schema, path, lambda text: None)
+        return _check_tables(path, saved)
+    data = read_rows(path, saved)
+    found = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
     if found is None:
-        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.", NEEDS_SCHEMA)
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
+        refuse_floats_of(data, found, None)
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):
@@ -77,13 +81,13 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     return SchemaCheck(name=found.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
+def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
     """Compare several tables with the file that declares them: columns, keys and rules."""
     source = find(path)
     tables, cells = source.tables, dict[str, Table]()
     problems, remarks = list[str](), list[str]()
     for name in tables.tables:
-        read, schema = read_rows(source.file(name), encoding), tables.alone(name)
+        read, schema = read_rows(source.file(name), saved), tables.alone(name)
         try:
             cells[name] = data = with_declared_columns(read, tables, name)
         except (SchemaError, UsageError) as error:
@@ -136,14 +140,14 @@ def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[
     return problems, remarks
 
 
-def _read(piece: Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the faults of a column: what is wrong, what to do, the first row, and the number of rows."""
+def _read(piece: Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[Fault, int, int]]:
+    """Yield the faults of a column, each with its first row and the number of rows."""
     related = {other: (schema.columns[other], piece.cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(piece.cells[name], related)
     for fault in reading.faults:
         rows = np.nonzero(fault.found[place])[0]
         if len(rows):
-            yield fault.what, fault.cure, piece.before + int(rows[0]) + 1, len(rows)
+            yield fault, piece.before + int(rows[0]) + 1, len(rows)
 
 
 @dataclass
@@ -169,17 +173,17 @@ class _OfColumn:
     def add(self, piece: Table) -> None:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
-        for what, cure, row, _ in _read(piece, self.schema, self.name, column):
-            self.faults.setdefault(what, (cure, row))
+        for fault, row, _ in _read(piece, self.schema, self.name, column):
+            self.faults.setdefault(fault.what, (fault.cure, row))
         if not column.modelled:
             return
         strict = column.model_copy(update={"out_of_range": "error"})
         found = _read(piece, self.schema, self.name, strict)
-        self.clipped += sum(count for what, _, _, count in found if "outside" in what)
+        self.clipped += sum(count for fault, _, count in found if fault.kind == OUTSIDE)
         if column.reads_anything and getattr(column, "hierarchy", None) is None:
             plain = column.model_copy(update={"unknown": None})
             found = _read(piece, self.schema, self.name, plain)
-            self.stray += sum(count for what, _, _, count in found if "outside" not in what)
+            self.stray += sum(count for fault, _, count in found if fault.kind != OUTSIDE)
         if not column.categorical and not column.depends_on:
             number = np.asarray(column.cell_values(cells), np.float64)
             number = number[np.isfinite(number)]

@@ -34,7 +34,7 @@ from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, CellMap, Codes, Whole
+from ..privacy.queries.rows import Axes, CellMap, Whole
 from ..privacy.queries.tables import Marginals
 from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
