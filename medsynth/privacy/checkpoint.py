@@ -28,7 +28,7 @@ from ..errors import MedsynthError, UsageError
 from ..io.atomic import sole_writer
 
 Floats = NDArray[np.float64]
-Arrays = Sequence[Floats] | Mapping[str, Floats]
+StoredArrays = Sequence[Floats] | Mapping[str, Floats]
 FORMAT = 4  # Version of the file's form.
 DERIVED = ("format", "plan", "noise")  # Facts that follow from others and from the version.
 OPTIONS = {"split_number": "holdout"}  # Facts whose option has another name.
@@ -48,7 +48,7 @@ class Checkpoint:
 
     def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
         self.path, self._facts = path, json.dumps({"format": FORMAT, **facts})
-        self._records: list[tuple[str, Arrays, list[str]]] = []
+        self._records: list[tuple[str, StoredArrays, list[str]]] = []
         self._resumes: list[str] = []  # Attempt ids of all resumes, in order.
         # For public streams if the fit has no seed. A resumed fit repeats it.
         self.seed = int.from_bytes(os.urandom(7))
@@ -89,7 +89,7 @@ class Checkpoint:
         self._write({"label": ATTEMPT, "names": json.dumps(self._resumes[-1:])}, [])
         return self.attempts
 
-    def replay(self, label: str) -> tuple[Arrays, list[str]] | None:
+    def replay(self, label: str) -> tuple[StoredArrays, list[str]] | None:
         """Return the numbers and names of the next record on file, or None if all were replayed.
 
         Raises MedsynthError if it has another label.
@@ -101,13 +101,13 @@ class Checkpoint:
             raise MedsynthError(f"{self.path} does not fit this version's plan. Start anew without `resume`.")
         return arrays, names
 
-    def rest(self) -> list[tuple[str, Arrays, list[str]]]:
+    def rest(self) -> list[tuple[str, StoredArrays, list[str]]]:
         """Return and remove all records that are not yet replayed: label, numbers and names."""
         found = self._records
         self._records = []
         return found
 
-    def store(self, label: str, arrays: Arrays, names: list[str]) -> None:
+    def store(self, label: str, arrays: StoredArrays, names: list[str]) -> None:
         """Put a complete record on disk before it is used. The first call starts the file.
 
         `arrays` with names are stored under these, others by position.
@@ -116,7 +116,7 @@ class Checkpoint:
         self._write({"label": label, "names": json.dumps(names)}, arrays)
         self.count += 1
 
-    def _write(self, metadata: dict[str, str], arrays: Arrays) -> None:
+    def _write(self, metadata: dict[str, str], arrays: StoredArrays) -> None:
         from safetensors.numpy import save
 
         if isinstance(arrays, Mapping):
@@ -174,7 +174,9 @@ class Checkpoint:
         if metadata["label"] == ATTEMPT:
             self._resumes += names
             return
-        arrays: Arrays = {key.removeprefix(NAMED): tensor for key, tensor in tensors.items() if key.startswith(NAMED)}
+        arrays: StoredArrays = {
+            key.removeprefix(NAMED): tensor for key, tensor in tensors.items() if key.startswith(NAMED)
+        }
         arrays = arrays or [tensors[f"{PLACED}{k}"] for k in range(len(tensors))]
         self._records.append((str(metadata["label"]), arrays, names))
 
