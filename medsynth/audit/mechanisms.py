@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from ..arrays import Codes, Floats
 from ..io import table as io_table
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting import accountant, events
@@ -28,7 +29,7 @@ from ..privacy.clipping import Groups
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
 from ..privacy.queries.cells import Regrouped
-from ..privacy.queries.rows import Axes, Codes, Features, Floats
+from ..privacy.queries.rows import Axes, Features
 from ..privacy.release import Release, Releases, on_host
 from ..privacy.shards import CriticConfig, Shards
 from ..privacy.vault import Vault

@@ -19,18 +19,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..arrays import Arrays, Codes, Floats
 from ..errors import UsageError
 from ..fitting.settings import NO_DP_BUDGET
 from ..methods import registry
 from ..methods.loss_noise import claimed
-from ..methods.registry import Arrays, Method
+from ..methods.registry import Method
 from ..privacy.accounting import accountant
 from ..privacy.accounting.calibration import PRV_FAILURES, Plan, make_plan
 from ..privacy.accounting.events import Event, Gaussian, SubsampledGaussian
 from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.rows import Codes, Floats
 from ..privacy.release import Releases
 from ..privacy.vault import Vault
 from ..rng import Entropy, NoNoise, numpy_stream, system_entropy

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..arrays import Floats
 from ..errors import MedsynthError
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.checkpoint import Checkpoint, Floats, StoredArrays
+from ..privacy.checkpoint import Checkpoint, StoredArrays
 from ..privacy.release import SECRET
 from .masks import new_nonce
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import rng
+from ..arrays import Floats
 from ..artifact import Model
 from ..errors import BudgetError, MedsynthError, QueryError
 from ..fitting.planning import PlannedFit, choose_method
@@ -22,7 +23,7 @@ from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
-from ..privacy.queries.rows import Features, Floats
+from ..privacy.queries.rows import Features
 from ..privacy.release import Release, Releases
 from ..privacy.shards import CriticConfig
 from .critics import RemoteShards

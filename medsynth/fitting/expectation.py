@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Floats, Texts
 from ..errors import TargetError
 from ..io.table import from_frame
 from ..methods.bins import fine_grid
@@ -25,14 +26,14 @@ from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, Thresholded
 from ..privacy.partition_selection import RawVault
-from ..privacy.queries.rows import Axes, CodedRows, Codes, Floats
+from ..privacy.queries.rows import Axes, CodedRows
 from ..privacy.queries.tables import Marginals
 from ..privacy.release import Release, Releases
 from ..rng import SeededEntropy, Stream, numpy_stream
 from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.columns.categorical import Categorical
-from ..schema.columns.column import Column, Texts, numbers_of
+from ..schema.columns.column import Column, numbers_of
 from ..schema.columns.number import Count
 from ..similarity import cells_in, count_of, edges_of, similarity
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Whole
 from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
@@ -99,7 +98,7 @@ class PrivateTable:
             own = later_rows.queries(own, {"": bool(ending(self.declared))})
         return [*learning, *own]
 
-    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
+    def bounded_rows(self, entropy: Entropy) -> tuple[Whole | None, PrivacyUnits | None]:
         """Return the positions of the rows in use, and their patients; None for both if the row is the unit.
 
         Raises SchemaError for a row without a patient.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Whole
 from ..errors import Message, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
@@ -19,7 +20,6 @@ from ..patients.split_rows import SplitRows, changing, ending, split_rows
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
-from ..privacy.queries.rows import Codes, Whole
 from ..rng import Entropy
 from ..sampling.placing import TableRows, view_of
 from ..sampling.rejection import widened

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..artifact import QUALITY, Arrays, Model
+from ..arrays import Arrays, Codes
+from ..artifact import QUALITY, Model
 from ..cores import one_thread
 from ..errors import LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
@@ -23,7 +24,6 @@ from ..patients.split_rows import SplitRows, later_columns, split_rows, with_row
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawVault
-from ..privacy.queries.rows import Codes
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS

@@ -18,19 +18,20 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from ..arrays import Arrays, Codes, Floats
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.clipping import Loss
 from ..privacy.networks import Mlp, in_blocks
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, check_size
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, CellMap, Codes, Floats, cells_of, column_of
+from ..privacy.queries.rows import Axes, CellMap, cells_of, column_of
 from ..privacy.shards import CriticConfig
 from ..rng import torch_stream
 from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ..schema import Schema
 from .bins import Bins, cleaned_histograms, decoder, decoder_axes, decoder_tensors, fine_grid, grids
 from .marginals import CLASSES, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, MethodConfig, Positive, Progress, Rate, Share
+from .registry import Count, MethodConfig, Positive, Progress, Rate, Share
 from .sampler import MixtureMethod, mixture_tensors
 
 CRITIC_GRADIENTS = "critic gradient sum"  # label of this measurement in plan and ledger

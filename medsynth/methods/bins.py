@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Codes, Floats, Whole
 from ..privacy.queries.cells import Regrouped
-from ..privacy.queries.rows import Axes, Codes, Floats, Whole
+from ..privacy.queries.rows import Axes
 from ..rng import Stream
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid, scale_edges
 from .digit_preference import digit_kinds, draw_numbers, kind_shares, kind_weights
 from .marginals import GRID_CELLS, Conditioning, Marginal, smoothed
-from .registry import Arrays
 from .stratified import strata, uniforms
 
 WIDE, MERGED_WIDE = 0.5, 0.75  # weight of the width when a number is cut into bins, and when bins are merged

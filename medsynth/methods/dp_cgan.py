@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
@@ -33,7 +34,7 @@ from .adversarial import (
     clipped_sum,
     step_along,
 )
-from .registry import Arrays, Count, Progress, Rate, Share
+from .registry import Count, Progress, Rate, Share
 from .sampler import MixtureMethod
 
 FEWEST_BINS, ROW_BINS = 3, 2048  # Bins of a number in wide tables: of all columns together about ROW_BINS.

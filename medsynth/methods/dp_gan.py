@@ -23,13 +23,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays, Codes
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.clipping import MOST_STEPS, ONE_GRADIENT, Groups, LocalTraining, pair_gradients
 from ..privacy.exact_sums import exact_sum
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Codes
 from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import (
@@ -41,7 +41,7 @@ from .adversarial import (
     setup_queries,
     step_along,
 )
-from .registry import Arrays, Count, Positive, Progress, Share
+from .registry import Count, Positive, Progress, Share
 from .sampler import MixtureMethod
 
 QUANTILES = "clipping quantiles"

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import Codes, Floats, Whole
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
-from ..privacy.queries.rows import CellMap, Codes, Floats, Whole, cells_of
+from ..privacy.queries.rows import CellMap, cells_of
 from ..rng import Stream
 from ..schema import Schema
 from ..schema.columns.grid import MOST_CODES, Grid

@@ -15,12 +15,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.vault import Vault
 from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
-from .registry import Arrays, Count, Positive, Progress, Rate
+from .registry import Count, Positive, Progress, Rate
 
 GRADIENT_VOTES = "teachers' gradient votes"
 

@@ -17,6 +17,7 @@ import math
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays
 from ..privacy.accounting import accountant
 from ..privacy.accounting.calibration import Charge, Plan, make_plan
 from ..privacy.accounting.events import PublicOrderGaussian
@@ -25,7 +26,7 @@ from ..privacy.shards import CriticConfig
 from ..privacy.vault import Vault
 from ..schema import Schema
 from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
-from .registry import Arrays, Count, Positive, Progress
+from .registry import Count, Positive, Progress
 
 GRADIENTS = "upstream gradients"
 LARGEST_EPSILON_NOTED = 100.0  # above this, the epsilon against a server is not noted

@@ -14,6 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.measurements import Measurements
@@ -30,7 +31,7 @@ from .adversarial import (
     setup_queries,
     step_along,
 )
-from .registry import Arrays, Count, Positive, Progress
+from .registry import Count, Positive, Progress
 from .sampler import MixtureMethod
 
 HIDDEN_WIDTH = 64  # of the critic

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ..arrays import Codes, Floats, Mask, Whole
 from ..privacy.queries.cells import ALL_CODES, Regrouped
-from ..privacy.queries.rows import Codes, Floats, Whole
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid
 
@@ -216,7 +215,7 @@ class Counts:
         cells = np.bincount(self.group, minlength=len(self.counts))
         return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
 
-    def on(self, inside: NDArray[np.bool_]) -> Counts:
+    def on(self, inside: Mask) -> Counts:
         """Return the counts of the same groups if only the cells `inside` have rows."""
         return Counts(self.group[inside], self.counts, self.std)
 

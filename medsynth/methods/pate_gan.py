@@ -16,6 +16,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from ..arrays import Arrays
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.shards import CriticConfig
@@ -23,7 +24,7 @@ from ..privacy.vault import Vault
 from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
-from .registry import Arrays, Count, Progress
+from .registry import Count, Progress
 
 VOTES = "teachers' votes"
 

@@ -17,12 +17,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays, Codes, Floats
 from ..errors import NEEDS_SCHEMA, SchemaError
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Codes, Floats
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from ..schema.columns.column import Column
@@ -30,7 +30,7 @@ from ..schema.columns.grid import MOST_CODES, grid
 from .adversarial import CRITIC_GRADIENTS, clipped_sum, generated_loss, real_loss
 from .marginals import CLASSES, cleaned
 from .random_features import restore
-from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
+from .registry import Count, Method, MethodConfig, Positive, Progress, Rate
 
 CLASS_WEIGHT = 5.0  # relative noise of the class marginal: about a hundredth of the privacy loss
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from ..arrays import Floats
 from ..methods.bins import Bins
 from ..methods.marginals import Conditioning
 from ..methods.regressions import Regression
@@ -40,7 +40,6 @@ from . import constants as k
 from .measurement import MomentMeasurement
 from .products import Products, ProductsByClass
 
-Floats = NDArray[np.float64]
 Product = tuple[int, ...]  # the places of the items that are multiplied
 
 

@@ -29,8 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import Floats
 from . import constants as k
-from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement
+from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
 
 # Gradients have no sampling noise and shrink by orders of magnitude, so Adam forgets squares as fast as means.

@@ -7,8 +7,9 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Floats, Whole
 from ..methods.bins import MERGED_WIDE, decoder_tensors, grid_tensors
-from ..methods.registry import Arrays, Progress
+from ..methods.registry import Progress
 from ..methods.sampler import low_rank_tensors, mixture_tensors
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
@@ -20,14 +21,12 @@ from .config import Settings
 from .constants import DECLARED, MATRIX, PAIRS
 from .estimate import estimate
 from .matrix import MomentMatrix, latent_points, loadings, ordered_bins
-from .measurement import Floats
 from .model import Layout, MixtureModel, wave_features
 from .released import Recorded
 from .stages import Stages
 
 SEED_BITS = 53  # of a fresh public seed
 SMALLEST = 1e-12  # least share of a bin
-Places = NDArray[np.int64]
 
 
 def fitted(
@@ -81,7 +80,7 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
     With one point there are no latent coefficients.
     """
     bins = {n: stages.bins[n] for n in stages.columns}
-    parts = dict[str, Places]()
+    parts = dict[str, Whole]()
     features = dict[str, Floats]()
     for name, own in bins.items():
         parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.BINS, stages.mass[name])

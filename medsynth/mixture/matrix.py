@@ -22,18 +22,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from ..arrays import Codes, Floats
 from ..methods.bins import Bins
 from ..methods.sampler import normal_cuts
 from ..privacy.queries.content import MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
+from ..privacy.queries.rows import CellMap, cells_of, column_of
 from ..rng import Stream
 from . import constants as k
-
-Floats = NDArray[np.float64]
 
 
 def ordered_bins(bins: Bins) -> int:

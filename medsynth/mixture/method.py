@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..arrays import Arrays
 from ..errors import UsageError
-from ..methods.registry import Arrays, MethodConfig, Progress
+from ..methods.registry import MethodConfig, Progress
 from ..methods.sampler import MixtureMethod
 from ..privacy.accounting.calibration import Charge, Plan
 from ..schema import Schema

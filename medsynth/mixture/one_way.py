@@ -6,9 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..arrays import Floats
 from ..methods.bins import DIGITS_OF, decoder_axes, digit_shares, fine_grid, grids
 from ..methods.marginals import ONE_WAY
 from ..privacy.accounting.calibration import Plan
@@ -23,7 +21,6 @@ from .weights import centred, noise_of_cells, weights_by_size
 if TYPE_CHECKING:  # it imports PyTorch, which a plan does not need
     from ..privacy.queries.measurements import Measurements
 
-Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # prefix of the marginal of a column with few values; no column has this name
 
 

@@ -13,19 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..methods.registry import Arrays
+from ..arrays import Arrays, Codes, Floats, Whole
 from ..methods.sampler import Sampler
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.rows import CodedRows, Codes
+from ..privacy.queries.rows import CodedRows
 from ..rng import Stream
 from ..schema import Schema
 from .constants import VALUES
 from .released import Kept
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 MOST_ROWS = 20_000  # drawn for one replicate; deviations of larger tables are scaled
 UNCHANGED = {VALUES}  # it only determines which values are frequent
@@ -62,7 +60,7 @@ def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng
     return codes
 
 
-def _chosen(weights: Floats, groups: NDArray[np.int64], rng: Stream) -> NDArray[np.int64]:
+def _chosen(weights: Floats, groups: Whole, rng: Stream) -> Whole:
     """Draw a cell for each row by the `weights` of its group, (groups, cells), independently."""
     below = np.cumsum(weights, 1)
     below /= below[:, -1:]

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import Codes
 from ..methods.bins import Bins
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
-from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
+from ..privacy.queries.rows import CellMap, cells_of, column_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Floats, Whole
 from ..errors import ArtifactError
-from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
@@ -20,7 +20,6 @@ from ..privacy.queries.vectors import VectorSum
 from ..row_count import PARTS_OF_A_ROW
 from .constants import VALUES
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
 # Increased when a measurement's numbers change their meaning or their fit. Files with another number are not read.
@@ -130,7 +129,7 @@ class Kept(Measurements):
     `noisy`, `stds`, `names`: of each label, in the order of the releases. `asked`: the number returned so far.
     """
 
-    noisy: dict[str, list[tuple[Floats, NDArray[np.int64] | None]]] = field(default_factory=dict)
+    noisy: dict[str, list[tuple[Floats, Whole | None]]] = field(default_factory=dict)
     stds: dict[str, list[list[float]]] = field(default_factory=dict)
     names: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)

@@ -28,13 +28,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..arrays import Floats, Whole
 from ..methods.bins import WIDE, Bins, decoder
 from ..methods.marginals import Conditioning, cleaned, spurious_missing, without_spurious_missing
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, CellMap, Whole
+from ..privacy.queries.rows import Axes, CellMap
 from ..privacy.queries.tables import Marginals
 from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
@@ -42,7 +43,7 @@ from ..schema import Schema
 from . import constants as k
 from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from .declared import DeclaredMoments
-from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
+from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, derived_columns
 from .weights import weights_by_size

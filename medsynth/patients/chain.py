@@ -25,8 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes, Floats, Whole
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Floats, Mask, Whole
 from ..rng import Stream
 from ..schema import Schema
 from .column_rules import ColumnRules

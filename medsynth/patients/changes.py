@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..arrays import Floats, Whole
 from ..privacy.queries.cells import Beside
-from ..privacy.queries.rows import Floats, Whole
 from .conditional import Chances
 from .split_rows import LAST, NOW, named
 from .variables import Axis, Variable

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Mask
 from ..schema import Schema
 from ..schema.codec import column_values
 from ..schema.columns.column import Values

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import Codes, Whole
 from ..privacy.contribution import PrivacyUnits
-from ..privacy.queries.rows import Codes, Whole
 from ..schema import Schema
 from ..schema.columns.number import Count
 

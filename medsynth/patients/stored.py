@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Floats, Whole
 from ..methods.bins import Bins
-from ..methods.registry import Arrays
 from ..schema import Schema
 from .chain import Chain
 from .contexts import EVERY, FACT_GROUPS, MOVED, Context, Contexts, plain
@@ -59,7 +59,7 @@ def tensors_of(number: int, tensors: Arrays) -> Arrays:
 def tensors(chain: Chain) -> Arrays:
     """Return the chain's tensors, under names that no method uses."""
     names = _Names(chain.schema.core.names)
-    found = dict[str, NDArray[np.float64] | NDArray[np.int64]]()
+    found = dict[str, Floats | Whole]()
     found[ORDER] = np.array([names.core.index(name) for name in chain.contexts.variables if name != GAP], np.int64)
     for name, variable in {**chain.contexts.variables, **chain.contexts.fixed}.items():
         key = names.key(name)
@@ -103,9 +103,9 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
             repeats=moves and Variable.blurs(column, medium),
         )  # fmt: skip
 
-    def weights(name: str, part: str) -> list[tuple[Context, NDArray[np.float64]]]:
+    def weights(name: str, part: str) -> list[tuple[Context, Floats]]:
         key = names.key(name)
-        found = list[tuple[Context, NDArray[np.float64]]]()
+        found = list[tuple[Context, Floats]]()
         while f"{key}.{part}.{len(found)}.of" in kept:
             own = f"{key}.{part}.{len(found)}"
             whose, place = kept[f"{own}.of"].astype(int).tolist()

@@ -11,12 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import dct
 
+from ..arrays import Floats, Whole
 from ..methods.marginals import cleaned
 from ..privacy.noise import MEAN_SIZE
-from ..privacy.queries.rows import Floats
 from ..schema import Column
 
 TAIL_ROWS = 1.0  # that a simulated table is assumed to have anywhere else
@@ -45,7 +44,7 @@ def independent(noisy: Floats, total: float) -> Floats:
     return np.asarray(total * np.outer(one, other))
 
 
-def later_shares(noisy: Floats, std: float, before: NDArray[np.int64], total: float, column: Column) -> Floats:
+def later_shares(noisy: Floats, std: float, before: Whole, total: float, column: Column) -> Floats:
     """Return shares of a column's fine cells in later rows, from noisy counts of `total` rows and simulated first rows.
 
     The difference between later rows and the first rows, `before`, is shrunk. If first rows have nothing in a cell,

@@ -26,15 +26,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins
 from ..methods.digit_preference import digit_kinds
 from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, Codes, Floats
+from ..privacy.queries.rows import Axes
 from ..rng import Stream
 from ..schema import Schema
 from .chain import Chain, later_rows, second_rows
@@ -77,11 +77,11 @@ class ChainTraining:
     patients: float
     single: float
     first: Codes
-    counts: NDArray[np.int64]
+    counts: Whole
     rng: Stream
     progress: Progress
     table: str = ""
-    moves: dict[str, tuple[Axis, NDArray[np.int64]]] = field(default_factory=dict)
+    moves: dict[str, tuple[Axis, Whole]] = field(default_factory=dict)
     ends: dict[str, list[tuple[Context, Chances]]] = field(default_factory=dict)
 
     def run(self) -> Chain:
@@ -143,7 +143,7 @@ class ChainTraining:
         """The simulated first rows of patients who have more, (patients, core)."""
         return self.first[self.counts > 1]
 
-    def before(self, name: str) -> NDArray[np.int64]:
+    def before(self, name: str) -> Whole:
         """Return the number of these rows in each fine cell of a column: (cells,)."""
         core = self.schema.core
         cells = fine_cells(name, core.columns[name])

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins, fine_grid
 from ..privacy.queries.cells import Beside, Regrouped
-from ..privacy.queries.rows import CellMap, Codes, Floats, Whole
+from ..privacy.queries.rows import CellMap
 from ..rng import Stream
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from ..arrays import Floats
 from ..errors import MedsynthError, UsageError
 from ..io.atomic import sole_writer
 
-Floats = NDArray[np.float64]
 StoredArrays = Sequence[Floats] | Mapping[str, Floats]
 FORMAT = 4  # Version of the file's form.
 DERIVED = ("format", "plan", "noise")  # Facts that follow from others and from the version.

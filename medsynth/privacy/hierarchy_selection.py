@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Floats
 from ..schema.columns.categorical import Categorical
 from ..schema.columns.grid import Grid
 from ..schema.columns.hierarchies import Node, hierarchy
@@ -23,7 +23,7 @@ LOSS_SHARE = 0.06  # Share of the privacy loss, over all levels.
 THRESHOLD_STDS = 4.0  # A node's count must exceed this number of standard deviations of its noise.
 MIN_SHARE = 0.004  # Share of the rows. A node with fewer is left with its parent.
 MAX_LEVELS = 100  # Levels of a column.
-Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms.
+Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, Floats]]  # Vault.measure_histograms.
 
 
 def node_cells(nodes: list[Node]) -> Regrouped:

@@ -22,6 +22,7 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from ..arrays import Floats, Whole
 from ..errors import BudgetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
@@ -34,7 +35,7 @@ from ..schema.magnitudes import REQUIRED_SHARE
 from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
-from .noise import Floats, Integers, noised, rarely_exceeded
+from .noise import noised, rarely_exceeded
 from .queries.query import added
 from .raw_rows import RawRows, levels_added
 from .release import Release, Releases
@@ -230,7 +231,7 @@ class RawVault:
         pairs = inference.date_pairs(
             [name for name in dates if name != target and not doubtful(name) and kinds[name].form not in CLOCKS]
         )
-        parts: dict[str, Callable[[RawRows], Integers]] = {}
+        parts: dict[str, Callable[[RawRows], Whole]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
         for name in (name for name in names if kinds[name].cells == "decimal"):
@@ -278,7 +279,7 @@ class RawVault:
     # The methods below read cells. Results leave only by `Releases.release`.
 
     def __histograms(
-        self, label: str, parts: Mapping[str, Callable[[RawRows], Integers]]
+        self, label: str, parts: Mapping[str, Callable[[RawRows], Whole]]
     ) -> tuple[dict[str, Floats], float]:
         """Return noisy histograms by name, in one release, and the standard deviation of their noise.
 
@@ -337,11 +338,9 @@ class RawVault:
         std, most = event.multiplier * sensitivity, self._max_rows
         return std, most + rarely_exceeded(std, event.delta / (columns * most))
 
-    def __exact_levels(
-        self, names: list[str], kinds: Kinds, usual: tuple[str, ...]
-    ) -> list[tuple[pd.Series, Integers]]:
+    def __exact_levels(self, names: list[str], kinds: Kinds, usual: tuple[str, ...]) -> list[tuple[pd.Series, Whole]]:
         """Return for each column the exact counts of levels, and of `usual` levels and codes of missing values."""
-        found = list[tuple[pd.Series, Integers]]()
+        found = list[tuple[pd.Series, Whole]]()
         for rows in self.__rows():
             more = [rows.levels(name, kinds[name], usual) for name in names]
             pairs = zip(found, more, strict=True)

@@ -18,12 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from ..arrays import Floats, Whole
 from ..errors import BudgetError
 from ..rng import torch_secret
 from .accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
@@ -32,7 +31,7 @@ from .exact_sums import factors, norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
 from .queries.query import NoiseScale, PrivateQuery
-from .queries.rows import Floats, Sealed, Whole
+from .queries.rows import Sealed
 from .release import Release, Releases
 
 UNIT_BITS = 32  # Bits of the clipping norm, in the unit of a clipped gradient.
@@ -97,7 +96,7 @@ class Shards(Sealed):
     def __init__(
         self,
         rows: Tensor,
-        place: NDArray[np.int64],
+        place: Whole,
         count: int,
         classes: int,
         config: CriticConfig,

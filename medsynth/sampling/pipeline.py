@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Mask, Whole
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
@@ -20,8 +21,6 @@ from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
 from ..patients.split_rows import with_rows_column
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse

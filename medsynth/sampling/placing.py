@@ -27,8 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Mask, Whole
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 from .rejection import widened

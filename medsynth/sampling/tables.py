@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Mask, Whole
 from ..artifact import Model, load
 from ..errors import UsageError, checked_keywords
 from ..methods import registry
 from ..patients.stored import tensors_of
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, column_values, decode, parse

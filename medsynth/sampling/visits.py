@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Mask, Whole
 from ..patients.chain import Chain, later_rows
 from ..patients.split_rows import GAP
 from ..patients.stored import restored
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
 from ..schema import Schema
 from .patients import PatientRows

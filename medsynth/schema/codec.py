@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Mask
 from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
-from .columns.column import Codes, Mask, Values, level_text
+from .columns.column import Values, level_text
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included

@@ -31,8 +31,8 @@ from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Floats, Whole
 from ..io.table import is_number, whole_text
 from . import magnitudes
 from .cells import (
@@ -61,7 +61,7 @@ from .cells import (
     partners,
 )
 from .columns.categorical import Binary, Categorical
-from .columns.column import LEVEL_APART, Column, Floats, Level, is_apart, numbers_of
+from .columns.column import LEVEL_APART, Column, Level, is_apart, numbers_of
 from .columns.date import CLOCK_DAY, Date, ordinal
 from .columns.number import LARGEST_UNITS, Continuous, Count, Policy
 from .learned import EMPTY, ColumnKind, Far, LearnedColumn
@@ -532,7 +532,7 @@ def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float
     return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)
 
 
-def year_cell(ordinals: Floats) -> NDArray[np.int64]:
+def year_cell(ordinals: Floats) -> Whole:
     """Return the public cell of each day number: its year; the last cell is for the rest, including NaN. Same shape."""
     inside = (ordinals >= date(FIRST_YEAR, 1, 1).toordinal()) & (ordinals <= date(LAST_YEAR, 12, 31).toordinal())
     years = [date.fromordinal(int(day)).year - FIRST_YEAR if fits else YEARS - 1

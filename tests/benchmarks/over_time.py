@@ -31,9 +31,9 @@ import pandas as pd
 from medsynth_sample_data import visits
 from threadpoolctl import threadpool_limits
 
+from medsynth.arrays import Whole
 from medsynth.report.data import over_time as successive
 from medsynth.report.data.over_time import Sequences
-from medsynth.report.data.statistics import Whole
 from medsynth.report.data.tables import Cells
 from medsynth.report.sections.over_time_models import compared_aurocs, examples, slope
 from medsynth.schema import Schema

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
+from medsynth.arrays import Codes
 from medsynth.errors import BudgetError
 from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.noise import noise_grid, noise_share, shares_distance
 from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise, as_words, from_words
-from medsynth.privacy.queries.rows import Codes
 from medsynth.privacy.queries.tables import Distances, Marginals
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault

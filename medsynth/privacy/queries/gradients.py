@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...arrays import Codes, Floats, Whole
 from ...cores import in_order
 from ...errors import BudgetError
 from ...rng import Entropy
@@ -39,7 +40,7 @@ from ..networks import Mlp, in_blocks
 from ..release import on_host
 from .content import MOST_NUMBERS
 from .query import NoiseScale, Result, RowQuery
-from .rows import CellMap, CodedRows, Codes, Features, Floats, Whole
+from .rows import CellMap, CodedRows, Features
 
 CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
 CHUNKS_AT_ONCE = 8  # Processed on as many cores. Each chunk needs memory.

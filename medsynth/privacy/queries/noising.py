@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...errors import BudgetError
 from ...rng import Entropy
 from ..noise import noise_grid, noise_share
 from .query import PrivateQuery
-from .rows import Floats, Whole
 
 HALF = 32  # Bits of a whole number in each float.
 

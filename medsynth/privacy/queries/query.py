@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...rng import Entropy
 from ..noise import noised
-from .rows import CodedRows, Floats, Whole
+from .rows import CodedRows
 
 Result = TypeVar("Result")
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...errors import BudgetError
 from .content import check_answer, check_numbers, check_size, require
 from .query import NoiseScale, Result, RowQuery
-from .rows import Axes, CodedRows, Floats, Whole
+from .rows import Axes, CodedRows
 
 DISTANCE_UNIT = 2.0**-20  # Guesses of tables are rounded to it, so that distances are whole multiples of it.
 LARGEST_GUESS = 2.0**32  # Rows in a guessed table. A vault has at most 2^29.

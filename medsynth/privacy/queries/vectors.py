@@ -12,13 +12,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ...arrays import Codes, Floats, Whole
 from ...cores import in_order
 from ...errors import BudgetError
 from ..exact_sums import LongSum, factors, norms, on_grid
 from ..release import on_host
 from .content import MOST_WIDTH, check_size
 from .query import NoiseScale, RowQuery
-from .rows import CodedRows, Codes, Features, Floats, Whole
+from .rows import CodedRows, Features
 
 GRID_BITS, LARGEST = 18, 128  # Grid and largest size of a vector's numbers before it is clipped.
 FACTOR_BITS = 25  # Bits of the factor that clips.
