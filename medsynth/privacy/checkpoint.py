@@ -174,7 +174,7 @@ class Checkpoint:
             self._resumes += names
             return
         arrays: StoredArrays = {
-            key.removeprefix(NAMED): tensor for key, tensor in tensors.items() if key.startswith(NAMED)
+        arrays: StoredArrays = {k.removeprefix(NAMED): own for k, own in tensors.items() if k.startswith(NAMED)}
         }
         arrays = arrays or [tensors[f"{PLACED}{k}"] for k in range(len(tensors))]
         self._records.append((str(metadata["label"]), arrays, names))
