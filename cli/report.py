@@ -121,14 +121,11 @@ def report(
     if review == DRAFT and not review.exists():
         return _draft_review(force, quiet, as_json)
     with starting(show := sys.stderr.isatty() and not quiet):
-        from medsynth.artifact import load
         from medsynth.report.data.verdict import failing
 
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-        fitted = load(inputs.model) if inputs.model else None
-        if fitted:
-            inputs = inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, fitted))
+        inputs, fitted = _with_model(inputs, synthetic)
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
@@ -185,6 +182,16 @@ def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: boo
         save(one, pages[table], force=force)
         if pdf:
             print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
+
+
+def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model | None]:
+    """Return the model, if the report is about one, and the inputs with its table unless another is `synthetic`."""
+    from medsynth.artifact import load
+
+    if inputs.model is None:
+        return inputs, None
+    model = load(inputs.model)
+    return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
 
 
 def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
