@@ -173,9 +173,7 @@ class Checkpoint:
         if metadata["label"] == ATTEMPT:
             self._resumes += names
             return
-        arrays: StoredArrays = {
         arrays: StoredArrays = {k.removeprefix(NAMED): own for k, own in tensors.items() if k.startswith(NAMED)}
-        }
         arrays = arrays or [tensors[f"{PLACED}{k}"] for k in range(len(tensors))]
         self._records.append((str(metadata["label"]), arrays, names))
 
