@@ -41,13 +41,11 @@ R_CURE = (
 def opened(path: Path, saved: SavedAs) -> Iterator[OpenTable]:
     """Open the text table at `path` and read its header. Raise TableError for none."""
     with _begun(path, saved) as (name, header, lines):
-        records = _records(lines, header)
-        first, records, unnamed = _named(header, records)
-        names = _checked_header(path, name, first)
-        table = Table(str(path), names, pd.DataFrame(), form(header.delimiter, name, unnamed))
-        pieces = partial(_pieces, records, header.delimiter, tuple(first), table)
+        records, unnamed = _named(header, _records(lines, header))
+        table = Table(str(path), header.names, pd.DataFrame(), form(header.delimiter, name, unnamed))
+        pieces = partial(_pieces, records, header.delimiter, header.names, table)
         file_form = FileForm(delimiter=header.delimiter, encoding=_mark(path, name))
-        yield OpenTable(names, table.form, pieces, file_form=file_form)
+        yield OpenTable(header.names, table.form, pieces, file_form=file_form)
 
 
 def _mark(path: Path, name: str) -> str:
@@ -58,8 +56,8 @@ def _mark(path: Path, name: str) -> str:
 
 def header_names(path: Path, saved: SavedAs) -> tuple[str, ...]:
     """Return the names in the header of the text table at `path`. No row is parsed. Raise TableError for none."""
-    with _begun(path, saved) as (name, header, _):
-        return _checked_header(path, name, _named(header, iter(()))[0])
+    with _begun(path, saved) as (_, header, _):
+        return header.names
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,12 @@ class _Header:
         several = len(self.fields) > 1
         return several and not self.fields[0].strip(), several and not self.fields[-1].strip()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of columns."""
+        begin, end = self.ends
+        return tuple(self.fields[begin : -1 if end else None])
+
 
 @contextmanager
 def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[str]]]:
@@ -84,7 +88,9 @@ def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[
     name = _encoding_of(path, saved.encoding)
     try:
         with decoded(path, name) as file:
-            yield name, _read_header(file, str(path), saved), file
+            header = _read_header(file, str(path), saved)
+            _check_names(header, name)
+            yield name, header, file
     except UnicodeError:
         usual = name.removesuffix("-sig")
         cure = "Save it as 'CSV UTF-8', or set its `encoding`."
@@ -138,13 +144,13 @@ def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
     return _Header(where, fields, delimiter, lines)
 
 
-def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
-    """Return a header's names. Raise TableError for those in another encoding than `name`, and as `check_header`."""
-    if any(ESCAPED.search(word) for word in first):
-        usual = name.removesuffix("-sig")
+def _check_names(header: _Header, encoding: str) -> None:
+    """Raise TableError for names in another encoding, and as `check_header`."""
+    if any(ESCAPED.search(name) for name in header.names):
+        usual = encoding.removesuffix("-sig")
         cure = "Set the file's `encoding`, such as cp1252."
-        raise TableError(f"{path}: the header is not valid {usual}. {cure}", OTHER_ENCODING)
-    return check_header(tuple(first), str(path))
+        raise TableError(f"{header.where}: the header is not valid {usual}. {cure}", OTHER_ENCODING)
+    check_header(header.names, header.where)
 
 
 def _encoding_of(path: Path, declared: str | None) -> str:
@@ -203,22 +209,22 @@ def delimiter_of(record: str) -> str:
     return max(DELIMITERS, key=outside.count)
 
 
-def _named(header: _Header, records: Iterator[list[str]]) -> tuple[list[str], Iterator[list[str]], str]:
-    """Return the header's names, the records and a note, without columns at the ends that have no name.
+def _named(header: _Header, records: Iterator[list[str]]) -> tuple[Iterator[list[str]], str]:
+    """Return the records and a note, without columns at the ends that have no name.
 
     Such are the row numbers of R and pandas, and what follows a delimiter at the end of each line. The header alone
     decides, and the number of fields, which all records share.
     """
-    first, (begin, end) = header.fields, header.ends
+    begin, end = header.ends
     second = next(records, None)
     records = itertools.chain([] if second is None else [second], records)
-    numbers = second is not None and len(second) > len(first)  # R writes no name above its row numbers
-    if not (numbers or begin or end):
-        return first, records, ""
+    # R writes no name above its row numbers.
+    begin = begin or (second is not None and len(second) > len(header.fields))
+    if not begin and not end:
+        return records, ""
+    places = " and ".join(["the first column"] * begin + ["the last column"] * end)
     last = -1 if end else None
-    places = " and ".join(["the first column"] * (numbers or begin) + ["the last column"] * end)
-    rest = (record[numbers or begin : last] for record in records)
-    return first[begin:last], rest, f"without {places}, which has no name"
+    return (record[begin:last] for record in records), f"without {places}, which has no name"
 
 
 def _record_of(delimiter: str) -> re.Pattern[str]:
