@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, TableError, UsageError, did_you_mean, some
+from ..arrays import Whole
+from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.cell_text import is_text
@@ -22,9 +21,9 @@ from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
-from ..patients.successive_rows import changing, ending
+from ..patients.split_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.accounting.unit import SEVERAL_ROWS
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
@@ -86,19 +85,20 @@ class PrivateTable:
         """The schema, if one is declared."""
         return [self.declared] if self.declared else []
 
-    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
         learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
-        learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
+        learning += [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
-        declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
+        bare = [name for name in self.data.header if name not in self.learning.keys]
+        declared = self.declared.core.columns if self.declared else dict.fromkeys(bare)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
         if self.order and self.declared:
             own = later_rows.queries(own, {"": bool(ending(self.declared))})
         return [*learning, *own]
 
-    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
+    def bounded_rows(self, entropy: Entropy) -> tuple[Whole | None, PrivacyUnits | None]:
         """Return the positions of the rows in use, and their patients; None for both if the row is the unit.
 
         Raises SchemaError for a row without a patient.
@@ -169,7 +169,7 @@ class PrivateTable:
 
     @property
     def rows_std(self) -> float | None:
-        """The standard deviation of `rows` if secret draws kept a part of them; None if it is not known."""
+        """How far `rows` may be off after a hold-out, as a standard deviation; None if unknown."""
         return self.data.expected_std
 
     def records(self, plan: Plan) -> int:
@@ -265,7 +265,8 @@ class PrivateTable:
         )]  # fmt: skip
         if rare > RARE_SHARE * plan.rows:
             what = "levels" if self.target is None else f"classes of {self.target!r}"
-            notes.insert(0, f"FEW ROWS: the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows.")
+            few = f"the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows."
+            notes.insert(0, Message(few, None, kind=FEW_ROWS))
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
@@ -294,10 +295,11 @@ class PrivateTable:
             )
             yield Remark(
                 Message(
-                    f"WARNING: {warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
+                    f"{warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
                     "schema. If no two rows do, declare that with `one_row_a_patient`.",
-                    f"WARNING: {self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
+                    f"{self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
                     "rows share patients, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                    kind=WARNING,
                 ),
                 warning,
             )
@@ -353,7 +355,7 @@ def open_public(path: Path | str, schema: Schema | None, saved: SavedAs) -> Publ
     Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
     """
     if schema is None:
-        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.")
+        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
     data = read_table(path, saved)
     check_header(data, schema)
     encode(data, schema.core)
@@ -456,7 +458,8 @@ def learning_of(
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
             "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
-            "`drop: true` leaves it out of the sampled rows."
+            "`drop: true` leaves it out of the sampled rows.",
+            NEEDS_SCHEMA,
         )
     named = set(keys(header))
     known = [name for name in header if name == unit or (name in named and name != target)]
@@ -469,10 +472,11 @@ def doubts(header: Sequence[str], saved: SavedAs) -> list[str]:
     found = [] if saved.header_is_names else value_like(header)
     if not found:
         return []
-    return [
-        f"WARNING: These names of columns look like values: {', '.join(found)}. If the table has no header line, they "
-        "are a patient's: stop here, and add a header line above the rows."
-    ]
+    text = (
+        f"These names of columns look like values: {', '.join(found)}. If the table has no header line, they are a "
+        "patient's: stop here, and add a header line above the rows."
+    )
+    return [Message(text, None, kind=WARNING)]
 
 
 def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:

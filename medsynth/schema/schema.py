@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from ..errors import SchemaError, did_you_mean
+from ..errors import DeclarationError, SchemaError, did_you_mean
 from ..io.table import with_index
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Level, level_text
@@ -108,13 +108,15 @@ class Schema(Declaration):
             settled.add(name)
         for name, column in self.columns.items():
             if name == self.target and not column.may_be_target:
-                raise ValueError(f"the target {name!r} cannot be of kind {column.kind}")
+                raise DeclarationError(f"the target {name!r} cannot be of kind {column.kind}", name)
             try:
                 column.check_related(self.columns)
             except ValueError as error:
-                raise ValueError(f"column {name!r}: {error}") from None
+                raise DeclarationError(f"column {name!r}: {error}", name) from None
             if name not in settled and settled.intersection(column.depends_on):
-                raise ValueError(f"column {name!r}: a rule must define it, as one defines the column it depends on")
+                raise DeclarationError(
+                    f"column {name!r}: a rule must define it, as one defines the column it depends on", name
+                )
         return self
 
     def _check_order(self, name: str) -> None:
@@ -246,7 +248,7 @@ class Schema(Declaration):
         return tuple(self.columns)
 
     def with_target(self, target: str | None) -> Schema:
-        """Return this schema with another target, or without one. Raise SchemaError if it is not a column."""
+        """Return the schema with another target, or without one. Raise SchemaError if it is not a column."""
         if target is not None and target not in self.columns:
             raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
@@ -257,7 +259,7 @@ class Schema(Declaration):
         return frozenset(n for n, c in self.columns.items() if c.days and c.dtype is None)
 
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
-        """Return this schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
+        """Return the schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
 
         A fit does not use its table's dtypes, which depend on cells: a missing cell turns int64 into float64. A column
         whose dtype has no name in a schema, or that the frame does not have, keeps the dtype that it has.
