@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..errors import DROPPED_TARGET, LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
+from ..errors import LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from .cells import CLOCKS
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
@@ -87,23 +87,6 @@ def lost_target(name: str) -> TargetError:
     )
 
 
-def no_target(name: str) -> Message:
-    """Return the notice for a fit without a target: nobody named the column `name`, and it cannot be one."""
-    return Message(
-        f"{name!r}, the last column, is a key or has fewer than two classes, by the noisy counts. So the model "
-        "predicts no column. This costs no more budget. To predict another column, name it as `target` next time.",
-        None, kind=DROPPED_TARGET, column=name,
-    )  # fmt: skip
-
-
-def all_keys() -> TargetError:
-    """Return the error for a table of which the noisy counts show keys alone."""
-    return TargetError(
-        "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. Add the "
-        "columns to learn from, or declare a schema, and start again with `force`."
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class LearnedColumn:
     """A column from noisy counts; its `column` is None if it has no levels and is to be read as numbers.
@@ -124,11 +107,6 @@ class LearnedColumn:
     unread: float = 0.0
     key: bool = False
     repeats: bool = False
-
-    @property
-    def size(self) -> int:
-        """The number of values or levels."""
-        return self.column.size if self.column else 0
 
     @property
     def has_unread(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import StrictInt, model_validator
 
+from ...errors import Problem
 from ...io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
 from .dtypes import holds_moments
@@ -127,11 +128,9 @@ class Date(Quantity):
         """Return a day, or with `after` a number of days, in units."""
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
-    def unreadable(self) -> tuple[str, str]:
-        return (
-            f"not a date in the form {self.format}",
-            "Correct the cell or the schema's `format`, or set `unknown: missing`.",
-        )
+    def unreadable(self) -> Problem:
+        cure = "Correct the cell or the schema's `format`, or set `unknown: missing`."
+        return Problem(text=f"not a date in the form {self.format}", cure=cure)
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
