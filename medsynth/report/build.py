@@ -27,11 +27,11 @@ from .data.columns import cells_of, unmarked
 from .data.context import Context, LinkedFacts
 from .data.over_time import sequences
 from .data.protocol import TaskPredictions
-from .data.verdict import Record, Review, Thresholds
+from .data.verdict import Record, Review, Thresholds, check_thresholds
 from .document import Report
 from .page.render import page
 from .sections.documentation import schema_learned
-from .sections.registry import SECTIONS, Section
+from .sections.registry import SECTIONS, Section, questions
 
 INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."
 SHAREABLE = (
@@ -84,6 +84,8 @@ def build(
     id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
+    thresholds = thresholds or review.thresholds or Thresholds()
+    check_thresholds(thresholds, questions())
     rows = unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None)
     context = Context(
         title=review.table or title,
@@ -97,7 +99,7 @@ def build(
         fitted_rows=fitted_rows and real is not None,
         fits=fits,
         review=review,
-        thresholds=thresholds or review.thresholds or Thresholds(),
+        thresholds=thresholds,
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,

@@ -59,7 +59,8 @@ def test_the_page_names_no_flag(template: Path) -> None:
 @cache
 def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
-    from medsynth.report.data.verdict import Review, Thresholds
+    from medsynth.report.data.verdict import Review
+    from medsynth.report.sections.registry import questions
     from medsynth.schema import Schema
     from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables
@@ -71,10 +72,9 @@ def schema_keys() -> set[str]:
         LinkedTable,
         LinkedTables,
         Review,
-        Thresholds,
         *KINDS.values(),
     ]
-    return {key for model in models for key in model.model_fields}
+    return {*questions(), *(key for model in models for key in model.model_fields)}
 
 
 @pytest.mark.parametrize("room", ROOMS)
