@@ -39,7 +39,7 @@ def texts(room: str) -> list[tuple[str, str, bool]]:
         for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append((f"{path.relative_to(ROOT)}:{node.lineno}", node.value, id(node) in docs))
-    return found
+    return [*found, *((path.name, path.read_text(), False) for path in place.rglob("*.yaml"))]
 
 
 @pytest.mark.parametrize("room", ROOMS)
