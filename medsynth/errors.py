@@ -89,9 +89,9 @@ def checked_keywords(call: Callable[P, T], cures: Mapping[str, str] = NO_CURES) 
 class Problem:
     """What a message is about, as values. Code decides by these, never by the words of a message.
 
-    `kind`: such as those of the constants below, or empty. `column` and `entry`: the column, and the key of its
-    declaration, that can cure it. `row`: its place, counted from one, which no public file contains. `text`, `cure`:
-    words for people. No field contains a cell of a table, or a count of its rows.
+    `kind`: such as the constants below. `column`, `entry`: the key of a declaration that can cure it. `row`: its place,
+    counted from one, for the owner of the rows alone. `text`, `cure`: words for people. No field contains a cell of a
+    table, or a count of its rows.
     """
 
     kind: str = ""
@@ -100,6 +100,10 @@ class Problem:
     row: int | None = None
     text: str = ""
     cure: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("text", "cure"):
+            object.__setattr__(self, name, said(getattr(self, name)))
 
 
 MISSING = "missing"  # kind of a declaration without a required entry
@@ -171,7 +175,7 @@ class MedsynthWarning(UserWarning):
     """
 
 
-ABOUT = ("kind", "column", "entry")  # what a public file says of a note
+ABOUT = ("kind", "column", "entry")  # what a public file states about a note
 LEARNED, PUBLIC, SPLIT, TIMES = "learned", "public", "split", "times"  # kinds of notes and notices
 LOST, DROPPED_TARGET, WARNING, FEW_ROWS = "lost", "no target", "warning", "few rows"  # kinds that nobody should miss
 URGENT = (LOST, DROPPED_TARGET, WARNING, FEW_ROWS)
@@ -210,7 +214,8 @@ class Message(str):
             kind = next((kind for kind, start in STARTS.items() if text.startswith(start)), "")
             about = {"kind": kind, "column": "", "entry": text[len(STARTS[SPLIT]) : -1] if kind == SPLIT else ""}
         made = Message(text, None)
-        made.about = Problem(**{name: str(about[name]) for name in ABOUT})
+        kind, column, entry = (str(about[name]) for name in ABOUT)
+        made.about = Problem(kind=kind, column=column, entry=entry)
         return made
 
     @property

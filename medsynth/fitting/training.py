@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import Arrays, Codes
 from ..artifact import QUALITY, Model
 from ..cores import one_thread
-from ..errors import LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
+from ..errors import DROPPED_TARGET, LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
@@ -34,7 +34,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED_NAME, lost_target, no_target
+from ..schema.learned import LEARNED_NAME, lost_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
 from .planning import PlannedFit
@@ -92,7 +92,12 @@ def declared_or_measured_schema(
         if schema.target is not None and schema.columns[schema.target].size < 2:
             raise lost_target(schema.target)
         if schema.target != private.target:
-            note = no_target(str(private.target))
+            note = Message(
+                f"{private.target!r}, the last column, is a key or has fewer than two classes, by the noisy counts. So "
+                "the model predicts no column. This costs no more budget. To predict another column, name it as "
+                "`target` next time.",
+                None, kind=DROPPED_TARGET, column=private.target or "",
+            )  # fmt: skip
             notice(note)
             planned.ledger.note(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}

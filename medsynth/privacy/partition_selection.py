@@ -23,14 +23,14 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import Floats, Whole
-from ..errors import BudgetError
+from ..errors import BudgetError, TargetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema, inference
 from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number, moment
 from ..schema.columns.column import Column
 from ..schema.header import doubtful
-from ..schema.learned import ColumnKind, Learned, LearnedColumn, all_keys, lost_target
+from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
 from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
@@ -144,14 +144,18 @@ class RawVault:
         rest = [n for n in self._names if n not in settled and n not in texts]
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
         shown = {n for n in self._names if columns[n].is_key(n, self._rows)}.difference(used)
-        if target is not None and not required and (columns[target].size < 2 or target in shown):
+        wrong = {n for n, one in columns.items() if one.column is None or one.column.size < 2 or n in shown}
+        if target in wrong and not required:
             target = None
         # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: columns[n].fresh_keys() for n in self._names if n in shown and n != target}
         if not any(column.modelled for column in made.values()):
-            raise all_keys()
+            raise TargetError(
+                "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. "
+                "Add the columns to learn from, or declare a schema, and start again with `force`."
+            )
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
         return Learned(schema=schema, columns=columns, rows=self._rows)
 

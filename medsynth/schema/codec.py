@@ -6,6 +6,7 @@ Messages never contain a cell.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from ..arrays import Codes, Mask
 from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
-from .columns.column import Values, level_text
+from .columns.column import Column, Values, level_text
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included
@@ -55,22 +56,26 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
 
 
 def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
-    """Return the codes of one column. Report a fault at the first row that has it."""
-    column = schema.columns[name]
+    """Return the codes of one column. Raise SchemaError for the first row that has a fault."""
+    codes, found = read_column(table, schema, name, schema.columns[name])
+    for problem in found:
+        raise SchemaError(fault_in(table.where, problem), problem)
+    return codes.astype(np.int32)
+
+
+def read_column(table: Table, schema: Schema, name: str, column: Column) -> tuple[Whole, dict[Problem, int]]:
+    """Return the codes of a column, and its faults: each with its first row, and the number of such rows."""
     related = {other: (schema.columns[other], table.cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(table.cells[name], related)
-    for fault in reading.faults:
-        if fault.found.any():
-            row = table.before + int(np.nonzero(fault.found[place])[0][0]) + 1
-            where = Problem(kind=fault.kind, column=name, row=row, text=fault.what, cure=fault.cure)
-            raise SchemaError(fault_in(table.where, name, row, fault.what, fault.cure), where)
-    return reading.codes[place].astype(np.int32)
+    rows = [(fault.problem, np.nonzero(fault.found[place])[0]) for fault in reading.faults if fault.found.any()]
+    found = {replace(one, column=name, row=table.before + int(at[0]) + 1): len(at) for one, at in rows}
+    return reading.codes[place], found
 
 
-def fault_in(where: str, name: str, row: int, what: str, cure: str) -> str:
+def fault_in(where: str, one: Problem) -> str:
     """Return the message of a cell that the schema does not allow: its place and the cure, never its text."""
-    second = " If row 1 is a second header row, such as units, remove it." if row == 1 else ""
-    return f"{where}, column {name!r}, row {row}: {what}. {cure}{second}"
+    second = " If row 1 is a second header row, such as units, remove it." if one.row == 1 else ""
+    return f"{where}, column {one.column!r}, row {one.row}: {one.text}. {one.cure}{second}"
 
 
 def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Codes:

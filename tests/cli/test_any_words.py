@@ -28,7 +28,9 @@ from medsynth import errors
 from medsynth.artifact import load
 from medsynth.errors import MedsynthError, MedsynthWarning, Message
 from medsynth.fitting.schema_check import check_schema
+from medsynth.io.table import from_frame
 from medsynth.schema import Schema
+from medsynth.schema.codec import encode
 
 
 def loud(text: str) -> str:
@@ -36,9 +38,9 @@ def loud(text: str) -> str:
 
 
 @contextmanager
-def loudly() -> Iterator[None]:
+def loudly(words: Callable[[str], str] = loud) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(errors, "said", loud)
+        patch.setattr(errors, "said", words)
         yield
 
 
@@ -184,7 +186,7 @@ def test_what_follows_from_an_error(tmp_path: Path) -> None:
 
     assert [line.split(":")[0] for line in alike(cures)[1::2]] == ["Draft a schema", "Fit a model first"]
     (tmp_path / "t.csv").write_bytes("größe,b\n1,2\n".encode("cp1252"))
-    with loudly():
+    with loudly(str.upper):
         session = Session(tmp_path.resolve())
         screens.do_table(session, {"table": "t.csv"})
         assert session.choices.encoding == "cp1252"
@@ -207,6 +209,25 @@ def test_notes_of_earlier_files_are_shown_as_before() -> None:
     for broken in ([{}] * 3, [{"kind": "", "column": ""}] * 2, "abc", [{"kind": "a", "column": "", "row": 3}] * 3):
         with pytest.raises(errors.ArtifactError, match="broken"):
             type(ledger).from_json({**content, "about": broken})
+
+
+@pytest.mark.parametrize("cell", ["CANARY", "7431862951"])
+def test_a_problem_contains_no_cell(cell: str) -> None:
+    """Its column and its row, for the owner of the table."""
+    columns = {
+        "a": {"kind": "count", "bounds": [0, 9], "out_of_range": "error"},
+        "b": {"kind": "categorical", "levels": ["x", "y"]},
+        "c": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "out_of_range": "error"},
+    }
+    good = pd.DataFrame({"a": ["1"] * 9, "b": "x", "c": "2020-02-03"})
+    for name in columns:
+        wrong = good.copy()
+        wrong.loc[4, name] = cell
+        with pytest.raises(errors.SchemaError) as error:
+            encode(from_frame(wrong), Schema.from_dict({"name": "t", "columns": columns}))
+        (problem,) = error.value.problems
+        assert (problem.column, problem.row) == (name, 5) and problem.cure
+        assert cell not in repr(problem) and cell not in str(error.value)
 
 
 def test_a_file_says_of_a_note_what_is_public() -> None:

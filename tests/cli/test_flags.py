@@ -39,7 +39,7 @@ def texts(room: str) -> list[tuple[str, str, bool]]:
         for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append((f"{path.relative_to(ROOT)}:{node.lineno}", node.value, id(node) in docs))
-    return found
+    return [*found, *((path.name, path.read_text(), False) for path in place.rglob("*.yaml"))]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -99,10 +99,12 @@ def test_every_parameter_of_the_library_has_a_flag(verb: str) -> None:
     assert set(inspect.signature(function).parameters) - PYTHON_ONLY <= set(FLAGS)
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_every_hint_belongs_to_words_of_the_library(words: str) -> None:
-    messages = [text for room in ROOMS for _, text, is_doc in texts(room) if not is_doc]
-    assert any(words.lower() in text.lower() for text in messages)
+@pytest.mark.parametrize("advice", COMMANDS.values())
+def test_an_error_whose_words_give_the_advice_of_a_hint_carries_it(advice: str) -> None:
+    """Each message of an error with such words stands in a call with the value that the hint belongs to."""
+    words, value = advice.partition(":")[0].lower(), "NEEDS_MODEL" if "model" in advice else "NEEDS_SCHEMA"
+    sources = "\n".join(path.read_text() for path in (Path(medsynth.__file__).parent).rglob("*.py"))
+    assert words in sources.lower() and f", {value}" in sources
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> C
     faults = [fault for fault in reading.faults if fault.found.any()]
     broken = np.any([fault.found for fault in faults], axis=0)[place] if faults else np.zeros(len(cells), np.bool_)
     codes = np.where(broken, column.size, reading.codes[place]).astype(np.int32)
-    return Coded(codes, broken, [fault.what for fault in faults])
+    return Coded(codes, broken, [fault.problem.text for fault in faults])
 
 
 def without_own_value(cells: pd.DataFrame, schema: Schema | None) -> dict[str, float]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...arrays import Codes, Mask, Texts, Whole
+from ...errors import Problem
 from ...io.cell_text import value_text
 from ...io.table import Kind
 from .column import (
@@ -78,7 +79,7 @@ class Levels(Column):
             strange = codes == UNREADABLE
             codes[strange] = self._nearest(texts[strange])
         cure = "Add it to `levels`, set `unknown`, or correct the cell. If the file is not UTF-8, set `encoding`."
-        return Reading(codes, (Fault(codes == UNREADABLE, "not a declared level", cure),))
+        return Reading(codes, (Fault(codes == UNREADABLE, Problem(text="not a declared level", cure=cure)),))
 
     def _nearest(self, texts: Texts) -> Whole:
         """Return for each number the nearest level that is one; the first code of missing values for other texts.

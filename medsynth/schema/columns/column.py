@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
-from ...errors import UsageError
+from ...errors import Problem, UsageError
 from ...io.table import MISSING_TOKENS, Kind, whole_text
 from ..cells import MISSING_NUMBERS
 from .dtypes import cast, checked
@@ -60,12 +60,10 @@ Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL), AfterValidator(pri
 
 
 class Fault(NamedTuple):
-    """Texts that the schema does not allow, `found`: (texts,), with what is wrong with them, the cure and its kind."""
+    """Texts that the schema does not allow, `found`: (texts,), with what is wrong with them."""
 
     found: Mask
-    what: str
-    cure: str
-    kind: str = ""
+    problem: Problem
 
 
 class Reading(NamedTuple):
@@ -240,7 +238,8 @@ class Column(BaseModel, ABC):
         codes, known = self.size + np.maximum(gaps, 0), (gaps < 0) & ~undeclared
         codes[known] = values.codes
         cure = 'Add "" to the codes in `missing`' if self.gaps else "Set `missing: true`"
-        faults = [Fault(undeclared, "a missing value, but the schema allows none", f"{cure}, or fill the cell.")]
+        text = "a missing value, but the schema allows none"
+        faults = [Fault(undeclared, Problem(text=text, cure=f"{cure}, or fill the cell."))]
         for fault in values.faults:
             found = np.zeros(len(gaps), np.bool_)
             found[known] = fault.found

@@ -13,6 +13,7 @@ import pandas as pd
 from pydantic import StrictInt, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
+from ...errors import Problem
 from ...io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Column, Reading, Values
 from .dtypes import holds_moments
@@ -128,11 +129,9 @@ class Date(Quantity):
         """Return a day, or with `after` a number of days, in units."""
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
-    def unreadable(self) -> tuple[str, str]:
-        return (
-            f"not a date in the form {self.format}",
-            "Correct the cell or the schema's `format`, or set `unknown: missing`.",
-        )
+    def unreadable(self) -> Problem:
+        cure = "Correct the cell or the schema's `format`, or set `unknown: missing`."
+        return Problem(text=f"not a date in the form {self.format}", cure=cure)
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
