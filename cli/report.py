@@ -226,7 +226,7 @@ def _made(
         notes.append(f"{spent.sentence()} ({spent.path.name})")
     inputs = _without_seen_rows(inputs, fitted)
     sides = (inputs.real, inputs.train)
-    real, train = (path and read_tables(tables, path, saved_as(path, saved)) for path in sides)
+    real, train = (None if path is None else read_tables(tables, path, saved_as(path, saved)) for path in sides)
     make = partial(build, drawn_by_model=own, disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows, **common)
     return reports(
         fitted, synthetic, real, train, make=make, title=inputs.name, notes=notes, step=step,
