@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..arrays import Codes, Mask
+from ..arrays import Codes, Mask, Whole
 from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
