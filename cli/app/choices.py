@@ -15,6 +15,7 @@ HOLDOUT = 0.25  # probability of a row to be held out
 MADE = (".train", ".heldout", ".synthetic", ".structure")  # ends of names of tables that medsynth has written
 FORMATS = (".csv", ".parquet", ".sav", ".dta", ".xpt")
 ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
+WHO = ("one", "several")  # answers to the question whether a patient can have several rows
 LARGEST = 1 << 20  # bytes of a file of choices
 LARGEST_EPSILON, LARGEST_NUMBER = 1000.0, 10**18  # below which they are
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, and no form can return such a text
@@ -25,6 +26,7 @@ class Choices:
     """The choices of one table. They are public: no cell is among them."""
 
     table: str = ""
+    who: str = ""  # one of WHO, or empty before the person has answered
     unit: str = ""
     max_rows: int = 1
     order: str = ""
@@ -86,6 +88,8 @@ class Choices:
 
     def _settings(self, declared: bool) -> list[str]:
         found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
+        if self.who == "one":
+            found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
         return found + (["--target", self.target] if self.target else [])
@@ -138,7 +142,8 @@ def load(folder: Path, table: str) -> Choices:
             return usual
         content = json.loads(path.read_text(encoding="utf-8"))
         kept = {one.name: content.get(one.name, getattr(usual, one.name)) for one in fields(Choices)}
-    except (OSError, ValueError, AttributeError, RecursionError):
+        kept["who"] = kept["who"] or "several" * bool(kept["unit"])  # files of earlier versions do not say it
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return usual
     same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
     return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
@@ -153,6 +158,8 @@ def _possible(choices: Choices) -> bool:
         and all(least <= number < LARGEST_NUMBER for number, least in numbers)
         and 0 < choices.epsilon < LARGEST_EPSILON
         and choices.format in FORMATS
+        and choices.who in ("", *WHO)
+        and (choices.who == "several") == bool(choices.unit)
         and choices.encoding in ENCODINGS
         and (not choices.skip_lines or is_few(choices.skip_lines))
     )

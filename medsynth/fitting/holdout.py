@@ -16,14 +16,13 @@ import pandas as pd
 from .. import rng
 from ..artifact import Model
 from ..budget import Budget
-from ..errors import MedsynthError, TableError, UsageError
+from ..errors import SPLIT, MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, is_parquet, name_of
 from ..io.split import (
     check_fraction,
     expecting,
     file_beside,
-    noted,
     number_kept,
     number_of,
     number_split,
@@ -36,7 +35,7 @@ from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
 from .opening import check_settings
-from .private_table import choose_schema, read_rows
+from .private_table import read_rows, refuse_floats_of, schema_of_fit
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
 from .source import Source, find
@@ -136,9 +135,8 @@ def hold_out(
     """
     check_fraction(fraction)
     read = read_rows(path, settings.saved)
-    if read.form:
-        notice(f"{read.where} is read as a table {read.form}.")
-    declared = choose_schema(read, settings, path, notice)
+    declared = schema_of_fit(read, settings, path, notice)
+    refuse_floats_of(read, declared, settings.unit)
     if declared is not None:
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
@@ -216,7 +214,7 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     if not name_of(real).endswith(HELD_OUT):
         return True
     number = number_of(real)
-    return number is not None and number != noted(model.ledger.notes)
+    return number is not None and number not in [one.about.entry for one in model.ledger.about(SPLIT)]
 
 
 def budget_of_model(path: Path, real: Path | None) -> Budget | None:

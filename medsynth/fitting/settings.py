@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import URGENT, MedsynthWarning, UsageError, brief, check_keywords, checked_keywords
+from ..errors import URGENT, MedsynthWarning, Message, UsageError, brief, check_keywords, checked_keywords
 from ..io.formats import SavedAs
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
@@ -48,9 +48,9 @@ def _setting(default: Any, doc: str, *, common: bool = False) -> Any:
 def log_notice(text: str) -> None:
     """Send a message that no `notice` receives to the logger "medsynth" at level INFO.
 
-    A message that starts as in URGENT becomes a MedsynthWarning, which is shown without a configured logger.
+    A message of a kind in URGENT becomes a MedsynthWarning, which is shown without a configured logger.
     """
-    if text.startswith(URGENT):
+    if Message.of(text).about.kind in URGENT:
         warnings.warn(text, MedsynthWarning, stacklevel=2)
     else:
         logging.getLogger("medsynth").info(text)
@@ -101,11 +101,16 @@ class TableSettings:
         None, "The column that names the patient of each row: the claim is for one patient.", common=True
     )
     max_rows: int | None = _setting(None, "With `unit`: the most rows that count per patient [default: 1].")
+    one_row_a_patient: bool = _setting(
+        False, "Declare that no two rows share a patient: the claim is for one patient.", common=True
+    )
 
     def __post_init__(self) -> None:
         check_kinds(max_rows=self.max_rows, skip_lines=self.skip_lines)
         if self.target == "":
             raise UsageError("`target` is empty. Name a column, or leave it out.")
+        if self.unit is not None and self.one_row_a_patient:
+            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or no two rows do.")
         if self.max_rows is not None and self.unit is None:
             raise UsageError("`max_rows` is the most rows per patient. Set `unit` to the column of patients as well.")
         if self.max_rows is not None and not 1 <= self.max_rows <= MAX_ROWS_PER_PATIENT:
@@ -149,7 +154,6 @@ class FitSettings(TableSettings):
     rows: int | None = _setting(
         None, "Declare the public row count, rounded if you like [default: the table's own].", common=True
     )
-    one_row_a_patient: bool = _setting(False, "Declare that no two rows share a person.")
     public: Path | str | None = _setting(
         None, f"A table of rows that you declare public: {methods_with('public_rows')}."
     )
@@ -161,8 +165,6 @@ class FitSettings(TableSettings):
     def __post_init__(self) -> None:
         check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
         super().__post_init__()
-        if self.unit is not None and self.one_row_a_patient:
-            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or no two rows do.")
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
         check_budget(self.budget, self.delta_of(self.rows))

@@ -100,7 +100,9 @@ def read_large(path: Path, saved: SavedAs = USUAL, *, part: bool = False) -> Lar
         with path.open("rb") as raw:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
         pieces = partial(_pieces, path, saved, stamp)
-        return LargeTable(str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form)
+        return LargeTable(
+            str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form, floats=file.floats
+        )
 
 
 def _pieces(path: Path, saved: SavedAs, stamp: tuple[int, int]) -> Iterator[Table]:

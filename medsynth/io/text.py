@@ -19,7 +19,7 @@ from typing import TextIO
 import numpy as np
 import pandas as pd
 
-from ..errors import TableError
+from ..errors import OTHER_ENCODING, TableError
 from .formats import FileForm, SavedAs, is_hashed, unpacked
 from .table import OpenTable, Table
 from .writer import WrittenText
@@ -93,7 +93,8 @@ def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[
             yield name, header, file
     except UnicodeError:
         usual = name.removesuffix("-sig")
-        raise TableError(f"{path} is not valid {usual}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
+        cure = "Save it as 'CSV UTF-8', or set its `encoding`."
+        raise TableError(f"{path} is not valid {usual}. {cure}", OTHER_ENCODING) from None
 
 
 def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
@@ -147,7 +148,8 @@ def _check_names(header: _Header, encoding: str) -> None:
     """Raise TableError for names in another encoding, and as `check_header`."""
     if any(ESCAPED.search(name) for name in header.names):
         usual = encoding.removesuffix("-sig")
-        raise TableError(f"{header.where}: the header is not valid {usual}. Set the file's `encoding`, such as cp1252.")
+        cure = "Set the file's `encoding`, such as cp1252."
+        raise TableError(f"{header.where}: the header is not valid {usual}. {cure}", OTHER_ENCODING)
     check_header(header.names, header.where)
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
+from ..arrays import Mask
 from ..errors import UsageError
 from . import statistical_writer
 from .formats import is_hashed
@@ -216,7 +216,7 @@ class Sink:
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._parquet, self._begun = file, ParquetParts(file), False
 
-    def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: NDArray[np.bool_]) -> None:
+    def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: Mask) -> None:
         """Add some rows, (rows,), of one more piece, whose text is `cells`."""
         if not isinstance(written, WrittenText):
             self._parquet.add_table(_taken(written, rows), written.schema)
@@ -237,7 +237,7 @@ class Sink:
         self._parquet.close()
 
 
-def _taken(table: pyarrow.Table, rows: NDArray[np.bool_]) -> pyarrow.Table:
+def _taken(table: pyarrow.Table, rows: Mask) -> pyarrow.Table:
     """Return some rows of an Arrow table, (rows,), in the same types."""
     import pyarrow
 

@@ -261,7 +261,7 @@ def test_no_row_decides_how_another_row_is_written(cell: Any, at: Any) -> None:
 
 def test_values_of_every_type_have_their_text() -> None:
     cells = from_frame(pd.DataFrame({"x": pd.Series(CELLS, dtype=object)})).cells["x"].tolist()
-    assert cells == ["true", "1", "1", "1", "5.0000", "5", "1", "1", "true", "0", "0", "1", ""]
+    assert cells == ["True", "1", "1", "1", "5", "5", "1", "1", "True", "0", "0", "1", ""]
 
 
 def test_a_held_out_file_keeps_its_fields_as_written(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_the_renyi_bound_for_shards_lies_above_the_pairs_divergence(multiplier: 
         assert bound >= math.log(moment) / (order - 1) * (1 - 1e-6)
 
 
+@pytest.mark.nightly
 def test_the_cross_check_does_without_our_accountants(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is another's computation from first to last: closed forms, and dp-accounting's own account of the events."""
     dp = pytest.importorskip("dp_accounting")
@@ -109,7 +110,15 @@ def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
     model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger, structure_only=False)
     printed = [claim(model), str(on_page(epsilon)).split(">")[1].join("(<")]
     fit: Any = SimpleNamespace(
-        model="m", ended=False, noise=True, max_rows=None, delta=DELTA, epsilon=epsilon, events=(), number="1"
+        model="m",
+        ended=False,
+        noise=True,
+        max_rows=None,
+        one_row_a_patient=False,
+        delta=DELTA,
+        epsilon=epsilon,
+        events=(),
+        number="1",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accountant, "epsilon", lambda events, delta, by: 1e9)
