@@ -18,6 +18,7 @@ import medsynth
 ROOT = Path(__file__).parent.parent
 # Ground up. A module may import modules of lower floors, and siblings in its own folder.
 FLOORS = [
+    ["arrays"],
     ["cores", "errors", "rng", "row_count", "similarity"],
     ["io", "combining"],
     ["schema"],
@@ -116,7 +117,7 @@ def test_imports_point_down() -> None:
 
 
 ROOF = ("artifact",)  # its model's verbs (sample, replicates, report) call the package itself, which knows all of them
-MOST_LINES_OF_PAGE = 1_500
+MOST_LINES_OF_PAGE = 1_525
 MOST_LATE, MOST_LATE_OF_COMMANDS = 16, 113  # what there is: a new one must save start-up time
 
 

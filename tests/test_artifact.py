@@ -178,11 +178,14 @@ def test_the_form_of_a_table_with_tabs_is_read(content: Any, tmp_path: Path) -> 
     assert medsynth.load(replace(content[0], form=form).save(tmp_path / "m.medsynth")).form == form
 
 
+NOTHING = {"kind": "", "column": "", "entry": ""}
+
+
 def test_a_note_cannot_pass_for_a_claim(content: Any, tmp_path: Path) -> None:
     from medsynth_cli.main import app
     from typer.testing import CliRunner
 
     claim = "(0.1, 1e-05)-differential privacy for one row"
-    path = forged(content, tmp_path / "m.medsynth", lambda body: body["ledger"]["notes"].append(claim))
+    path = forged(content, tmp_path / "m.medsynth", lambda body: body["ledger"].update(notes=[claim], about=[NOTHING]))
     lines = CliRunner().invoke(app, ["ledger", str(path)]).stdout.splitlines()
     assert f"Note: {claim}" in lines and not any(line.startswith("(0.1") for line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from medsynth.errors import SchemaError
@@ -19,6 +20,7 @@ KEYS = {  # what the form asks for, by kind
 }  # fmt: skip
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 IN_JSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # not in a YAML text, or a new line there
+OF_SEVERAL_ROWS = ("unit", "max_rows", "order", "constant")  # keys of a schema whose patients have several rows
 HEAD = "# Written by the page of medsynth. Every value is public: none was looked up in the table.\n"
 
 
@@ -92,14 +94,15 @@ def yaml_of(
     """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
 
     Columns that are not in the form, and columns and rules that it did not change, stay as they are. `patient`: the
-    keys that say whose rows are whose, if patients have several.
+    keys that say whose rows are whose. They replace those that contradict them.
     """
     old = content.get("columns")
     declared = old if isinstance(old, dict) else {}
     keyed = (one._replace(kind="identifier") if one.name == patient.get("unit") else one for one in form)
     columns = {one.name: _column(one, declared.get(one.name)) for one in keyed}
     columns |= {name: column for name, column in declared.items() if name not in columns}
-    kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target")}
+    other = ("one_row_a_patient",) if "unit" in patient else OF_SEVERAL_ROWS if patient else ()
+    kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target", *other)}
     top = kept | ({"target": target} if target else {}) | dict(patient)
     lines = [f"{_json(key)}: {_json(value)}" for key, value in top.items()]
     lines += ["columns:", *(f"  {_json(name)}: {_json(column)}" for name, column in columns.items())]
@@ -136,14 +139,10 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
         found["levels"] = _values(one.levels) or [TODO]
     if "bounds" in wanted:
         found["bounds"] = [_number(one.low), _number(one.high)]
-    if "decimals" in wanted and one.decimals.strip():
-        found["decimals"] = _number(one.decimals)
-    if "scale" in wanted and one.scale == "log":
-        found["scale"] = "log"
-    if "drop" in wanted and one.drop:
-        found["drop"] = True
-    texts = {"unit": one.unit.strip(), "format": one.format.strip()}
-    found |= {key: text for key, text in texts.items() if key in wanted and text}
+    given = {"decimals": one.decimals, "scale": "log" * (one.scale == "log"), "drop": one.drop and True,
+             "unit": one.unit, "format": one.format}  # fmt: skip
+    given = {key: value.strip() if isinstance(value, str) else value for key, value in given.items() if key in wanted}
+    found |= {key: _number(value) if key == "decimals" else value for key, value in given.items() if value}
     if codes := _values(one.codes):
         found["missing"] = codes
     elif one.missing:
@@ -160,9 +159,6 @@ def _values(text: str) -> list[int | str]:
 def _number(text: str) -> int | float | str:
     """Return a number as it was typed; other texts, such as dates, unchanged; `TODO` for an empty field."""
     text = text.strip()
-    if WHOLE.fullmatch(text):
-        return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        return text or TODO
+    with suppress(ValueError):
+        return int(text) if WHOLE.fullmatch(text) else float(text)
+    return text or TODO

@@ -17,13 +17,13 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..errors import SchemaError, UsageError, validators_words
+from ..errors import SchemaError, UsageError, validators_faults
 from ..fitting.planning import check_inference
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
 from ..methods import registry
 from ..privacy.accounting.accountant import rounded_up
-from ..privacy.accounting.calibration import Plan, Query, default_delta, equivalent_rows, make_plan
+from ..privacy.accounting.calibration import Charge, Plan, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
 from ..schema import Schema
 from ..schema.columns.categorical import without_levels
@@ -184,7 +184,7 @@ class Study(BaseModel):
         core, most = self.table_schema.core, self.table_schema.max_rows
         check_inference(config, most)
         rows = equivalent_rows(self.rows, most, self.noises)
-        queries = [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []
+        queries = [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []
         queries += module.queries(config, rows, len(core.columns), self.epsilon)
         if self.trust != "server" and getattr(config, "microbatches", None) is not None:
             raise UsageError(
@@ -192,7 +192,10 @@ class Study(BaseModel):
             )
         shared = self.trust == "secure-sum"
         delta = self.delta * (1 - SUMS_DELTA) if shared else self.delta
-        made = make_plan(queries, epsilon=self.epsilon, delta=delta, rows=self.rows, max_rows=most)
+        made = make_plan(
+            queries, epsilon=self.epsilon, delta=delta, rows=self.rows, max_rows=most,
+            one_row_a_patient=self.table_schema.one_row_a_patient,
+        )  # fmt: skip
         made = replace(made, delta=self.delta, noises=self.noises)
         if shared:
             _check_law(made, self.honest)
@@ -206,7 +209,7 @@ class Study(BaseModel):
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
             f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
-            "A person with records at several sites is protected at each of them; their epsilons add up.",
+            "A patient with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
             f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",
         ]
@@ -258,11 +261,10 @@ def study_of(content: dict[str, Any], where: str = "the study") -> Study:
     try:
         study = Study.model_validate(content)
     except ValidationError as error:
-        first: Any = error.errors(include_input=False, include_url=False)[0]
+        first = validators_faults(error)[0]
         place = ", ".join(map(str, first["loc"]))
-        message = validators_words(first["msg"])
         kind = SchemaError if place == "schema" else UsageError
-        raise kind(f"{where}{f', {place}' if place else ''}: {message}.") from None
+        raise kind(f"{where}{f', {place}' if place else ''}: {first['msg']}.") from None
     registry.check_claim(registry.settle(study.method, study.preset))
     study.config()
     return study

@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Mask, Whole
 from ..budget import SUFFIX, Budget
-from ..errors import MedsynthError, TableError, UsageError
-from ..io.formats import READ_WHOLE, SUFFIXES, beside
+from ..errors import NEEDS_SCHEMA, WARNING, MedsynthError, Message, TableError, UsageError
+from ..io.formats import READ_WHOLE, SUFFIXES, USUAL, SavedAs, beside
 from ..io.reader import read_large
 from ..io.table import LargeTable, Table, check_rows
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Gaussian, SubsampledGaussian
 from ..privacy.queries.query import RowQuery, answered
-from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole
-from ..privacy.queries.stored_rows import Mask, positions_kept
+from ..privacy.queries.rows import CodedRows, Features, Lot
+from ..privacy.queries.stored_rows import positions_kept
 from ..privacy.release import on_host
 
 if TYPE_CHECKING:
@@ -46,16 +47,15 @@ CONNECT_SECONDS = 10.0
 LOST_SECONDS = 60.0  # without any worker, until a fit stops
 POLL_SECONDS = 2.0
 PSEUDONYM_BYTES = 16
-Keys = tuple[NDArray[np.int64], list[str]]  # the index of each row's key, and the keys
-People = tuple[NDArray[np.int64], list[bytes]]  # the same, with pseudonyms in place of keys
+Keys = tuple[Whole, list[str]]  # the index of each row's key, and the keys
+People = tuple[Whole, list[bytes]]  # the same, with pseudonyms in place of keys
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The error of a worker: its kind, and a message without a cell."""
+    """The error of a worker, whose message contains no cell."""
 
-    kind: type[MedsynthError]
-    message: str
+    error: MedsynthError
 
 
 class Partition:
@@ -107,11 +107,11 @@ def _pseudonym(text: str, salt: bytes) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=PSEUDONYM_BYTES, key=salt).digest()
 
 
-def opened(path: Path, encoding: str | None) -> LargeTable:
+def opened(path: Path, saved: SavedAs) -> LargeTable:
     """Run on a worker: return the header and the row count of a file, which may have no rows."""
     if not path.exists():
         raise TableError(f"A worker cannot find {path}. Make the folder visible to all workers under this path.")
-    return read_large(path, encoding, part=True)
+    return read_large(path, saved, part=True)
 
 
 def coded(*recipe: Any) -> Partition:
@@ -149,10 +149,10 @@ def _on_worker(versions: dict[str, str], call: Callable[..., Any], first: Any, *
                                 "Install the same versions on all machines.")  # fmt: skip
         return call(first, *others)
     except MedsynthError as error:
-        return Failure(type(error), str(error))
+        return Failure(error)
     except Exception as error:
         text = f"A worker failed ({type(error).__name__} in `{call.__name__}`). Give it more memory, or report this "
-        return Failure(MedsynthError, text + "message, please: it contains no data.")
+        return Failure(MedsynthError(text + "message, please: it contains no data."))
 
 
 class WorkerLost(Exception):
@@ -186,7 +186,7 @@ class Cluster:
         """Return the result of a future. Raise the worker's error, or the errors of `_wait`."""
         found = self._wait(future.result, workers)
         if isinstance(found, Failure):
-            raise found.kind(found.message)
+            raise found.error
         return found
 
     def _wait(self, asked: Callable[..., Any], workers: Sequence[str] = ()) -> Any:
@@ -246,7 +246,7 @@ class ClusterCodes:
     cluster: Cluster
     files: tuple[tuple[Any, int], ...]
 
-    def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[ClusterRows]:
+    def parts(self, names: tuple[str, ...], stay: Whole | None = None) -> Iterator[ClusterRows]:
         """Return the files' rows as parts of a vault: all of them, or those at the ascending positions `stay`."""
         first = 0
         for partition, count in self.files:
@@ -301,7 +301,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Iterator[ClusterTable]:
+def parts_of(folder: Path, scheduler: str, saved: SavedAs = USUAL) -> Iterator[ClusterTable]:
     """Open the table whose rows are in the files of a folder, with a client of the Dask `scheduler` at this address.
 
     Raises MedsynthError, UsageError or TableError if the cluster or a file cannot be used.
@@ -325,7 +325,7 @@ def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Itera
         except TimeoutError:
             raise MedsynthError(f"{scheduler} has no workers. Start some: dask worker {scheduler}") from None
         cluster = Cluster(client)
-        found = [cluster.begin(opened, path, encoding) for path in files]
+        found = [cluster.begin(opened, path, saved) for path in files]
         yield _table(folder, cluster, [cluster.result(future) for future in found])
 
 
@@ -338,9 +338,11 @@ def _table(folder: Path, cluster: Cluster, files: list[LargeTable]) -> ClusterTa
     check_rows(rows := sum(data.rows for data in files), str(folder))
     forms = dict.fromkeys(data.form for data in files if data.form)
     digest = hashlib.sha256("\n".join(data.digest for data in files).encode()).hexdigest()
+    floats = frozenset[str]().union(*(data.floats for data in files))
     return ClusterTable(
-        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, cluster=cluster, files=tuple(files)
-    )
+        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, floats=floats, cluster=cluster,
+        files=tuple(files),
+    )  # fmt: skip
 
 
 def _no_pieces() -> NoReturn:
@@ -352,14 +354,16 @@ def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable
     if declared is None:
         raise UsageError(
             "A cluster cannot learn a schema. Draft a schema from one of the files and finish it, then fit with "
-            "`schema`."
+            "`schema`.",
+            NEEDS_SCHEMA,
         )
     alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]
     if alone:
-        notice(
-            f"WARNING: single files of {data.where} have their own budget files: {', '.join(alone[:5])}. For their "
-            f"rows, add these fits to the total in {Budget.of(Path(data.where)).path.name}."
+        text = (
+            f"single files of {data.where} have their own budget files: {', '.join(alone[:5])}. For their rows, add "
+            f"these fits to the total in {Budget.of(Path(data.where)).path.name}."
         )
+        notice(Message(text, None, kind=WARNING))
 
 
 def check_plan(plan: Plan) -> None:

@@ -10,10 +10,11 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..io.table import LargeTable, Table
-from ..patients.successive_rows import ending
+from ..patients.split_rows import ending
 from ..schema import Schema
+from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
-from .private_table import PrivateTable, open_table, possible_targets
+from .private_table import PrivateTable, open_table, possible_patients, possible_targets
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
@@ -22,7 +23,8 @@ Private = PrivateTable | PrivateTables  # what the phases of a fit work on; both
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
-    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
+    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "skip_lines",
+    "header_is_names", "device", "seed",
 }  # fmt: skip
 
 
@@ -34,7 +36,7 @@ def opened(source: Fittable, settings: FitSettings, notice: Notice) -> Private:
     private: Private
     if isinstance(source, Path | str) and is_linked(Path(source)):
         check_settings(settings)
-        private = open_tables(find(Path(source), notice), settings.encoding)
+        private = open_tables(find(Path(source), notice), settings.saved)
     elif isinstance(source, PrivateTables):
         check_settings(settings)
         private = source
@@ -66,6 +68,15 @@ def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
 def targets(source: Path, settings: FitSettings) -> list[str]:
     """Return the columns that may be the target, the default last; [] if one is declared, or for several tables."""
     return [] if is_linked(source) else possible_targets(source, settings)
+
+
+def patients_columns(source: Path, settings: FitSettings) -> tuple[Sequence[str], str | None]:
+    """Return the columns that may name the patients, and one that does by its name, if there is one.
+
+    There are none if it is declared who a row is, and for several tables.
+    """
+    names = () if is_linked(source) else possible_patients(source, settings)
+    return names, next(iter(person_keys(names)), None)
 
 
 def check_settings(settings: FitSettings) -> None:

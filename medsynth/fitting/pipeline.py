@@ -1,4 +1,4 @@
-"""Fit private tables and return an artifact, in phases. Only this package opens private rows."""
+"""Fit private tables and return an artifact, in phases. docs/architecture.md lists who else reads private rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..artifact import Model
-from ..errors import UsageError
+from ..errors import Message, UsageError
 from .opening import Fittable, Private, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_table import PublicRows, open_public, refuse_private_rows_as_public
@@ -77,7 +77,9 @@ def fit(table: Fittable, options: FitOptions) -> Model:
 
 
 def fit_by(options: FitOptions, source: Fittable) -> Model:
-    """Run the phases of a fit, one per line."""
+    """Open the table, plan the noise, reserve the budget, measure, and seal the model."""
+    tell = options.notice
+    options = replace(options, notice=lambda text: tell(Message.of(text)))
     options.phase("reading the table")
     private = opened(source, options, options.notice)
     if isinstance(private, PrivateTables):
@@ -119,4 +121,4 @@ def _public_rows(private: Private, options: FitOptions, source: Fittable) -> Pub
     for file in (source, options.budget_table):
         if isinstance(file, Path | str):
             refuse_private_rows_as_public(file, options.public)
-    return open_public(options.public, private.declared, options.encoding)
+    return open_public(options.public, private.declared, options.saved)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import BudgetError, MedsynthError, Message, UsageError, brief
-from ..io.split import note_of
+from ..arrays import Whole
+from ..errors import NEEDS_SCHEMA, PUBLIC, SPLIT, WARNING, BudgetError, MedsynthError, Message, UsageError, brief
 from ..methods import registry
 from ..methods.registry import METHODS, Method
 from ..privacy.accounting.accountant import rounded_up
@@ -54,7 +52,7 @@ class PlannedFit:
     plan: Plan
     ledger: Ledger
     entropy: rng.Entropy
-    stay: NDArray[np.int64] | None = None
+    stay: Whole | None = None
     units: PrivacyUnits | None = None
 
 
@@ -102,8 +100,9 @@ def _planned(private: Private, options: FitSettings, module: Method, config: Any
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(module, options.budget, config, rows)
     return make_plan(
-        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
-    )
+        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows,
+        one_row_a_patient=private.one_row_a_patient,
+    )  # fmt: skip
 
 
 def check_method(private: Private, method: str, module: Method) -> None:
@@ -147,8 +146,9 @@ def notes_on_quality(private: Private, plan: Plan, *, stop: bool) -> list[str]:
         f"{' A smaller `max_rows` has less noise.' if (plan.max_rows or 1) > 1 else ''}"
     )
     if stop:
-        raise BudgetError(f"{text} To fit all the same, set `anyway`.")
-    return [f"WARNING: {text}", *notes]
+        cures = [NEEDS_SCHEMA] if found.level is not None else []
+        raise BudgetError(f"{text} To fit all the same, set `anyway`.", *cures)
+    return [Message(text, None, kind=WARNING), *notes]
 
 
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
@@ -157,9 +157,11 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
     facts = private.public_facts(options, plan.rows)
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
     short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
-    remarks = [Remark(Message(listed, short), f"Public by declaration: {'; '.join(facts)}.")]
+    header = " ".join(options.facts_of_the_header)
+    declared = Message(f"Public by declaration: {'; '.join(facts)}.", None, kind=PUBLIC, entry=header)
+    remarks = [Remark(Message(listed, short), declared)]
     if options.split_number is not None:
-        remarks.append(Remark(note=note_of(options.split_number)))
+        remarks.append(Remark(note=Message(f"{options.split_number}.", None, kind=SPLIT, entry=options.split_number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
         remarks.append(
@@ -171,10 +173,8 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
             "`delta` out."
         ))  # fmt: skip
     if (options.epsilon or 0.0) > MUCH_EPSILON:
-        remarks.append(Remark(
-            f"WARNING: `epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called "
-            "reasonable."
-        ))  # fmt: skip
+        weak = f"`epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called reasonable."
+        remarks.append(Remark(Message(weak, None, kind=WARNING)))
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
     remarks += [Remark(text) for text in of_method]
@@ -183,7 +183,7 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
             "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
         ))  # fmt: skip
     for remark in remarks:
-        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.notes.append)):
+        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.note)):
             if text:
                 tell(text)
 
@@ -193,7 +193,7 @@ class FitPlan:
     """What a fit would measure: its `epsilon` at `delta`, every measurement with its noise, and notes for the user.
 
     `measurements`: one row each, with the mechanism, its number of runs, its noise multiplier and its share of the
-    first-order privacy loss.
+    first-order privacy loss. `protects`: the unit that the claim would cover.
     """
 
     epsilon: float
@@ -201,9 +201,10 @@ class FitPlan:
     rows: int
     measurements: pd.DataFrame
     notes: list[str]
+    protects: str
 
     def __str__(self) -> str:
-        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.rows} rows"
+        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g} for {self.protects}, {self.rows} rows"
         return "\n".join([head, self.measurements.to_string(index=False), *self.notes])
 
     __repr__ = __str__
@@ -237,8 +238,9 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
         for label, (event, times) in made.events.items()
     ]
     return FitPlan(
-        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes
-    )
+        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes,
+        protects=made.unit.protects,
+    )  # fmt: skip
 
 
 def plan_fit(
@@ -264,13 +266,19 @@ def plan_fit(
             raise UsageError("A plan needs two rows or more.")
         check_rows(table)
         queries = module.queries(config, table, columns, settings.budget)
-        made = make_plan(queries, epsilon=settings.budget, delta=settings.delta_of(table), rows=table)
+        made = make_plan(
+            queries, epsilon=settings.budget, delta=settings.delta_of(table), rows=table,
+            one_row_a_patient=settings.one_row_a_patient,
+        )  # fmt: skip
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     assert private is not None
     check_method(private, method, module)
     check_inference(config, private.max_rows)
     made = _planned(private, settings, module, config)
-    notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}."]
+    notes = [
+        f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
+        *private.doubts(settings),
+    ]
     notes += notes_on_quality(private, made, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
     return made, notes, private.expected(made)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..errors import MedsynthError, Message, SchemaError, UsageError
+from ..arrays import Codes, Floats, Whole
+from ..errors import WARNING, MedsynthError, Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..privacy.contribution import PrivacyUnits
-from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
+from ..schema.columns.column import Column
 from ..schema.declared import yaml_key
 from .cluster import ClusterCodes, ClusterTable
 
@@ -30,18 +30,42 @@ if TYPE_CHECKING:
 Coded = Codes | StoredCodes | ClusterCodes
 
 
-def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
+def refuse_floats(data: Table | LargeTable, columns: Mapping[str, Column], keys: Collection[str | None]) -> None:
+    """Raise SchemaError for keys in a column of floats, and for declared codes of more than 15 digits in one.
+
+    pandas makes floats of whole numbers once a cell of their column is missing or has decimals, and floats round. So
+    one cell would change the keys of other rows. The column's type and its declaration decide, and never a cell.
+    `keys`: the columns that may contain keys; those that the schema models have values.
+    """
+    for name in data.header:
+        if name not in data.floats:
+            continue
+        column = columns.get(name)
+        if name in keys and (column is None or not column.modelled):
+            what = "its keys"
+        elif column is not None and column.long_codes:
+            what = "declared codes of more than 15 digits"
+        else:
+            continue
+        raise SchemaError(
+            f"{data.where}, column {name!r} has a type of floats, which rounds {what}. Read it with `dtype=str` or as "
+            "`Int64`, or store it as text or whole numbers."
+        )
+
+
+def patients(data: Table | LargeTable, unit: str) -> Whole:
     """Return the patient of each row, (rows,), numbered by first rows. Raise SchemaError for an empty key."""
-    numbers, found = dict[str | bytes, int](), list[NDArray[np.int64]]()
-    pieces: Iterable[tuple[NDArray[np.int64], Sequence[str | bytes]]]
+    numbers, found = dict[str | bytes, int](), list[Whole]()
+    pieces: Iterable[tuple[Whole, Sequence[str | bytes]]]
     pieces = data.people if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
     for place, keys in pieces:
         found.append(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[place])
     return np.concatenate(found)
 
 
-def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key."""
+def keys_of(piece: Table, unit: str) -> tuple[Whole, list[str]]:
+    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key, or floats."""
+    refuse_floats(piece, {}, [unit])
     place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
     empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
     if empty.any():
@@ -53,7 +77,7 @@ def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
     return place, [*texts]
 
 
-def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float64]:
+def order_of_rows(data: Table | LargeTable, schema: Schema) -> Floats:
     """Return numbers by which a patient's rows ascend, (rows,): values of the order column, or ranks of its keys.
 
     Compare them only within a patient: the comparison of two numbers depends on their two rows alone. Raises UsageError
@@ -107,7 +131,7 @@ def coded(
 def vault_of(
     codes: Coded,
     names: tuple[str, ...],
-    stay: NDArray[np.int64] | None,
+    stay: Whole | None,
     releases: Releases,
     units: PrivacyUnits | None,
     noising: Noising | None = None,
@@ -126,10 +150,11 @@ def independent_rows(names: Sequence[str]) -> Message:
     No measurement shows which columns stay the same over a patient's rows, so they are not read, but declared.
     """
     line = f"constant: [{', '.join(map(yaml_key, names))}]" if names else "constant: [COLUMN, COLUMN]"
-    head = "WARNING: A synthetic patient's rows are drawn one by one: one patient may be aged 34, 32 and 40."
+    head = "A synthetic patient's rows are drawn one by one: one patient may be aged 34, 32 and 40."
     cure = f"Name the columns that stay the same in a schema, in the line {line}"
     return Message(
         f"{head} {cure}. Each row then repeats them. To follow patients over time, set `order` there to the column "
         "that sorts their rows.",
         f"{head} {cure}.",
+        kind=WARNING,
     )

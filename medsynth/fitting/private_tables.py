@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Whole
 from ..errors import Message, SchemaError, UsageError
+from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
-from ..patients.successive_rows import SuccessiveRows, changing, ending, successive_rows
-from ..privacy.accounting.calibration import Plan, Query
+from ..patients.split_rows import SplitRows, changing, ending, split_rows
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
-from ..privacy.queries.rows import Codes, Whole
 from ..rng import Entropy
-from ..sampling.placing import TableRows, form_of
+from ..sampling.placing import TableRows, view_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
+from .private_rows import refuse_floats
 from .private_table import Remark, read_rows
 from .settings import FitSettings
 from .source import Source
@@ -42,6 +44,7 @@ class PrivateTables:
     whose: Mapping[str, Whole] = field(repr=False)
     expected_patients: int | None = None
     place: Path | None = None
+    one_row_a_patient: ClassVar[bool] = False  # a patient has rows in several tables
 
     @property
     def declared_schemas(self) -> list[Schema]:
@@ -82,7 +85,7 @@ class PrivateTables:
         """Return the number of records that a method's notes are about: patients."""
         return plan.rows
 
-    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
@@ -93,6 +96,10 @@ class PrivateTables:
 
     def notes_on_noise(self, plan: Plan) -> list[str]:
         """Return no notes: the schema of several tables is declared."""
+        return []
+
+    def doubts(self, settings: FitSettings) -> list[str]:
+        """Return no warning: the schema of several tables is declared."""
         return []
 
     def expected(self, plan: Plan) -> None:
@@ -108,6 +115,7 @@ class PrivateTables:
                 f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
                 f"the headers of {len(tables.tables)} tables",
             ),
+            *settings.facts_of_the_header.values(),
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
             Message(
                 f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
@@ -141,11 +149,11 @@ class PrivateTables:
         return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.expected_patients}
 
 
-def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
+def open_tables(source: Source, saved: SavedAs = USUAL) -> PrivateTables:
     """Read and check the tables of a source once. Raise TableError or SchemaError, without a cell."""
     cells = dict[str, Table]()
     for name in source.tables.tables:
-        cells[name] = with_declared_columns(read_rows(source.file(name), encoding), source.tables, name)
+        cells[name] = with_declared_columns(read_rows(source.file(name), saved), source.tables, name)
     return replace(private_tables(source.tables, cells), place=source.folder / source.name)
 
 
@@ -163,7 +171,10 @@ def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: 
 
 
 def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:
-    """Link tables in memory. Raise SchemaError for a row whose key is empty, repeated or of no patient."""
+    """Link tables in memory. Raise SchemaError for keys that are floats, empty, repeated or of no patient."""
+    for name, table in cells.items():
+        linked = tables.tables[name]
+        refuse_floats(table, linked.columns, (tables.key, linked.order, *linked.latest))
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
     return PrivateTables(tables=tables, cells=cells, whose=whose)
@@ -202,7 +213,7 @@ class CodedTables:
 
     schema: Schema
     patients: Codes = field(repr=False)
-    rows: Mapping[str, SuccessiveRows] = field(repr=False)
+    rows: Mapping[str, SplitRows] = field(repr=False)
 
 
 def coded_tables(private: PrivateTables) -> CodedTables:
@@ -212,12 +223,12 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     """
     tables, schema = private.tables, joint(private.tables)
     first = encode(private.cells[tables.first], tables.view(tables.first).core)
-    columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, TableRows]()
+    columns, rows, kept = [first], dict[str, SplitRows](), dict[str, TableRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
-        form = form_of(tables, name, kept, np.arange(len(first)))
+        form = view_of(tables, name, kept, np.arange(len(first)))
         units = PrivacyUnits(np.unique(found.whose, return_inverse=True)[1], tables.tables[name].max_rows)
-        split = successive_rows(form.core(found.codes, found.whose), units, form.of_chain)
+        split = split_rows(form.core(found.codes, found.whose), units, form.of_chain)
         if tables.tables[name].order:
             rows[name] = split
         columns.append(_of_patients(split, np.unique(found.whose), len(first), schema, tables, name))
@@ -240,9 +251,7 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
     return TableRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
 
 
-def _of_patients(
-    split: SuccessiveRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str
-) -> Codes:
+def _of_patients(split: SplitRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str) -> Codes:
     """Return a table's part of the patients' codes: the number of rows, and the first row; (patients, 1 + its columns).
 
     A patient without a row has the code of an empty cell in each of these columns.

@@ -22,7 +22,7 @@ from .opening import Private
 from .planning import PlannedFit
 from .private_table import PublicRows
 from .private_tables import PrivateTables
-from .settings import FitSettings
+from .settings import FACTS_OF_THE_HEADER, FitSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ def facts_of(
     """Return everything that the records of a fit's checkpoint depend on: every option, with its final value."""
     options = planned.options
     own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
+    for name in set(FACTS_OF_THE_HEADER).difference(options.facts_of_the_header):
+        del own[name]
     own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
     return {
         **own,
@@ -175,7 +177,7 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
     if fit.anew:
         cost = f"epsilon {rounded_up(plan.epsilon)} at delta {plan.delta:g}" if noise else "no noise, so no bound"
         text = f"This fit has the number {fit.number} in the budget file, and was reserved in full when it was resumed"
-        planned.ledger.notes.append(f"{text}.")
+        planned.ledger.note(f"{text}.")
         planned.options.notice(
             f"{text} ({cost}). Its checkpoint is not the latest of a fit without a model: that fit has ended with a "
             "model, was resumed from another copy, or is not in this file. The fit draws new noise from here on, and "

@@ -13,20 +13,22 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..errors import SchemaError, UsageError
+from ..arrays import Floats, Whole
+from ..errors import NEEDS_SCHEMA, OUTSIDE, Problem, SchemaError, UsageError
+from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
-from ..schema.codec import encode, fault_in
+from ..schema.codec import encode, fault_in, read_column
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
 from .private_rows import order_of_rows, patients
-from .private_table import choose_schema, read_rows
+from .private_table import choose_schema, read_rows, refuse_floats_of
 from .private_tables import private_tables, with_declared_columns
+from .settings import TableSettings
 from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
@@ -47,7 +49,7 @@ class SchemaCheck:
     remarks: tuple[str, ...]
 
 
-def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -> SchemaCheck:
+def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> SchemaCheck:
     """Compare a table, or the tables of a folder or a file of tables, with the schema that their fit would use.
 
     NO NOISE: the counts are of rows, for the owner of the tables, who writes their schema. Raises SchemaError without a
@@ -56,14 +58,15 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     if is_linked(path):
         if schema is not None:
             raise UsageError(f"{path} names several tables, whose file declares the columns. Leave `schema` out.")
-        return _check_tables(path, encoding)
-    data = read_rows(path, encoding)
-    found = choose_schema(data, schema, path, lambda text: None)
+        return _check_tables(path, saved)
+    data = read_rows(path, saved)
+    found = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
     if found is None:
-        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.", NEEDS_SCHEMA)
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
+        refuse_floats_of(data, found, None)
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):
@@ -77,13 +80,13 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     return SchemaCheck(name=found.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
+def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
     """Compare several tables with the file that declares them: columns, keys and rules."""
     source = find(path)
     tables, cells = source.tables, dict[str, Table]()
     problems, remarks = list[str](), list[str]()
     for name in tables.tables:
-        read, schema = read_rows(source.file(name), encoding), tables.alone(name)
+        read, schema = read_rows(source.file(name), saved), tables.alone(name)
         try:
             cells[name] = data = with_declared_columns(read, tables, name)
         except (SchemaError, UsageError) as error:
@@ -136,16 +139,6 @@ def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[
     return problems, remarks
 
 
-def _read(piece: Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the faults of a column: what is wrong, what to do, the first row, and the number of rows."""
-    related = {other: (schema.columns[other], piece.cells[other]) for other in column.depends_on}
-    place, reading = column.read_rows(piece.cells[name], related)
-    for fault in reading.faults:
-        rows = np.nonzero(fault.found[place])[0]
-        if len(rows):
-            yield fault.what, fault.cure, piece.before + int(rows[0]) + 1, len(rows)
-
-
 @dataclass
 class _OfColumn:
     """What the pieces of a table show about one column. `rows`: of the whole table."""
@@ -154,7 +147,7 @@ class _OfColumn:
     schema: Schema
     name: str
     rows: int
-    faults: dict[str, tuple[str, int]] = field(default_factory=dict)  # what is wrong: the cure and the first row
+    faults: dict[Problem, Problem] = field(default_factory=dict)  # by what is wrong: with the first row
     clipped: int = 0
     stray: int = 0
     known: int = 0
@@ -169,17 +162,17 @@ class _OfColumn:
     def add(self, piece: Table) -> None:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
-        for what, cure, row, _ in _read(piece, self.schema, self.name, column):
-            self.faults.setdefault(what, (cure, row))
+        for one in read_column(piece, self.schema, self.name, column)[1]:
+            self.faults.setdefault(replace(one, row=None), one)
         if not column.modelled:
             return
         strict = column.model_copy(update={"out_of_range": "error"})
-        found = _read(piece, self.schema, self.name, strict)
-        self.clipped += sum(count for what, _, _, count in found if "outside" in what)
+        found = read_column(piece, self.schema, self.name, strict)[1]
+        self.clipped += sum(count for one, count in found.items() if one.kind == OUTSIDE)
         if column.reads_anything and getattr(column, "hierarchy", None) is None:
             plain = column.model_copy(update={"unknown": None})
-            found = _read(piece, self.schema, self.name, plain)
-            self.stray += sum(count for what, _, _, count in found if "outside" not in what)
+            found = read_column(piece, self.schema, self.name, plain)[1]
+            self.stray += sum(count for one, count in found.items() if one.kind != OUTSIDE)
         if not column.categorical and not column.depends_on:
             number = np.asarray(column.cell_values(cells), np.float64)
             number = number[np.isfinite(number)]
@@ -202,8 +195,8 @@ class _OfColumn:
 
     def problems(self) -> Iterator[str]:
         """Yield what stops a fit."""
-        for what, (cure, row) in self.faults.items():
-            yield fault_in(self.where, self.name, row, what, cure)
+        for one in self.faults.values():
+            yield fault_in(self.where, one)
 
     def remarks(self) -> Iterator[str]:
         """Yield what a fit would do silently, and columns that look declared wrongly."""
@@ -291,7 +284,7 @@ class _BetweenDates:
         return by_start(pairs)
 
 
-def _quantile(ascending: NDArray[np.int64], counts: NDArray[np.int64], share: float) -> float:
+def _quantile(ascending: Whole, counts: Whole, share: float) -> float:
     """Return the quantile of values that occur `counts` times each, as numpy interpolates it.
 
     >>> float(_quantile(np.array([1, 5]), np.array([2, 2]), 0.5))
@@ -349,7 +342,7 @@ class _Rules:
                     break
 
 
-def _count_with(places: int, numbers: NDArray[np.float64]) -> int:
+def _count_with(places: int, numbers: Floats) -> int:
     """Return how many of `numbers`, missing ones left out, have at most this number of decimals."""
     scaled = numbers[np.isfinite(numbers)] * 10.0**places
     return int(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).sum())

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..artifact import QUALITY, Arrays, Model
+from ..arrays import Arrays, Codes
+from ..artifact import QUALITY, Model
 from ..cores import one_thread
-from ..errors import LOST, MedsynthError, Message, UsageError
+from ..errors import DROPPED_TARGET, LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
-from ..methods.registry import Progress
+from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.plan import plan_of_first_rows
-from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
+from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
-from ..privacy.partition_selection import RawTable
-from ..privacy.queries.rows import Codes
+from ..privacy.partition_selection import RawVault
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
@@ -34,7 +34,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target
+from ..schema.learned import LEARNED_NAME, lost_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
 from .planning import PlannedFit
@@ -64,8 +64,9 @@ def declared_or_measured_schema(
 ) -> tuple[Schema, dict[str, float]]:
     """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
 
-    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. Raises
-    TargetError as soon as the measurements show one class of the target.
+    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. If the
+    measurements show no classes of the target, the fit goes on without one. But if a person named the target, or the
+    method needs one, TargetError is raised as soon as they show that.
     """
     schema, notice = private.declared, planned.options.notice
     without_level = dict[str, float]()
@@ -73,20 +74,32 @@ def declared_or_measured_schema(
         data, units = private.data, planned.units
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
-        raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
-        learned = raw.measure_schema(LEARNED_NAME, private.target)
+        raw = RawVault(data, rows, releases, private.learning, units, _rows_std(planned))
+        required = planned.options.target is not None or not METHODS[planned.method.name].without_target
+        regressions = getattr(planned.method.config, "regressions", ())
+        used = {name for regression in regressions for name in regression.columns}
+        learned = raw.measure_schema(LEARNED_NAME, private.target, required=required, used=used)
         schema = learned.schema
         summary = learned.summary()
-        planned.ledger.notes.extend(LEARNED + " ".join(text.split()) for text in summary)  # a note is one line
-        loud = (LOST, TIMES)
-        others = [text for text in summary if not text.startswith(loud)]
+        for text in summary:
+            planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
+        others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))
-        for text in (text for text in summary if text.startswith(loud)):
+        for text in (text for text in summary if text not in others):
             notice(text)
-        if private.target is not None and learned.schema.columns[private.target].size < 2:
-            raise lost_target(private.target)
+        if schema.target is not None and schema.columns[schema.target].size < 2:
+            raise lost_target(schema.target)
+        if schema.target != private.target:
+            note = Message(
+                f"{private.target!r}, the last column, is a key or has fewer than two classes, by the noisy counts. So "
+                "the model predicts no column. This costs no more budget. To predict another column, name it as "
+                "`target` next time.",
+                None, kind=DROPPED_TARGET, column=private.target or "",
+            )  # fmt: skip
+            notice(note)
+            planned.ledger.note(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
     return schema, without_level
 
@@ -106,7 +119,7 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
     found = select_levels(columns, vault.measure_histograms, planned.plan)
     counts = "; ".join(f"{name}, {len(column.levels)}" for name, column in found.items())
     planned.options.notice(Message(f"Levels of codes, chosen by noisy counts: {counts}"))
-    planned.ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
+    planned.ledger.note("Levels of codes were chosen by noisy counts of public hierarchies.")
     return schema.model_copy(update={"columns": schema.columns | found})
 
 
@@ -187,7 +200,7 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
         f"{text}. The model follows the counts. But the fit divided its budget for the public number, which is also "
         "the default number of sampled rows. Set `rows` to a closer number in the next fit."
     )
-    planned.ledger.notes.append(f"{text}.")
+    planned.ledger.note(f"{text}.")
 
 
 def train(
@@ -249,7 +262,7 @@ def train_in_order(
     """
     codes = final_codes(private, planned, schema.core, codes)
     assert isinstance(codes, np.ndarray) and planned.units is not None
-    split = successive_rows(codes[planned.stay], planned.units, schema)
+    split = split_rows(codes[planned.stay], planned.units, schema)
     mean = rows_of_a_patient(sizes)
     patients, single = max(2, round(rows / mean)), float(sizes[ROWS_PER_PATIENT][0])
     of_first = with_rows_column(schema)
@@ -281,7 +294,7 @@ def simulated_patients(later: float) -> int:
 
 
 def train_later(
-    planned: PlannedFit, out: WayOut, schema: Schema, split: SuccessiveRows, patients: tuple[float, float],
+    planned: PlannedFit, out: WayOut, schema: Schema, split: SplitRows, patients: tuple[float, float],
     simulated: NDArray[np.int32], table: str = "",
 ) -> Arrays:  # fmt: skip
     """Train the model of the rows that follow first ones.
@@ -289,11 +302,11 @@ def train_later(
     `patients`: the numbers of patients with one row and with several, by noisy counts. `simulated`: first rows,
     (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
-    from ..patients.training import LaterRowsTraining
+    from ..patients.training import ChainTraining
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
-    later = LaterRowsTraining(
+    later = ChainTraining(
         schema=schema,
         vault=vault_of(split.later, later_columns(schema), None, out.releases, split.patients_of_later),
         last=vault_of(split.last, later_columns(schema), None, out.releases, split.patients_of_last),

@@ -11,18 +11,18 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .. import rng
+from ..arrays import Mask
 from ..errors import UsageError
 from .atomic import atomic_write, refuse_existing
+from .formats import OWN
 from .reader import read_large
 from .table import LargeTable, Table, check_rows
 from .text import form
@@ -30,7 +30,6 @@ from .writer import Sink, WrittenText
 
 Part = TypeVar("Part", bound=Table | LargeTable)
 LONGEST = 1 << 13  # bytes of a split's file that are read: a number, and the longest path of a table
-NOTED = "Rows were held out of this fit, by independent draws: split "  # how the note in a ledger begins
 _NUMBER = re.compile(r"[0-9a-f]{16}")
 
 
@@ -75,14 +74,14 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
 
     atomic_write(train, both, force=force, private=True)
     if isinstance(table, LargeTable):
-        part: Table | LargeTable = read_large(train)
+        part: Table | LargeTable = read_large(train, OWN)
     else:
         how = form(table.written.delimiter) if isinstance(table.written, WrittenText) else ""
         part = replace(table.only(np.flatnonzero(stay)), where=str(train), form=how, written=None)
     return expecting(cast(Part, part), table, 1 - fraction)
 
 
-def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, bool]) -> NDArray[np.bool_]:
+def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, bool]) -> Mask:
     """Toss a secret coin per row, (rows,), or per patient: at the first row, and `known` from then on."""
     entropy = rng.system_entropy()
     if unit is None:
@@ -145,13 +144,3 @@ def _lines(rows: Path) -> list[bytes]:
 def number_kept(rows: Path, table: Path) -> str:
     """Return the number on file of a waiting split, else a new one."""
     return number_of(rows) or number_split(rows, table)
-
-
-def note_of(number: str) -> str:
-    """Return the note in a ledger about the split of that number."""
-    return f"{NOTED}{number}."
-
-
-def noted(notes: Sequence[str]) -> str | None:
-    """Return the number of the split in the notes of a ledger; None if no rows were held out."""
-    return next((text.removeprefix(NOTED).rstrip(".") for text in notes if text.startswith(NOTED)), None)

@@ -3,7 +3,7 @@
 | question about the cells of each column | share of the privacy loss | use of the answer |
 |---|---|---|
 | 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
-| 2. How many cells of the target, if any, have each level? | 7.5 % | the classes; with fewer than two the fit stops |
+| 2. How many cells of the target, if any, have each level? | 7.5 % | the classes, or that the column has none |
 | 3. The same for every column that may have levels | 7.5 % | the levels of columns with few levels |
 | 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
 
@@ -14,7 +14,7 @@ from nothing exact. `medsynth/schema/inference.py` turns the answers into column
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
@@ -22,7 +22,8 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
-from ..errors import BudgetError
+from ..arrays import Floats, Whole
+from ..errors import BudgetError, TargetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema, inference
@@ -31,10 +32,10 @@ from ..schema.columns.column import Column
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
-from .accounting.calibration import Query
+from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
-from .noise import Floats, Integers, noised, rarely_exceeded
+from .noise import noised, rarely_exceeded
 from .queries.query import added
 from .raw_rows import RawRows, levels_added
 from .release import Release, Releases
@@ -46,7 +47,7 @@ FORMATS = "schema: number formats"
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # Of the privacy loss: for the kinds, and for each other measurement.
 
 
-def queries(*, target: bool = True) -> list[Query]:
+def queries(*, target: bool = True) -> list[Charge]:
     """Return the queries that learn a schema: the same for every table, whatever its cells contain.
 
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
@@ -54,10 +55,10 @@ def queries(*, target: bool = True) -> list[Query]:
     """
     weight = LOSS_SHARE**-0.5
     return [
-        Query(label=KINDS, weight=KINDS_SHARE**-0.5),
-        *([Query(label=TARGET, weight=weight, thresholded=True)] if target else []),
-        Query(label=LEVELS, weight=weight, thresholded=True),
-        Query(label=FORMATS, weight=weight),
+        Charge(label=KINDS, weight=KINDS_SHARE**-0.5),
+        *([Charge(label=TARGET, weight=weight, thresholded=True)] if target else []),
+        Charge(label=LEVELS, weight=weight, thresholded=True),
+        Charge(label=FORMATS, weight=weight),
     ]
 
 
@@ -74,7 +75,7 @@ class Learning:
     max_rows: int | None = None
 
 
-class RawTable:
+class RawVault:
     """A table before it has a schema. Only its schema can be measured.
 
     `rows`: their number, as a public number or as a noisy one with errors of `rows_std`; the errors of a declared
@@ -115,18 +116,24 @@ class RawTable:
         self._kinds = CellKinds(self._learning.na_values)
         self._max_rows = units.max_rows if units else 1
 
-    def measure_schema(self, name: str, target: str | None) -> Learned:
+    def measure_schema(
+        self, name: str, target: str | None, *, required: bool = True, used: Collection[str] = ()
+    ) -> Learned:
         """Return the table's schema by noisy measurements. Every column has a value for each cell; every bound clips.
 
         A `target` of None means that no column is one. Raises BudgetError if the plan lacks the measurements that
-        `queries` lists. Raises TargetError as soon as these show that the target lacks two classes; the rest is then
-        not measured.
+        `queries` lists. If a `required` target lacks two classes, it raises TargetError as soon as the measurements
+        show that, and the rest is not measured. Any other target that lacks them, or is a key, becomes an ordinary
+        column, and the schema has no target: this depends on the released counts alone. Columns that are `used` in
+        declared regressions are not keys. Raises SchemaError if all columns are keys.
         """
         # Everything planned is measured: if no column may have levels, or formats, all columns are measured in vain.
         # 1. What each column consists of.
-        kinds = self._measure_kinds(target)
+        ordinary, kinds = self._measure_kinds(target)
         # 2. The target's classes.
-        levels = {} if target is None else self._measure_classes(target, kinds)
+        levels = {} if target is None else self._measure_classes(target, kinds, required=required)
+        if not levels:
+            target, kinds = None, ordinary
         # 3. The levels of other columns, or the words among their numbers.
         others = [n for n in self._names if n != target]
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
@@ -136,24 +143,41 @@ class RawTable:
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts]
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
+        shown = {n for n in self._names if columns[n].is_key(n, self._rows)}.difference(used)
+        wrong = {n for n, one in columns.items() if one.column is None or one.column.size < 2 or n in shown}
+        if target in wrong and not required:
+            target = None
         # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
-        made |= {n: columns[n].fresh_keys() for n in self._names if n != target and columns[n].is_key(n, self._rows)}
+        made |= {n: columns[n].fresh_keys() for n in self._names if n in shown and n != target}
+        if not any(column.modelled for column in made.values()):
+            raise TargetError(
+                "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. "
+                "Add the columns to learn from, or declare a schema, and start again with `force`."
+            )
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
         return Learned(schema=schema, columns=columns, rows=self._rows)
 
-    def _measure_classes(self, target: str, kinds: Kinds) -> dict[str, LearnedColumn]:
-        """Ask question 2: the target's levels. Raise TargetError if they are not two classes or more."""
-        if kinds[target].cells == "text":
+    def _measure_classes(self, target: str, kinds: Kinds, *, required: bool) -> dict[str, LearnedColumn]:
+        """Ask question 2: the target's levels. If they are not two classes or more, return {}.
+
+        Raises TargetError in place of that if the target is `required`, and measures nothing if its kind shows it.
+        """
+        if (text := kinds[target].cells == "text") and required:
             raise lost_target(target)
         levels = self._measure_levels(TARGET, [target], kinds)
-        if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
+        found = levels[target].column if kinds[target].may_have_levels else None
+        lost = text or (found is not None and found.size < 2)
+        if lost and required:
             raise lost_target(target)
-        return levels
+        return {} if lost else levels
 
-    def _measure_kinds(self, target: str | None) -> dict[str, ColumnKind]:
-        """Ask question 1: the kinds of each column. Every count covers all rows, so it also estimates their number."""
+    def _measure_kinds(self, target: str | None) -> tuple[Kinds, Kinds]:
+        """Ask question 1: the kinds of each column, and the same with the stricter limits of a target.
+
+        Every count covers all rows, so it also estimates their number.
+        """
         counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in self._names})
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
         likely = round(likely_rows(self._rows, totals, self._given_std))
@@ -161,7 +185,8 @@ class RawTable:
         off = abs(likely - self._rows) if self._given_std is None else self._given_std
         self._rows, self._rows_std = likely, min(spread, off)
         made = partial(inference.column_kind, std=std, cells=self._kinds, rows=likely, columns=len(counts))
-        return {name: made(found, target=name == target) for name, found in counts.items()}
+        kinds = {name: made(found) for name, found in counts.items()}
+        return kinds, kinds if target is None else {**kinds, target: made(counts[target], target=True)}
 
     def _measure_levels(self, label: str, names: list[str], kinds: Kinds) -> dict[str, LearnedColumn]:
         """Ask questions 2 and 3: levels of the columns `names` that pass the threshold, and usual ones.
@@ -177,7 +202,8 @@ class RawTable:
             gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
         present = {name: self._rows - sum(gaps[name].values()) for name in names}
         needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
-        known, columns = inference.usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
+        known = inference.usual_levels(cells, std, threshold, kinds, needed)
+        columns = dict[str, LearnedColumn]()
         for name in names:
             own = dict(sorted((kept[name] | known[name]).items()))
             words = {} if target else inference.words_of(own, kinds[name])
@@ -209,7 +235,7 @@ class RawTable:
         pairs = inference.date_pairs(
             [name for name in dates if name != target and not doubtful(name) and kinds[name].form not in CLOCKS]
         )
-        parts: dict[str, Callable[[RawRows], Integers]] = {}
+        parts: dict[str, Callable[[RawRows], Whole]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
         for name in (name for name in names if kinds[name].cells == "decimal"):
@@ -220,7 +246,8 @@ class RawTable:
             ends = (a, kinds[a]), (b, kinds[b])
             parts[f"days from {a} to {b}"] = partial(RawRows.differences, first=ends[0], second=ends[1])
         counts, std = self.__histograms(FORMATS, parts)
-        columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
+        columns = dict[str, LearnedColumn]()
+        own = len(self._kinds.codes)
         for name in (*numbers, *dates):
             kind, seen = kinds[name], levels.get(name)
             found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]
@@ -228,21 +255,23 @@ class RawTable:
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
             single = {**seen.gaps, **seen.kept} if seen else {}
             single = {word: n for word, n in single.items() if word not in gaps and moment(word) not in CLOCKS}
-            key = False
+            key = repeats = False
             if name in dates:
                 column, far = inference.day(found[:-own], std, kind, gaps, single)
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}")
                 key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
+                repeats = inference.repeats_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
                 column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest, words = self._rows - sum(gaps.values()), set(gaps).difference(self._kinds.codes)
             unread = float(found[-own - 1]) - sum(gaps[word] for word in words if not is_number(word))
             columns[name] = LearnedColumn(
-                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key
-            )
+                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key,
+                repeats=repeats,
+            )  # fmt: skip
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 
@@ -254,7 +283,7 @@ class RawTable:
     # The methods below read cells. Results leave only by `Releases.release`.
 
     def __histograms(
-        self, label: str, parts: Mapping[str, Callable[[RawRows], Integers]]
+        self, label: str, parts: Mapping[str, Callable[[RawRows], Whole]]
     ) -> tuple[dict[str, Floats], float]:
         """Return noisy histograms by name, in one release, and the standard deviation of their noise.
 
@@ -313,11 +342,9 @@ class RawTable:
         std, most = event.multiplier * sensitivity, self._max_rows
         return std, most + rarely_exceeded(std, event.delta / (columns * most))
 
-    def __exact_levels(
-        self, names: list[str], kinds: Kinds, usual: tuple[str, ...]
-    ) -> list[tuple[pd.Series, Integers]]:
+    def __exact_levels(self, names: list[str], kinds: Kinds, usual: tuple[str, ...]) -> list[tuple[pd.Series, Whole]]:
         """Return for each column the exact counts of levels, and of `usual` levels and codes of missing values."""
-        found = list[tuple[pd.Series, Integers]]()
+        found = list[tuple[pd.Series, Whole]]()
         for rows in self.__rows():
             more = [rows.levels(name, kinds[name], usual) for name in names]
             pairs = zip(found, more, strict=True)
@@ -332,7 +359,7 @@ class RawTable:
         return iter([self.__kept])
 
     def __repr__(self) -> str:
-        return "RawTable(private rows)"
+        return "RawVault(private rows)"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A raw table cannot be pickled or copied.")

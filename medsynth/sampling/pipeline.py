@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Mask, Whole
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
@@ -19,9 +20,7 @@ from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
 from ..methods import registry
 from ..methods.registry import restored_settings
-from ..patients.successive_rows import with_rows_column
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
+from ..patients.split_rows import with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
@@ -31,7 +30,7 @@ from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patie
 from .rejection import Sampler, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
-from .visits import Form, broken_firsts, visits
+from .visits import ChainView, broken_firsts, visits
 
 FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
 RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
@@ -65,7 +64,7 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]
 
 
 def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
-    """Yield rows that are the only one of their patient."""
+    """Yield the rows of a table with one row per patient."""
     rows, at_once = draw.rows or 0, CELLS_AT_ONCE // (CHUNK_ROWS * len(of_rows.columns))
 
     def chunk(start: int) -> PatientRows:
@@ -90,7 +89,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
         single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
         if schema.order is not None:
             stream = numpy_stream(seed, "later rows")
-            return visits(model.tensors, Form(schema), single(count, seed), stream, asked)
+            return visits(model.tensors, ChainView(schema), single(count, seed), stream, asked)
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 
@@ -209,18 +208,18 @@ def sample(
 
 
 def sample_csv(model: Model, draw: Draw) -> str:
-    """Return the same rows as CSV text, with exact decimals."""
+    """Return synthetic rows, as `sample` does, as CSV text with exact decimals."""
     return "".join(csv_chunks(model, draw))
 
 
 def csv_chunks(model: Model, draw: Draw, form: FileForm | None = None) -> Iterator[str]:
-    """Yield that text in chunks, so that any number of rows needs constant memory. `form`: the model's own if None."""
+    """Yield the rows as CSV text, a chunk at a time. `form`: the model's own if None."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
         yield _text(codes, model, draw, number, form or model.form, header=k == 0)
 
 
 def csv_bytes(model: Model, draw: Draw, form: FileForm) -> Iterator[bytes]:
-    """Yield the same in the encoding of a form. Raise UsageError for a character that it does not have."""
+    """Yield the CSV text in the encoding of a form. Raise UsageError for a character that it does not have."""
     return encoded(csv_chunks(model, draw, form), form.encoding)
 
 
@@ -259,13 +258,13 @@ def _with_commas(cells: pd.Series) -> pd.Series:
 
 
 def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
-    """Yield the same rows as frames, chunk by chunk."""
+    """Yield synthetic rows as frames, chunk by chunk."""
     for number, codes in _numbered(model, draw):
         yield with_mark(_beside(decode(codes, model.schema), number), draw.mark, model)
 
 
 def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
-    """Yield the same rows as codes, chunk by chunk; those of replicates follow one another."""
+    """Yield synthetic rows as codes, chunk by chunk; those of replicates follow one another."""
     yield from (codes for _, codes in _numbered(model, draw))
 
 

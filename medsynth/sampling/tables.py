@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Mask, Whole
 from ..artifact import Model, load
 from ..errors import UsageError, checked_keywords
 from ..methods import registry
 from ..patients.stored import tensors_of
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, column_values, decode, parse
@@ -24,7 +23,7 @@ from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_
 from .balance import balanced, halvings
 from .draw import ONE_TABLE_ONLY
 from .pipeline import conditions, method_sampler
-from .placing import Placed, TableRows, form_of
+from .placing import Placed, TableRows, view_of
 from .rejection import Sampler, broken, rejection_sample, widened
 from .replicates import broken_model
 from .rules_across_rows import broken_next, completed
@@ -103,7 +102,7 @@ def sample_tables(
 def table_frames(
     model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> Iterator[dict[str, pd.DataFrame]]:
-    """Yield the same in parts, of some thousands of patients each with all their rows: in constant memory."""
+    """As `sample_tables`, but yield 20,000 patients at a time, so that memory stays constant."""
     tables = tables_of(model)
     for codes in table_codes(model, patients, seed, where):
         yield {n: decode(own_columns(tables, n, rows.codes), written(tables, n)) for n, rows in codes.items()}
@@ -209,9 +208,9 @@ def _rows(
     """
     tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
-    form, core = form_of(tables, name, found, who), first.core(codes[who], name)
-    core = form.possible(core, np.arange(len(who))) if isinstance(form, Placed) else core
-    rows, never = form.rows(core, None, np.arange(len(who)))
+    view, core = view_of(tables, name, found, who), first.core(codes[who], name)
+    core = view.possible(core, np.arange(len(who))) if isinstance(view, Placed) else core
+    rows, never = view.rows(core, None, np.arange(len(who)))
     rows = completed(rows, None, schema)
     stay = ~(never | broken_next(rows, None, counts[who] == 1, schema))
     who, rows = who[stay], rows[stay]
@@ -221,7 +220,7 @@ def _rows(
     stream = numpy_stream(seed, f"later rows of {name}")
     conditions = parse(where, first.schema.core) if where else ()
     asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
-    drawn = visits(tensors_of(number, model.tensors), form_of(tables, name, found, who), given, stream, asked)
+    drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked)
     return TableRows(drawn.codes, who[drawn.patients - 1])
 
 

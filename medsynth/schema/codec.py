@@ -6,14 +6,16 @@ Messages never contain a cell.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from ..errors import SchemaError, UsageError, did_you_mean
+from ..arrays import Codes, Mask, Whole
+from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
-from .columns.column import Codes, Mask, Values, level_text
+from .columns.column import Column, Values, level_text
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included
@@ -37,10 +39,12 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
     used = {schema.unit, schema.order, *keys}
     absent = [n for n, c in schema.columns.items() if n not in table.header and (c.written or n in used)]
     if absent:
+        # In a file without a header line, a patient's cells are in its place: they are never printed.
+        is_header = len(absent) < len(schema.columns) / 2
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
             f"{table.where}: no column {absent[0]!r}{more}, but the schema {schema.name!r} declares it."
-            f"{did_you_mean(absent[0], table.header)} Blanks and case are part of a name. "
+            f"{did_you_mean(absent[0], table.header) if is_header else ''} Blanks and case are part of a name. "
             "Rename the table's column, or remove it from the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
@@ -52,21 +56,26 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
 
 
 def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
-    """Return the codes of one column. Report a fault at the first row that has it."""
-    column = schema.columns[name]
+    """Return the codes of one column. Raise SchemaError for the first row that has a fault."""
+    codes, found = read_column(table, schema, name, schema.columns[name])
+    for problem in found:
+        raise SchemaError(fault_in(table.where, problem), problem)
+    return codes.astype(np.int32)
+
+
+def read_column(table: Table, schema: Schema, name: str, column: Column) -> tuple[Whole, dict[Problem, int]]:
+    """Return the codes of a column, and its faults: each with its first row, and the number of such rows."""
     related = {other: (schema.columns[other], table.cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(table.cells[name], related)
-    for fault in reading.faults:
-        if fault.found.any():
-            row = table.before + int(np.nonzero(fault.found[place])[0][0]) + 1
-            raise SchemaError(fault_in(table.where, name, row, fault.what, fault.cure))
-    return reading.codes[place].astype(np.int32)
+    rows = [(fault.problem, np.nonzero(fault.found[place])[0]) for fault in reading.faults if fault.found.any()]
+    found = {replace(one, column=name, row=table.before + int(at[0]) + 1): len(at) for one, at in rows}
+    return reading.codes[place], found
 
 
-def fault_in(where: str, name: str, row: int, what: str, cure: str) -> str:
+def fault_in(where: str, one: Problem) -> str:
     """Return the message of a cell that the schema does not allow: its place and the cure, never its text."""
-    second = " If row 1 is a second header row, such as units, remove it." if row == 1 else ""
-    return f"{where}, column {name!r}, row {row}: {what}. {cure}{second}"
+    second = " If row 1 is a second header row, such as units, remove it." if one.row == 1 else ""
+    return f"{where}, column {one.column!r}, row {one.row}: {one.text}. {one.cure}{second}"
 
 
 def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Codes:
@@ -75,7 +84,7 @@ def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Cod
 
 
 def column_values(codes: Codes, schema: Schema, name: str) -> Values:
-    """Return one column's values as constraints compare them: numbers with NaN, or levels as text with None."""
+    """Return a column's values as constraints compare them: numbers with NaN, or levels as text with None."""
     return schema.columns[name].values(codes[:, schema.names.index(name)], related_values(codes, schema, name))
 
 
@@ -100,7 +109,7 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
 
 
 def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
-    """Return the same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
+    """Return the table of codes as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
     return pd.DataFrame({
         name: column.csv_cells(codes[:, k], related_values(codes, schema, name))
         for k, (name, column) in enumerate(schema.columns.items())

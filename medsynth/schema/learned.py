@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from ..errors import LOST, Message, TargetError, some
+from ..errors import LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from .cells import CLOCKS
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
-from .declared import yaml_key
+from .declared import parse_yaml, yaml_key
 from .header import doubtful, is_amount, may_be_key
 from .magnitudes import CLEAR_STDS
 
@@ -18,19 +20,9 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
-LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
-TIMES = "Times are read as the clock shows them: "  # starts the sentence about columns with a time
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
-# Lines of a schema for a lost column, after its name.
-CURES = (
-    "kind: identifier}  # keys: fresh ones",
-    "kind: identifier, drop: true}  # free text: left out",
-    "kind: categorical, levels: [A, B, other], unknown: other}  # codes: or with a hierarchy in place of levels",
-    "kind: continuous, bounds: [LOW, HIGH], missing: true, unknown: missing}  # numbers, written without units",
-    'kind: date, bounds: [FIRST, LAST], format: "%Y-%m-%dT%H:%M:%S+01:00"}  # dates in another form, or with a zone',
-)
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
 
 
@@ -67,7 +59,7 @@ class ColumnKind:
         return self.cells in LEVEL_KINDS or self.short or self.form in CLOCKS
 
     def with_codes(self, found: list[str]) -> ColumnKind:
-        """Return this kind with codes of missing values that another noisy count shows."""
+        """Return the kind with codes of missing values that another noisy count shows."""
         return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
 
 
@@ -83,7 +75,9 @@ def lost_target(name: str) -> TargetError:
     return TargetError(
         f"The target {name!r} has one class in the noisy counts: there is nothing to predict. The fit stopped here, "
         "and the budget counts what it has measured. Start again with `force`, and set `target` to another column, or "
-        "to none. Or draft a schema and declare the classes there. `resume` only repeats this message."
+        "to none if the method allows that. Or draft a schema and declare the classes there. `resume` only repeats "
+        "this message.",
+        NEEDS_SCHEMA,
     )
 
 
@@ -93,7 +87,8 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys.
+    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys; `repeats`: those of keys that
+    occur in several rows each.
     """
 
     kind: ColumnKind
@@ -105,6 +100,7 @@ class LearnedColumn:
     far: Far = Far()
     unread: float = 0.0
     key: bool = False
+    repeats: bool = False
 
     @property
     def has_unread(self) -> bool:
@@ -169,6 +165,14 @@ class LearnedColumn:
         return Identifier(shape="#", dtype="int64") if whole and not self.lost else Identifier()
 
 
+class Finding(NamedTuple):
+    """What is worth knowing of some columns: its kind, words in full about each, and in short if these differ."""
+
+    kind: str
+    words: Sequence[str]
+    few: Sequence[str] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Learned:
     """A learned schema, the columns that were measured for it, and the likely number of rows."""
@@ -179,101 +183,48 @@ class Learned:
 
     def summary(self) -> list[Message]:
         """Return what was learned, merged and lost, a sentence or two each, for the user. Shares are noisy."""
-        target = self.schema.target
         kinds: dict[str, list[str]] = {}
         for name in self.schema.columns:
             kinds.setdefault(self._kind(name), []).append(name)
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
-        what = f"{len(self.schema.columns)} columns: {counts}."
-        found = [Message(what, what)]
-        if target is not None:
-            found.append(_both(f"The target {target!r}: {{}}.", self._levels_of(target)))
-        if gaps := {name: c.gaps for name, c in self.columns.items() if c.gaps and self.schema.columns[name].missing}:
-            each = [f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items()]
-            found.append(_both("Missing values in {}.", each))
-        if empty := [name for name, column in self.columns.items() if column.empty]:
-            found.append(_both("Only empty cells in {}: sampled rows have no values there.", empty))
-        if named := {name: column.far.codes for name, column in self.columns.items() if column.far.codes}:
-            found.append(_both(
-                "Read as codes of missing values, because they lie far from all other values: {}. If they are values, "
-                "declare a schema.",
-                [f"{name} ({', '.join(codes)})" for name, codes in named.items()],
-            ))  # fmt: skip
-        if apart := {name: column.far.near for name, column in self.columns.items() if column.far.near}:
-            found.append(_both(
-                "Some values lie far from all others and are read as missing: {}. If they are codes, name them as "
-                "codes of missing values. If they are values, declare a schema.",
-                [f"{name} (near {', '.join(near)})" for name, near in apart.items()],
-                "Read as missing, because they lie far from all others: {}. If they are values, declare a schema.",
-            ))  # fmt: skip
-        if strange := {name: column.unread for name, column in self.columns.items() if column.has_unread}:
-            found.append(_both(
-                "Cells that are neither values nor known codes are read as missing: {}.",
-                [f"{name} (about {_percent(count, self.rows)} of the rows)" for name, count in strange.items()],
-            ))  # fmt: skip
-        if timed := [name for name, column in self.schema.columns.items() if _shows_clock(column)]:
-            found.append(_both(
-                f"{TIMES}{{}}. If they have a zone or an offset such as +01:00, it is left out. To get a zone back, "
-                "declare it in the column's `dtype`.",
-                timed,
-            ))  # fmt: skip
-        if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
-            found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
-        where = "the other columns" if gaps or strange or empty else "any column"
-        found.append(Message(
-            f"The noisy counts show no missing value in {where}. Rare words among numbers or dates are read as "
-            "missing, also those of a second header row, such as units: remove such a row before you fit."
-        ))  # fmt: skip
-        return found + self._losses()
+        found = [_message(*one) for one in self._findings() if one.words]
+        return [Message(f"{len(self.schema.columns)} columns: {counts}.", None), *found]
 
-    def _losses(self) -> list[Message]:
-        """Return what was merged and lost, and columns that may be keys."""
-        found = list[Message]()
-        if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != self.schema.target]:
-            found.append(_both(
-                "Rare values were merged in {}: each has too few rows to exceed the noise.",
-                [f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged],
-                "Rare values were merged in {}.", merged,
-            ))  # fmt: skip
-        if only := {name: column for name, column in self.columns.items() if column.only is not None}:
-            counts_of = {name: {**c.kept, **c.gaps}[str(c.only)] for name, c in only.items()}
-            found.append(_both(
-                "Only one value survived the noise in {}. Rarer values, if there are any, were merged into it. To keep "
-                "them, declare a schema.",
-                [f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items()],
-                "Only one value survived the noise in {}. To keep rarer ones, declare a schema.", only,
-            ))  # fmt: skip
-        if lost := [n for n, column in self.columns.items() if column.lost and self.schema.columns[n].modelled]:
-            found.append(_both(
-                f"{LOST}{{}}. No value of these columns has enough rows, and sampled rows contain none of them. Remove "
-                "these columns, or declare them in a schema by the line that fits:\n"
-                + "\n".join(f"  {yaml_key(lost[0])}: {{{line}" for line in CURES),
-                lost,
-            ))  # fmt: skip
-        if keys := [name for name in self.columns if not self.schema.columns[name].modelled]:
-            found.append(_both(
-                "Read as keys, which no model learns: {}. Their numbers or names are those of keys, and the noisy "
-                "counts show no frequent value. Sampled rows have fresh keys. To keep numbers, declare a schema with "
-                f"`{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`.",
-                keys,
-                "Read as keys: {}. Sampled rows have fresh keys. To keep numbers, declare a schema with "
-                f"`{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`.",
-            ))  # fmt: skip
-        if large := [name for name in self.columns if self._reads_like_a_key(name)]:
-            found.append(_both(
-                "{}: large whole numbers, none of them frequent. If these are keys, declare them identifiers: a model "
-                "must not learn keys.",
-                large,
-            ))  # fmt: skip
-        return found
+    def _findings(self) -> Iterator[Finding]:
+        """Yield what was learned, then what was merged and lost, and columns that may be keys."""
+        learned, columns, target = self.columns.items(), self.schema.columns, self.schema.target
+        yield Finding("target", self._levels_of(target) if target is not None else [])
+        gaps = {n: c.gaps for n, c in learned if c.gaps and columns[n].missing}
+        yield Finding("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
+        empty = [n for n, c in learned if c.empty]
+        yield Finding("empty", empty)
+        yield Finding("codes", [f"{n} ({', '.join(c.far.codes)})" for n, c in learned if c.far.codes])
+        yield Finding("far", [f"{n} (near {', '.join(c.far.near)})" for n, c in learned if c.far.near])
+        strange = [self._with_share(n, c.unread) for n, c in learned if c.has_unread]
+        yield Finding("unread", strange)
+        yield Finding(TIMES, [n for n, column in columns.items() if _shows_clock(column)])
+        yield Finding("after", [f"{n} after {c.depends_on[0]}" for n, c in columns.items() if c.depends_on])
+        yield Finding("present", ["the other columns" if gaps or strange or empty else "any column"])
+        merged = [n for n, c in learned if c.merged and not c.lost and n != target]
+        yield Finding("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
+        only = {n: ({**c.kept, **c.gaps}[c.only], c.only) for n, c in learned if c.only is not None}
+        each = [f"{n} ({word}, about {_percent(count, self.rows)})" for n, (count, word) in only.items()]
+        yield Finding("only", each, [*only])
+        yield Finding(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
+        yield Finding("keys", [n for n, _ in learned if not columns[n].modelled])
+        yield Finding(WARNING, [repr(n) for n, c in learned if c.repeats and self.schema.unit is None])
+        yield Finding("large", [n for n, _ in learned if self._reads_like_a_key(n)])
+
+    def _with_share(self, name: str, count: float) -> str:
+        return f"{name} (about {_percent(count, self.rows)} of the rows)"
 
     def _levels_of(self, name: str) -> list[str]:
         learned, column = self.columns[name], self.schema.columns[name]
         if not column.categorical:
-            return ["numbers"]
+            return [f"{name!r}: numbers"]
         words = map(level_text, column.levels)
         each = [f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words]
-        return [f"{len(column.levels)} classes", *each]
+        return [f"{name!r}: {len(column.levels)} classes", *each]
 
     def _reads_like_a_key(self, name: str) -> bool:
         learned, column = self.columns[name], self.schema.columns[name]
@@ -307,11 +258,16 @@ def _percent(count: float, rows: int) -> str:
     return f"{min(count / rows, 1.0):.0%}" if count >= 0.01 * rows else "less than 1%"
 
 
-def _both(full: str, words: Sequence[str], brief: str | None = None, few: Iterable[str] | None = None) -> Message:
-    """Return a message with its words in place of "{}", and in short with some of the `few` words, or of the same."""
-    found, more = ", ".join(words[:NAMES_IN_SENTENCE]), len(words) - NAMES_IN_SENTENCE
-    short = some(words if few is None else few)
-    return Message(
-        full.replace("{}", found + (f" and {more} more" if more > 0 else "")),
-        (full if brief is None else brief).replace("{}", short),
-    )
+@cache
+def _words() -> dict[str, dict[str, str]]:
+    """Return the words about each kind of finding, in full and in short."""
+    text = (resources.files("medsynth.schema") / "learned.yaml").read_text(encoding="utf-8")
+    return cast("dict[str, dict[str, str]]", parse_yaml(text, "learned.yaml"))
+
+
+def _message(kind: str, words: Sequence[str], few: Sequence[str]) -> Message:
+    """Return the message about a finding with all its words, and in short with some of the `few` words, or of these."""
+    found, more, forms = ", ".join(words[:NAMES_IN_SENTENCE]), len(words) - NAMES_IN_SENTENCE, _words()[kind]
+    full, brief = (forms.get(form, forms["full"]).replace("{first}", yaml_key(words[0])) for form in ("full", "brief"))
+    all_names = found + (f" and {more} more" if more > 0 else "")
+    return Message(full.replace("{names}", all_names), brief.replace("{names}", some(few or words)), kind)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from ..errors import SchemaError, did_you_mean
+from ..errors import DeclarationError, SchemaError, did_you_mean
 from ..io.table import with_index
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Level, level_text
@@ -61,6 +61,7 @@ class Schema(Declaration):
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
+    one_row_a_patient: bool = False  # whether no two rows share a patient
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
@@ -76,6 +77,8 @@ class Schema(Declaration):
             raise ValueError(
                 'set "unit", the identifier of patients, and "max_rows", the most rows of a patient, together'
             )
+        if self.unit is not None and self.one_row_a_patient:
+            raise ValueError('set one of "unit" and "one_row_a_patient": rows can share a patient, or no two rows do')
         if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
             raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
@@ -105,13 +108,15 @@ class Schema(Declaration):
             settled.add(name)
         for name, column in self.columns.items():
             if name == self.target and not column.may_be_target:
-                raise ValueError(f"the target {name!r} cannot be of kind {column.kind}")
+                raise DeclarationError(f"the target {name!r} cannot be of kind {column.kind}", name)
             try:
                 column.check_related(self.columns)
             except ValueError as error:
-                raise ValueError(f"column {name!r}: {error}") from None
+                raise DeclarationError(f"column {name!r}: {error}", name) from None
             if name not in settled and settled.intersection(column.depends_on):
-                raise ValueError(f"column {name!r}: a rule must define it, as one defines the column it depends on")
+                raise DeclarationError(
+                    f"column {name!r}: a rule must define it, as one defines the column it depends on", name
+                )
         return self
 
     def _check_order(self, name: str) -> None:
@@ -206,7 +211,7 @@ class Schema(Declaration):
         defined = {rule.defines for rule in rules}
         columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
         left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": (), "order": None}
-        core = self.model_copy(update={**left, "survival": None})
+        core = self.model_copy(update={**left, "survival": None, "one_row_a_patient": False})
         core._definitions = {}
         for rule in rules:
             name, read = rule.defines, sorted(rule.columns)
@@ -243,7 +248,7 @@ class Schema(Declaration):
         return tuple(self.columns)
 
     def with_target(self, target: str | None) -> Schema:
-        """Return this schema with another target, or without one. Raise SchemaError if it is not a column."""
+        """Return the schema with another target, or without one. Raise SchemaError if it is not a column."""
         if target is not None and target not in self.columns:
             raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
@@ -254,7 +259,7 @@ class Schema(Declaration):
         return frozenset(n for n, c in self.columns.items() if c.days and c.dtype is None)
 
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
-        """Return this schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
+        """Return the schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
 
         A fit does not use its table's dtypes, which depend on cells: a missing cell turns int64 into float64. A column
         whose dtype has no name in a schema, or that the frame does not have, keeps the dtype that it has.

@@ -15,6 +15,7 @@ from medsynth_cli.main import app
 from pydantic import BaseModel
 
 import medsynth
+from medsynth.errors import NEEDS_SCHEMA, SchemaError
 
 register(typer.main.get_command(app))
 ROOT = Path(__file__).parents[2] / "medsynth"
@@ -38,7 +39,7 @@ def texts(room: str) -> list[tuple[str, str, bool]]:
         for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append((f"{path.relative_to(ROOT)}:{node.lineno}", node.value, id(node) in docs))
-    return found
+    return [*found, *((path.name, path.read_text(), False) for path in place.rglob("*.yaml"))]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -58,7 +59,8 @@ def test_the_page_names_no_flag(template: Path) -> None:
 @cache
 def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
-    from medsynth.report.data.verdict import Review, Thresholds
+    from medsynth.report.data.verdict import Review
+    from medsynth.report.sections.registry import questions
     from medsynth.schema import Schema
     from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables
@@ -70,10 +72,9 @@ def schema_keys() -> set[str]:
         LinkedTable,
         LinkedTables,
         Review,
-        Thresholds,
         *KINDS.values(),
     ]
-    return {key for model in models for key in model.model_fields}
+    return {*questions(), *(key for model in models for key in model.model_fields)}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -98,10 +99,12 @@ def test_every_parameter_of_the_library_has_a_flag(verb: str) -> None:
     assert set(inspect.signature(function).parameters) - PYTHON_ONLY <= set(FLAGS)
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_every_hint_belongs_to_words_of_the_library(words: str) -> None:
-    messages = [text for room in ROOMS for _, text, is_doc in texts(room) if not is_doc]
-    assert any(words.lower() in text.lower() for text in messages)
+@pytest.mark.parametrize("advice", COMMANDS.values())
+def test_an_error_whose_words_give_the_advice_of_a_hint_carries_it(advice: str) -> None:
+    """Each message of an error with such words stands in a call with the value that the hint belongs to."""
+    words, value = advice.partition(":")[0].lower(), "NEEDS_MODEL" if "model" in advice else "NEEDS_SCHEMA"
+    sources = "\n".join(path.read_text() for path in (Path(medsynth.__file__).parent).rglob("*.py"))
+    assert words in sources.lower() and f", {value}" in sources
 
 
 @pytest.mark.parametrize(
@@ -121,5 +124,5 @@ def test_messages_are_translated(text: str, typed: str) -> None:
 
 
 def test_hints_name_the_table() -> None:
-    assert hints("No schema. Draft a schema.", "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
-    assert hints("Nothing to do.", "t.csv") == []
+    assert hints(SchemaError("Any words.", NEEDS_SCHEMA), "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
+    assert hints(SchemaError("Draft a schema."), "t.csv") == []

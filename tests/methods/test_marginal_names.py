@@ -17,7 +17,7 @@ COLUMNS = {
 
 @pytest.mark.usefixtures("seeded_entropy")
 def test_columns_named_like_marginals_keep_their_shares(rng: np.random.Generator) -> None:
-    """Each mean is within a tenth of the range: at epsilon 20 the noise is a few rows of 2,000. The seed is fixed."""
+    """Each column's mean within a tenth of its range: at epsilon 20 the noise is a few rows of 2,000. Seeded."""
     rows = 2000
     frame = pd.DataFrame(
         {

@@ -13,8 +13,8 @@ from medsynth.fitting.opening import advice_on_ends
 from medsynth.patients import training
 from medsynth.patients.column_rules import ColumnRules
 from medsynth.patients.plan import LAST_ROWS, LAST_SHARE, SHARES, shares
+from medsynth.patients.split_rows import GAP, changing, ending, fixed
 from medsynth.patients.stored import restored
-from medsynth.patients.successive_rows import GAP, changing, ending, fixed
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {

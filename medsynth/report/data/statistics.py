@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from ...arrays import Floats, Mask, Whole
 from ...rng import Stream
 from .verdict import Estimate
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.int64]
 Patients = Whole  # The number of each row's patient, (rows,).
 DRAWS = 500  # Number of resamples.
 BLOCK = 2_000_000  # Weights in memory at once.
@@ -30,16 +28,17 @@ POISSON = np.searchsorted(
 ).astype(np.float64)
 
 
-def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Iterator[Floats]:
-    """Yield weights of `DRAWS` bootstrap resamples in blocks (draws, rows). A row's weight is Poisson with mean 1.
+def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: int | None = None) -> Iterator[Floats]:
+    """Yield weights of `draws` bootstrap resamples (by default DRAWS) in blocks (draws, rows).
 
-    The Poisson bootstrap equals the usual one except that the size varies, and it sorts nothing. With `patients`,
-    (rows,), whole patients are drawn, since their rows are not independent observations.
+    A row's weight is Poisson with mean 1. This bootstrap equals the usual one except that the size varies, and it sorts
+    nothing. With `patients`, (rows,), whole patients are drawn: their rows are not independent observations.
     """
     place = None if patients is None else np.unique(patients, return_inverse=True)[1]
     drawn, at_once = rows if place is None else int(place.max()) + 1, max(1, BLOCK // rows)
-    for start in range(0, DRAWS, at_once):
-        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, DRAWS - start), drawn), np.uint16)]
+    draws = draws or DRAWS
+    for start in range(0, draws, at_once):
+        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, draws - start), drawn), np.uint16)]
         yield weights if place is None else weights[:, place]
 
 
@@ -74,7 +73,7 @@ def _rarest(truth: NDArray[Any], patients: Patients) -> Whole:
     return found
 
 
-def out_of_fold(model: Any, x: Floats, y: Flags, cut: list[tuple[Whole, Whole]]) -> Floats:
+def out_of_fold(model: Any, x: Floats, y: Mask, cut: list[tuple[Whole, Whole]]) -> Floats:
     """Return for each row the chance of True by `model`, fitted to the rows of the other folds: (rows,).
 
     Args:
@@ -95,7 +94,7 @@ def learnable(x: Floats) -> Floats:
     return np.where(np.isnan(x).all(0), 0.0, x)
 
 
-def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
+def auroc(truth: Mask, score: Floats, weights: Floats | None = None) -> Floats:
     """Return the area under the ROC curve per row of `weights` (draws, rows). Ties count half; NaN for one class.
 
     >>> auroc(np.array([False, True, True]), np.array([0.1, 0.4, 0.1])).tolist()
@@ -115,14 +114,14 @@ def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
 class Areas:
     """The AuROC of several scores for resamples of the rows; `truth` and `scores` are (k, rows).
 
-    Above EXACT_ROWS rows a resample's AuROC is a first-order expansion about that of all rows, by placement values
+    Above `exact_rows` rows a resample's AuROC is a first-order expansion about that of all rows, by placement values
     (DeLong, DeLong, Clarke-Pearson 1988). The error is of the order of one over the number of rows.
     """
 
-    def __init__(self, truth: NDArray[np.bool_], scores: Floats) -> None:
+    def __init__(self, truth: Mask, scores: Floats, exact_rows: int = EXACT_ROWS) -> None:
         self._truth, self._scores = truth, scores
         self.value = np.array([float(auroc(t, s)[0]) for t, s in zip(truth, scores, strict=True)])
-        self._exact = truth.shape[1] <= EXACT_ROWS
+        self._exact = truth.shape[1] <= exact_rows
         if not self._exact:
             placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
             self._terms = np.concatenate([truth.T, truth.T * placed, ~truth.T * placed], 1)  # (rows, 3 k)
@@ -137,7 +136,7 @@ class Areas:
             return np.asarray(above / hits + below / (weights.sum(1, keepdims=True) - hits) - self.value)
 
 
-def _placements(truth: Flags, score: Floats) -> Floats:
+def _placements(truth: Mask, score: Floats) -> Floats:
     """Return the share of negative rows below each positive row, and of positive rows above each negative row."""
     _, tie, counts = np.unique(score, return_inverse=True, return_counts=True)
     positive = np.bincount(tie, weights=truth, minlength=len(counts))
@@ -259,9 +258,12 @@ def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Wh
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
+def resampled(
+    rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None,
+    draws: int | None = None,
+) -> Floats:  # fmt: skip
     """Return `measure` of every resample: from weights (draws, rows) to (draws, ...)."""
-    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
+    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients, draws)])
 
 
 def variance_of_mean(values: Floats, patients: Patients | None) -> float:
@@ -329,7 +331,7 @@ def weighted_means(figures: Floats, weights: Floats) -> Floats:
     return np.asarray(weights @ np.where(known, figures, 0.0) / np.maximum(weights @ known, 1))
 
 
-def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:
+def roc_points(truth: Mask, score: Floats, points: int = 60) -> list[tuple[float, float]]:
     """Return (false-positive rate, true-positive rate) along the ROC curve, reduced to about `points`."""
     order = np.argsort(-score, kind="stable")
     last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # End of each run of equal scores.

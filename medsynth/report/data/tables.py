@@ -16,10 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from ...arrays import Floats, Whole
 from ...errors import SchemaError, TableError
 from ...io import reader
 from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
+from ...io.formats import OWN, SavedAs
 from ...rng import Stream
 from ...schema import Column, Schema
 from ...similarity import CELLS, cells_in, count_of, edges_of
@@ -34,7 +36,7 @@ from .columns import (
     without_own_value,
     words,
 )
-from .statistics import Floats, Patients, Whole
+from .statistics import Patients
 
 LOST, NOTED = 0.9, 0.05  # shares of real cells without a value in the model: fidelity omits the column; a note names it
 MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, drawn uniformly.
@@ -111,9 +113,9 @@ class Tables:
         return np.unique(self.real[self.predicted].astype(str))
 
 
-def read(path: Path, encoding: str | None = None) -> io_table.Table:
+def read(path: Path, saved: SavedAs = OWN) -> io_table.Table:
     """Read the table at `path` with its cells as text. Raises TableError for a file that is not a table."""
-    return reader.read(path, encoding)
+    return reader.read(path, saved)
 
 
 def gather(
@@ -201,7 +203,7 @@ def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> lis
 
 
 def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]) -> Whole:
-    """Return those `rows` of the training table whose patient is not in `held`; `patients` is for all of its rows."""
+    """Drop training `rows` whose patient is also held out. `patients`: of all rows of the training table."""
     others = ~np.isin(patients[rows], held)
     if not others.all():
         notes.append(

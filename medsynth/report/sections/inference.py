@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.inspection import permutation_importance
 
+from ...arrays import Floats
 from ...artifact import Model
 from ...combining import combine
 from ...errors import UsageError
@@ -28,7 +29,7 @@ from ...schema import Schema
 from ..data.columns import LARGEST, on_scale, words
 from ..data.context import Context
 from ..data.protocol import classifiers, regressors, some
-from ..data.statistics import Floats, cramers_v, learnable, mean, overlap
+from ..data.statistics import cramers_v, learnable, mean, overlap
 from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section
@@ -84,7 +85,7 @@ def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], 
     """Return the mean rise of the squared error on the rows `test` if each column is permuted: (columns,)."""
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
-    model = (regressors() if numeric else classifiers(y))["hgb"].fit(learnable(x), y)
+    model = (regressors if numeric else classifiers)(y)["hgb"].fit(learnable(x), y)
     scoring = "neg_mean_squared_error" if numeric else _negative_brier
     found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
     return np.asarray(found.importances_mean)

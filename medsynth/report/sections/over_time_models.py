@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import Floats, Whole
 from ...rng import Stream
 from ..data.over_time import Sequences
 from ..data.protocol import LABELS, mean_aurocs, predict, some
-from ..data.statistics import Floats, Patients, mean, overlap
+from ..data.statistics import Patients, mean, overlap
 from ..data.verdict import Estimate, Record
 
 CLASSIFIERS = ("lr", "hgb")  # A linear model and boosted trees.
@@ -52,7 +53,7 @@ def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: st
     return NextRow(target=target, rows=len(tested), classifiers=[LABELS[name] for name in CLASSIFIERS], **found)
 
 
-def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, Whole]:
     """Return each row and the previous one as one line, to predict the target of this row (`ahead` 0) or the next (1).
 
     Returns the lines, with the column AIM, and the patient of each. A line has the changing columns of the previous
@@ -78,7 +79,7 @@ def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, ND
 
 
 def compared_aurocs(
-    real: pd.DataFrame, synthetic: pd.DataFrame, tested: pd.DataFrame, patients: NDArray[np.int64], rng: Stream
+    real: pd.DataFrame, synthetic: pd.DataFrame, tested: pd.DataFrame, patients: Whole, rng: Stream
 ) -> dict[str, Estimate]:
     """Return the AuROC on `tested` after training on `real` and on `synthetic`, and the loss, with intervals."""
     truth = tested[AIM].astype(str).to_numpy()
@@ -133,7 +134,22 @@ def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozen
     return Slopes(per=unit.name, patients=patients, columns=found, mean_overlap=shared)
 
 
-def slope(made: Sequences, name: str, unit: float) -> Estimate:
+def _wald(values: Floats, design: Floats, patient: Patients, random: Floats | None) -> Floats:
+    """Return the second fixed effect with its 95 % interval, (3,); NaN if the likelihood has no maximum."""
+    import statsmodels.api as sm
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # statsmodels warns if patients do not vary, which is a valid result.
+        try:
+            model = sm.MixedLM(values, design, groups=patient, exog_re=random)
+            result = model.fit(method=["lbfgs"])
+            found = np.array([result.fe_params[1], *np.asarray(result.conf_int())[1]], np.float64)
+        except (np.linalg.LinAlgError, ValueError):
+            return np.full(3, np.nan)
+    return found if result.converged else np.full(3, np.nan)
+
+
+def slope(made: Sequences, name: str, unit: float, fit: Callable[..., Floats] = _wald) -> Estimate:
     """Return the fixed slope of a column on the time since the patient's first row, with a 95 % Wald interval.
 
     The linear mixed model has a random intercept and slope per patient, fitted by restricted maximum likelihood (Laird
@@ -148,10 +164,10 @@ def slope(made: Sequences, name: str, unit: float) -> Estimate:
     values, time, patient = values[known], time[known], made.patient[known]
     if len(values) < FEWEST_ROWS or not time.std() or not values.std():
         return Estimate(value=None)
-    return _mixed(values, time, patient)
+    return _mixed(values, time, patient, fit)
 
 
-def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
+def _mixed(values: Floats, time: Floats, patient: Patients, fit: Callable[..., Floats]) -> Estimate:
     """Return the slope of `values` on `time`, both (rows,), with a random intercept and slope per patient.
 
     If random slopes cannot be estimated, for example with two rows per patient, only the intercept is random.
@@ -159,23 +175,8 @@ def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
     centre, scale, spread = values.mean(), values.std(), time.std()
     design = np.column_stack([np.ones(len(time)), time / spread])
     for random in (design, None):
-        found = _wald((values - centre) / scale, design, patient, random)
+        found = fit((values - centre) / scale, design, patient, random)
         if np.isfinite(found).all():
             value, low, high = found * float(scale / spread)
             return Estimate(value=value, low=low, high=high)
     return Estimate(value=None)
-
-
-def _wald(values: Floats, design: Floats, patient: Patients, random: Floats | None) -> Floats:
-    """Return the second fixed effect with its 95 % interval, (3,); NaN if the likelihood has no maximum."""
-    import statsmodels.api as sm
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # statsmodels warns if patients do not vary, which is a valid result.
-        try:
-            model = sm.MixedLM(values, design, groups=patient, exog_re=random)
-            result = model.fit(method=["lbfgs"])
-            found = np.array([result.fe_params[1], *np.asarray(result.conf_int())[1]], np.float64)
-        except (np.linalg.LinAlgError, ValueError):
-            return np.full(3, np.nan)
-    return found if result.converged else np.full(3, np.nan)

@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 from pydantic import StrictInt, model_validator
 
+from ...arrays import Codes, Floats, Mask, Texts, Whole
+from ...errors import Problem
 from ...io.table import MISSING_TOKENS, Kind
-from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Column, Reading, Values
 from .dtypes import holds_moments
 from .number import Quantity, check_apart
 
@@ -127,11 +129,9 @@ class Date(Quantity):
         """Return a day, or with `after` a number of days, in units."""
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
-    def unreadable(self) -> tuple[str, str]:
-        return (
-            f"not a date in the form {self.format}",
-            "Correct the cell or the schema's `format`, or set `unknown: missing`.",
-        )
+    def unreadable(self) -> Problem:
+        cure = "Correct the cell or the schema's `format`, or set `unknown: missing`."
+        return Problem(text=f"not a date in the form {self.format}", cure=cure)
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
@@ -140,7 +140,7 @@ class Date(Quantity):
         """Return a text's number of days, minutes or seconds, NaN if it is not a date; finer parts are cut off."""
         return float(np.floor(ordinal(text, self.format) * self.per_day + 1e-3))
 
-    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
+    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Whole, Reading]:
         """Read as every kind; with `after`, the days since the other date, missing if that one is."""
         if self.after is None:
             return super().read_rows(cells, related)

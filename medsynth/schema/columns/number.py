@@ -14,21 +14,18 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, StrictFloat, StrictInt, model_validator
 
+from ...arrays import Codes, Floats, Mask, Texts, Whole
+from ...errors import OUTSIDE, Problem
 from ...io.table import Kind
 from .column import (
     MAX_CODES,
     UNREADABLE,
     USUAL_CODES,
-    Codes,
     Column,
     Description,
     Fault,
-    Floats,
-    Ints,
     Level,
-    Mask,
     Reading,
-    Texts,
     Values,
     is_apart,
     numbers_of,
@@ -91,9 +88,10 @@ class Quantity(Column):
             raise ValueError("cut points must ascend, above the lower bound and up to the upper one, "
                              "with a value of the column between any two")  # fmt: skip
 
-    def unreadable(self) -> tuple[str, str]:
+    def unreadable(self) -> Problem:
         """Return what is wrong with a text that is not a value, and the cure."""
-        return "not a number", "Correct the cell, set `unknown: missing`, or declare the column categorical."
+        cure = "Correct the cell, set `unknown: missing`, or declare the column categorical."
+        return Problem(text="not a number", cure=cure)
 
     @property
     def _unknown_code(self) -> int:
@@ -125,16 +123,17 @@ class Quantity(Column):
             scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
         units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
         inside = np.clip(units, low, high)
-        faults = [Fault(~finite, *self.unreadable())] if self.unknown is None else []
+        faults = [Fault(~finite, self.unreadable())] if self.unknown is None else []
         if self.out_of_range == "error":
             cure = "Widen the bounds, correct the cell, or set `out_of_range: clip`."
-            faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
+            problem = Problem(kind=OUTSIDE, text="a value outside the schema's bounds", cure=cure)
+            faults.append(Fault(finite & (inside != units), problem))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
         if self.out_of_range == "missing":
             codes = np.where(finite & (inside != units), self.size, codes)
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
-    def _settled(self, codes: Ints) -> Ints:
+    def _settled(self, codes: Whole) -> Whole:
         """Move each code of a value to the nearest one that a cell may have; codes of missing values stay."""
         return codes
 
@@ -263,7 +262,7 @@ class Continuous(Quantity):
         digits = self.places if self.zeros == "all" else 1
         return f"{text.partition('.')[0]}.{text.partition('.')[2].ljust(digits, '0')}"
 
-    def _settled(self, codes: Ints) -> Ints:
+    def _settled(self, codes: Whole) -> Whole:
         """Move numbers that are whole by declaration to the nearest whole number."""
         if self.whole_from is None:
             return codes

@@ -52,7 +52,7 @@ def test_a_module_in_the_folder_is_not_run(tmp_path: Path) -> None:
 
 
 def test_messages_progress_and_errors_are_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [json.dumps({"phase": "fitting", "done": 2, "total": 8}), "A notice.", json.dumps({"error": "Error: No."}),
+    lines = [json.dumps({"phase": "fitting", "done": 2, "total": 8}), "A notice.", json.dumps({"error": "No."}),
              '{"phase": 7}', "{", '{"a": ' * 5000]  # fmt: skip
     job = ended(f"sys.stderr.write({chr(10).join(lines)!r}); sys.exit(3)", tmp_path, monkeypatch)
     assert job.code == 3 and job.failed and job.progress["phase"] == "fitting"
@@ -123,5 +123,5 @@ def test_ended_commands_are_forgotten(tmp_path: Path, monkeypatch: pytest.Monkey
     running = Jobs(tmp_path)
     assert running.start("budget", [])
     until(lambda: not running.running)
-    running.forget()
+    running.forget(tmp_path / "a.medsynth")
     assert running["budget"] is None

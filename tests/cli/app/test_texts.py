@@ -34,6 +34,8 @@ def used() -> set[str]:
         found |= set(re.findall(r'\btexts\["(\w+)"\]', content))
         for line in re.findall(r"\bsay\((.*)\)", content):
             found |= set(re.findall(r'"(\w+)"', line))
+        for block in re.findall(r"\brefuse\((.*?)\)\n", content, re.DOTALL):
+            found |= set(re.findall(r"(\w+)=(?!=)", block))
     return found
 
 
