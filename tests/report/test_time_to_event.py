@@ -154,6 +154,7 @@ def test_odd_tables_are_computed_or_say_why_not(real: str, synthetic: str) -> No
         assert np.isfinite(numbers).all() and (found.curve_gap.value is not None or found.reasons)
 
 
+@pytest.mark.nightly
 def test_the_page_has_curves_in_both_variants() -> None:
     model = medsynth.fit(
         cohort(400, 3), schema=schema(), epsilon=5.0, method="independent", rows=400, notice=lambda line: None
