@@ -243,7 +243,7 @@ def _pages_of_tables(
 ) -> dict[str, Report]:
     """Return a report on the patients of several tables, and one on the rows of each table that has an order."""
     from medsynth.report.several_tables import read_folder, report_tables
-    from medsynth.sampling.table_files import drawn_by
+    from medsynth.sampling.provenance import drawn_by
 
     made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
     if not made_in.is_dir():

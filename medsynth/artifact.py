@@ -100,6 +100,18 @@ class Model:
         return self.epsilon is not None and self.ledger.claims
 
     @property
+    def views(self) -> dict[str, Schema]:
+        """The schemas of its rows as they are drawn, by table: those of several have the columns of their patient."""
+        tables = self.tables
+        return {self.name: self.schema} if tables is None else {name: tables.view(name) for name in tables.tables}
+
+    @property
+    def written(self) -> dict[str, Schema]:
+        """The schemas of its rows as they are written, by table."""
+        tables = self.tables
+        return {self.name: self.schema} if tables is None else {name: tables.written(name) for name in tables.tables}
+
+    @property
     def quality(self) -> dict[str, float]:
         """The similarity to the fitted rows that the noise leaves in each column, as expected; empty if not known."""
         found = self.tensors.get(QUALITY)

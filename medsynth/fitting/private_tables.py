@@ -20,7 +20,8 @@ from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes, Whole
 from ..rng import Entropy
-from ..sampling.placing import TableRows, form_of
+from ..sampling.patients import PatientRows
+from ..sampling.placing import form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
@@ -212,7 +213,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     """
     tables, schema = private.tables, joint(private.tables)
     first = encode(private.cells[tables.first], tables.view(tables.first).core)
-    columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, TableRows]()
+    columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, PatientRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
         form = form_of(tables, name, kept, np.arange(len(first)))
@@ -224,7 +225,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     return CodedTables(schema=schema, patients=np.column_stack(columns).astype(np.int32), rows=rows)
 
 
-def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
+def _kept(private: PrivateTables, name: str, first: Codes) -> PatientRows:
     """Return the rows of a table that stay, (rows, columns of its view), patient by patient and in order.
 
     `first`: codes of the first table.
@@ -237,7 +238,7 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
     order = schema.columns[table.order].ranks(data.cells[table.order]) if table.order else np.arange(data.rows)
     stay, _ = first_in_order(whose, order, table.max_rows)
     stay = stay[np.argsort(whose[stay], kind="stable")]
-    return TableRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
+    return PatientRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
 
 
 def _of_patients(

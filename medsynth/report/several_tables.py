@@ -21,7 +21,6 @@ from ..io.formats import named
 from ..io.table import MISSING_TOKENS, Table
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
-from ..sampling.tables import tables_of
 from ..schema import Schema
 from ..schema.codec import csv_cells
 from ..schema.linked import LinkedTables, joint
@@ -62,7 +61,8 @@ def report_tables(
     `page_of`: the file name of a table's page. `step` receives the table and the section before it is
     computed. The other arguments are those of `medsynth.report.build.build`, whose errors are raised.
     """
-    tables = tables_of(model)
+    tables = model.tables
+    assert tables is not None
     given = [side for side in (synthetic, real) if side is not None]
     in_order = [
         name for name in tables.others

@@ -16,18 +16,11 @@ from ..privacy.queries.rows import Codes, Whole
 from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
+from .patients import PatientRows
 from .rejection import widened
 from .visits import Form
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """Rows of one table, (rows, columns of its view), patient by patient, and their patients: (rows,) from zero on."""
-
-    codes: Codes
-    whose: Whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +105,7 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
     return found
 
 
-def form_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> Form:
+def form_of(tables: LinkedTables, table: str, found: Mapping[str, PatientRows], patients: Whole) -> Form:
     """Return the form of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
