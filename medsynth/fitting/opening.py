@@ -18,7 +18,6 @@ from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
 
-Private = PrivateTable | PrivateTables  # what the phases of a fit work on; both have the same attributes
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
@@ -26,18 +25,17 @@ OF_SEVERAL = {
 }  # fmt: skip
 
 
-def opened(source: Fittable, settings: FitSettings, notice: Notice) -> Private:
+def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTable:
     """Return the private table, or tables, from a path, a frame or a table in memory.
 
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
     """
-    private: Private
-    if isinstance(source, Path | str) and is_linked(Path(source)):
+    private: PrivateTable
+    if isinstance(source, PrivateTables) or (isinstance(source, Path | str) and is_linked(Path(source))):
         check_settings(settings)
-        private = open_tables(find(Path(source), notice), settings.encoding)
-    elif isinstance(source, PrivateTables):
-        check_settings(settings)
-        private = source
+        private = (
+            source if isinstance(source, PrivateTables) else open_tables(find(Path(source), notice), settings.encoding)
+        )
     else:
         private = open_table(source, settings, notice)
     for schema in private.declared_schemas:

@@ -59,12 +59,16 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTable:
-    """A private table and what is public about it: its schema or, without one, its header alone."""
+    """A private table and what is public about it: its schema or, without one, its header alone.
 
-    data: io_table.Table | LargeTable
+    `place`: its file, or the folder and name that several tables share, for the budget file; None without a file.
+    """
+
+    data: io_table.Table | LargeTable = field(repr=False)
     declared: Schema | None
     target: str | None
     learning: Learning = field(default_factory=Learning)
+    place: Path | None = None
 
     @property
     def declared_schemas(self) -> list[Schema]:
@@ -369,6 +373,8 @@ def open_table(
             )
         data = replace(data, file_form=replace(data.file_form, decimal=","))
     declared = choose_schema(data, settings.schema, path, notice)
+    from_file = isinstance(data, ClusterTable) or (isinstance(data, io_table.Table) and bool(data.written))
+    place = path or (Path(data.where) if from_file else None)
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)
     whose = declared.unit if declared else settings.unit
@@ -387,7 +393,7 @@ def open_table(
             raise UsageError(
                 '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
             )
-        return PrivateTable(data=data, declared=declared, target=declared.target)
+        return PrivateTable(data=data, declared=declared, target=declared.target, place=place)
     unit, chosen = settings.unit, settings.target if settings.target in data.header else None
     codes = tuple(code.strip() for code in settings.na_values)
     learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
@@ -397,7 +403,7 @@ def open_table(
     target = settled_target(settings.target, data.header if chosen else names, notice)
     if len(names) < (1 if target is None else 2):
         raise SchemaError(ONLY_A_TARGET)
-    return PrivateTable(data=data, declared=None, target=target, learning=learning)
+    return PrivateTable(data=data, declared=None, target=target, learning=learning, place=place)
 
 
 def learning_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,30 +18,28 @@ from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes, Whole
-from ..rng import Entropy
 from ..sampling.patients import PatientRows
 from ..sampling.placing import form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
-from .private_table import Remark, read_rows
+from .private_table import PrivateTable, Remark, read_rows
 from .settings import FitSettings
 from .source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateTables:
-    """Tables in memory, and the patient of each row: `whose`, (rows,) row numbers of the first table.
+class PrivateTables(PrivateTable):
+    """A table of patients, in memory, and the rows of other tables that belong to them.
 
-    `place`: their folder and the name that they share, for the budget file.
+    `data` and `declared` are of patients: their table, and the columns that the method learns of them, including those
+    of first rows in each table. `whose`: the patient of each row of a table, (rows,) row numbers of `data`.
     """
 
     tables: LinkedTables
     cells: Mapping[str, Table] = field(repr=False)
     whose: Mapping[str, Whole] = field(repr=False)
-    expected_patients: int | None = None
-    place: Path | None = None
 
     @property
     def declared_schemas(self) -> list[Schema]:
@@ -50,29 +47,9 @@ class PrivateTables:
         return [self.tables.view(name) for name in self.tables.tables]
 
     @property
-    def target(self) -> str | None:
-        """The column of patients to predict."""
-        return joint(self.tables).target
-
-    @property
-    def rows(self) -> int:
-        """The number of patients that counts as public: never the number that secret draws kept."""
-        return self.cells[self.tables.first].rows if self.expected_patients is None else self.expected_patients
-
-    @property
-    def rows_std(self) -> float | None:
-        """The standard deviation of `rows`: not known."""
-        return None
-
-    @property
     def max_rows(self) -> int:
         """The most rows of a patient, over all tables."""
         return self.tables.max_rows
-
-    @property
-    def columns(self) -> int:
-        """The number of columns that the method learns of patients, including those of first rows in each table."""
-        return len(joint(self.tables).core.columns)
 
     @property
     def in_order(self) -> list[str]:
@@ -87,14 +64,6 @@ class PrivateTables:
         """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
-
-    def bounded_rows(self, entropy: Entropy) -> tuple[None, None]:
-        """Return None for both: `coded_tables` keeps a patient's first rows in each table, for any patients."""
-        return None, None
-
-    def notes_on_noise(self, plan: Plan) -> list[str]:
-        """Return no notes: the schema of several tables is declared."""
-        return []
 
     def expected(self, plan: Plan) -> None:
         """Return nothing: several tables are not simulated."""
@@ -139,7 +108,7 @@ class PrivateTables:
     def facts(self) -> dict[str, object]:
         """Return what identifies these tables: for the private checkpoint alone."""
         digests = {name: [list(table.header), table.digest] for name, table in self.cells.items()}
-        return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.expected_patients}
+        return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.data.expected_rows}
 
 
 def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
@@ -167,7 +136,10 @@ def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateT
     """Link tables in memory. Raise SchemaError for a row whose key is empty, repeated or of no patient."""
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
-    return PrivateTables(tables=tables, cells=cells, whose=whose)
+    data, declared = cells[tables.first], joint(tables)
+    return PrivateTables(
+        data=data, declared=declared, target=declared.target, tables=tables, cells=cells, whose=whose
+    )  # fmt: skip
 
 
 def _patients(first: Table, key: str) -> pd.Index[str]:

@@ -24,21 +24,21 @@ def give_keys(found: Mapping[str, PatientRows], model: Model, before: Counter[st
     before: the numbers of earlier patients and of earlier rows by table, after whose keys new ones follow; in place.
     Raises UsageError if a column has too few values.
     """
-    views, tables = model.views, model.tables
-    of_patients = model.schema.unit if tables is None else tables.key
+    views, database = model.views, model.database
     patients = next(iter(found.values())).count
     for name, rows in found.items():
-        schema, links = views[name], {} if tables is None else tables.tables[name].latest
+        schema, links = views[name], database.links(name)
         for k, (key, column) in enumerate(schema.columns.items()):
             if column.modelled:
                 continue
             try:
-                if key == of_patients:
+                if key == database.key:
                     rows.codes[:, k] = column.fresh(before[PATIENTS], patients)[rows.whose]
                 elif key in links:
-                    other, of_other = found[links[key]], views[links[key]]
-                    keys = np.append(other.codes[:, of_other.names.index(key)], column.size)  # the last is for no row
-                    rows.codes[:, k] = keys[latest(rows, schema, other, of_other)]
+                    there, theirs = links[key]
+                    keys = found[there].codes[:, views[there].names.index(theirs)]
+                    last = latest(rows, schema, found[there], views[there])
+                    rows.codes[:, k] = np.append(keys, column.size)[last]  # the last code is for no row
                 else:
                     rows.codes[:, k] = column.fresh(before[name], len(rows.codes))
             except UsageError as error:

@@ -11,8 +11,8 @@ import io
 import json
 import secrets
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -120,8 +120,8 @@ def write_sample(
     replicates either. Raises OutputExists unless `force`, MedsynthError for a folder that cannot be written, UsageError
     as `sample` and `sample_tables` do.
     """
-    draw = draw.of(model)
-    if model.tables is not None:
+    draw, several = draw.of(model), model.database.several
+    if several:
         _check_folder(model, target, ending, force=force)
     elif target.suffix.lower() in statistical_writer.ENDINGS:
         names = [name for name, column in model.schema.columns.items() if column.written]
@@ -130,14 +130,8 @@ def write_sample(
     found, whole = of(model, path, draw), iter([(draw, drawn_parts(model, draw))])
     for own, parts in replicates_apart(model, draw) if NUMBER in target.name else whole:
         place = target.with_name(target.name.replace(NUMBER, str(own.replicate)))
-        try:
-            if model.tables is not None:
-                place.mkdir(exist_ok=True)
+        with _folder(place) if several else nullcontext():
             _write(model, files_of(model, place, ending), parts, own, force=force)
-        finally:
-            if model.tables is not None:
-                with suppress(OSError):
-                    place.rmdir()  # if nothing was drawn, the folder is empty
         found = replace(found, replicate=own.replicate)
         found.save(place, force=force)
     return found
@@ -163,9 +157,19 @@ def _write(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, *,
 
 def files_of(model: Model, place: Path, ending: str = CSV) -> dict[str, Path]:
     """Return the file of each table: `place` itself or, of several tables, those in this folder."""
-    if model.tables is None:
-        return {model.name: place}
-    return {name: place / (name + ending) for name in model.tables.tables}
+    database = model.database
+    return {name: place / (name + ending) if database.several else place for name in database.names}
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and remove it at the end if nothing was written into it."""
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has files
+            folder.rmdir()
 
 
 def _check_folder(model: Model, folder: Path, ending: str, *, force: bool) -> None:
@@ -213,7 +217,7 @@ def drawn_by(model: Model, place: Path) -> bool:
     bytes vary, the cells are compared.
     """
     found = load(place)
-    if found is None or place.is_dir() != (model.tables is not None):
+    if found is None or place.is_dir() != model.database.several:
         return False
     parquet = any(path.exists() for path in files_of(model, place, PARQUET).values())
     files = files_of(model, place, PARQUET if parquet else CSV)
