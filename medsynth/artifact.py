@@ -28,7 +28,7 @@ from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 from .schema.codec import Where
 from .schema.learned import LEARNED_NAME
-from .schema.linked import LinkedTables, OneTable
+from .schema.linked import LinkedTables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,19 +100,20 @@ class Model:
         return self.epsilon is not None and self.ledger.claims
 
     @property
-    def database(self) -> OneTable | LinkedTables:
-        """The table, or tables, that it draws."""
-        return OneTable(self.schema) if self.tables is None else self.tables
-
-    @property
     def views(self) -> dict[str, Schema]:
         """The schemas of its rows as they are drawn, by table: those of several have the columns of their patient."""
-        return {name: self.database.view(name) for name in self.database.names}
+        tables = self.tables
+        return {self.name: self.schema} if tables is None else {name: tables.view(name) for name in tables.tables}
 
     @property
     def written(self) -> dict[str, Schema]:
-        """The schemas of its rows as they are written, by table."""
-        return {name: self.database.written(name) for name in self.database.names}
+        """The schemas of its rows as they are written, by table. Their `unit` names the patient of each row."""
+        tables = self.tables
+        return {self.name: self.schema} if tables is None else {name: tables.written(name) for name in tables.tables}
+
+    def links(self, table: str) -> dict[str, tuple[str, str]]:
+        """Return the columns of a table that contain keys of other tables: the table of each, and its column there."""
+        return {} if self.tables is None else self.tables.links(table)
 
     @property
     def quality(self) -> dict[str, float]:

@@ -71,7 +71,7 @@ class Draw:
         """
         if self.mark and any(MARK in schema.names for schema in model.written.values()):
             raise UsageError(f"The table has a column {MARK!r}, which `mark` would add. Leave `mark` out.")
-        if model.database.several:
+        if model.tables is not None:
             for name, cure in ONE_TABLE_ONLY.items():
                 if getattr(self, name):
                     raise UsageError(f"`{name}` works for one table only. {cure}")

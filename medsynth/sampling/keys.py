@@ -24,15 +24,15 @@ def give_keys(found: Mapping[str, PatientRows], model: Model, before: Counter[st
     before: the numbers of earlier patients and of earlier rows by table, after whose keys new ones follow; in place.
     Raises UsageError if a column has too few values.
     """
-    views, database = model.views, model.database
+    views, written = model.views, model.written
     patients = next(iter(found.values())).count
     for name, rows in found.items():
-        schema, links = views[name], database.links(name)
+        schema, links = views[name], model.links(name)
         for k, (key, column) in enumerate(schema.columns.items()):
             if column.modelled:
                 continue
             try:
-                if key == database.key:
+                if key == written[name].unit:
                     rows.codes[:, k] = column.fresh(before[PATIENTS], patients)[rows.whose]
                 elif key in links:
                     there, theirs = links[key]

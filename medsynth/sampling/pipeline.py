@@ -81,7 +81,7 @@ def _rows(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows
 
     def drawn(count: int, seed: int | None) -> Tables[PatientRows]:
         codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance)
-        return {model.schema.name: PatientRows(codes, np.arange(len(codes)))}
+        return {model.name: PatientRows(codes, np.arange(len(codes)))}
 
     yield from _one_by_one(drawn, draw, "rows", draw.rows or 0, CHUNK_ROWS, len(model.schema.columns))
 
@@ -119,7 +119,7 @@ def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[Patient
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 
     for found in in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets):
-        yield {model.schema.name: found}
+        yield {model.name: found}
 
 
 @checked_keywords

@@ -120,7 +120,7 @@ def write_sample(
     replicates either. Raises OutputExists unless `force`, MedsynthError for a folder that cannot be written, UsageError
     as `sample` and `sample_tables` do.
     """
-    draw, several = draw.of(model), model.database.several
+    draw, several = draw.of(model), model.tables is not None
     if several:
         _check_folder(model, target, ending, force=force)
     elif target.suffix.lower() in statistical_writer.ENDINGS:
@@ -157,8 +157,7 @@ def _write(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, *,
 
 def files_of(model: Model, place: Path, ending: str = CSV) -> dict[str, Path]:
     """Return the file of each table: `place` itself or, of several tables, those in this folder."""
-    database = model.database
-    return {name: place / (name + ending) if database.several else place for name in database.names}
+    return {name: place / (name + ending) if model.tables is not None else place for name in model.views}
 
 
 @contextmanager
@@ -217,7 +216,7 @@ def drawn_by(model: Model, place: Path) -> bool:
     bytes vary, the cells are compared.
     """
     found = load(place)
-    if found is None or place.is_dir() != model.database.several:
+    if found is None or place.is_dir() != (model.tables is not None):
         return False
     parquet = any(path.exists() for path in files_of(model, place, PARQUET).values())
     files = files_of(model, place, PARQUET if parquet else CSV)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -17,34 +16,6 @@ from .declared import Declaration
 from .schema import MAX_RULES, Schema
 
 MAX_TABLES = 20
-
-
-@dataclass(frozen=True)
-class OneTable:
-    """A table by itself, described as LinkedTables describes several: the only table, with all columns of its rows."""
-
-    schema: Schema
-    several: ClassVar[bool] = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name of the table."""
-        return (self.schema.name,)
-
-    @property
-    def key(self) -> str | None:
-        """The column that names the patient of each row, if there is one."""
-        return self.schema.unit
-
-    def view(self, name: str) -> Schema:
-        """Return the schema of the table's rows."""
-        return self.schema
-
-    written = view
-
-    def links(self, name: str) -> dict[str, tuple[str, str]]:
-        """Return the columns that contain keys of other tables: none."""
-        return {}
 
 
 class LinkedTable(BaseModel):
@@ -91,7 +62,6 @@ class LinkedTables(Declaration):
     """
 
     called: ClassVar[str] = "file of tables"
-    several: ClassVar[bool] = True
 
     name: str
     key: str
@@ -161,19 +131,14 @@ class LinkedTables(Declaration):
             raise ValueError(f"the table {name!r}: {validators_words(found['msg'])}") from None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all tables, in order."""
-        return tuple(self.tables)
-
-    @property
     def first(self) -> str:
         """The name of the table with one row per patient."""
-        return self.names[0]
+        return next(iter(self.tables))
 
     @property
     def others(self) -> tuple[str, ...]:
         """The names of the other tables, in order."""
-        return self.names[1:]
+        return tuple(self.tables)[1:]
 
     @property
     def max_rows(self) -> int:

@@ -200,7 +200,7 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
     """
     if not synthetic.exists():
         raise TableError(f"There is no synthetic table {synthetic}. Draw it first, or name another as `synthetic`.")
-    if synthetic.is_dir() != model.database.several:
+    if synthetic.is_dir() != (model.tables is not None):
         raise UsageError(f"{synthetic}: a model of several tables needs a folder, and one of one table needs a file.")
     found = load(synthetic)
     if found is None or not drawn_by(model, synthetic):
@@ -213,7 +213,7 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
     if unknown := [name for name in review.roles if name not in known]:
         raise UsageError(f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}.")
     return Facts(
-        title=f"{review.table or (model.name if model.database.several else tables[0].name)}, synthetic", tables=tables,
+        title=f"{review.table or (tables[0].name if model.tables is None else model.name)}, synthetic", tables=tables,
         method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,
         delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), drawn=_drawn(found),
         medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
@@ -237,12 +237,12 @@ def _shared(model: Model, place: Path, found: Provenance, review: Review) -> tup
     parts, shared = [codes for _, codes in drawn_parts(model, found.draw)], list[SharedTable]()
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
-    several = model.database.several
+    several = model.tables is not None
     for table, schema in model.written.items():
         path = named(place, table) if several else place
         assert path is not None  # the proof read it
         codes = np.concatenate([part[table] for part in parts])
-        own = _columns(model, _stored(schema, path), codes, review, model.database.links(table))
+        own = _columns(model, _stored(schema, path), codes, review, model.links(table))
         # A learned schema has no name of its own.
         name = table if several else name_of(path).removesuffix(".synthetic")
         key = schema.unit if several and not shared else None  # the first of several tables has one row per patient
