@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medsynth.errors import MedsynthError, OutputExists, UsageError
+from medsynth.io.formats import SavedAs
 
 from .console import guarded, notify, result
 from .fit import publish_fit
 from .flags import translated
-from .options import Encoding, Force, Json, Output, Quiet
+from .options import Force, Json, Output, Quiet, with_saved
 
 if TYPE_CHECKING:
     from medsynth.federated.study import Study
@@ -106,14 +107,15 @@ def _described(study: Study) -> tuple[dict[str, Any], str]:
 
 @app.command()
 @guarded
+@with_saved
 def site(
+    saved: SavedAs,
     study: StudyFile,
     table: Annotated[Path, typer.Argument(help="This site's table, in any form that a fit reads. It stays here.")],
     name: Annotated[str, typer.Option(help="Name of this site in the study.")],
     accept: Annotated[str | None, typer.Option(metavar="DIGEST", help="Digest of the study that you agree to.")] = None,
     key: Annotated[Path | None, typer.Option(help="The site's secret key, for a secure sum.")] = None,
     sockets: Sockets = Path(),
-    encoding: Encoding = None,
     resume: Resume = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -148,7 +150,7 @@ def site(
                            "--force to start again and charge the whole plan once more.")  # fmt: skip
     with sole_writer(checkpoint):
         own = Site(
-            agreed, name, table, Path(), key=SecretKey.read(key) if key else None, encoding=encoding, resume=resume,
+            agreed, name, table, Path(), key=SecretKey.read(key) if key else None, saved=saved, resume=resume,
             notice=lambda text: notify(text, quiet=quiet),
         )  # fmt: skip
         notify(f"{name} is ready for study {agreed.name!r}. It runs until the study ends or Ctrl-C.", quiet=quiet)

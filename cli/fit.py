@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,13 @@ from medsynth.io.formats import SUFFIXES, beside, name_of
 from .console import fit_progress, guarded, notify, result, starting
 from .flags import translated
 from .options import DECIMAL, Force, Json, Output, Quiet, Scheduler, with_settings
+
+ANSWERS = {"yes": True, "y": True, "no": False, "n": False, "?": None}  # whether rows can share a patient
+FIND_OUT = (
+    "Nothing was measured. Find out whether a patient can have several rows: ask whoever made the table whether a row "
+    "is a patient, a visit or a stay, or read the description of the export. Then fit again with `unit` or "
+    "`one_row_a_patient`. If the table has a column of patients, `unit` is right in both cases."
+)
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -64,12 +71,15 @@ def fit(
         files = _files(table, output, holdout, settings, scheduler, force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
 
+    told = set[str]()  # the fit of a training part repeats notices about the whole table
+
     def tell(text: str) -> None:
-        if text := text if verbose else brief(text):
+        if (text := text if verbose else brief(text)) and text not in told:
+            told.add(text)
             notify(text, quiet=quiet)
 
     if show and sys.stdin.isatty() and scheduler is None and not resume:
-        settings = _with_target(table, settings)
+        settings = _with_answers(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
@@ -83,14 +93,39 @@ def fit(
                 tell("The measurements so far are saved, and count. To continue, add --resume to the same command.")
             raise
         _publish(files, tell)
-    publish_fit(model, files.model, as_json)
+    publish_fit(model, files.model, as_json, quiet=quiet)
 
 
-def _with_target(table: Path, settings: FitSettings) -> FitSettings:
-    """Ask for the target, if nothing declares it. Nothing was measured yet."""
-    from medsynth.fitting.opening import targets
+def _with_answers(table: Path, settings: FitSettings) -> FitSettings:
+    """Ask who a row is, then for the target, if nothing declares them. Only the header is read."""
+    from medsynth.fitting.opening import patients_columns, targets
 
-    if len(names := targets(table, settings)) < 2:
+    names, likely = patients_columns(table, settings)
+    if names and not settings.no_dp:
+        settings = _with_patients(names, likely, settings)
+    return _with_target(targets(table, settings), settings)
+
+
+def _with_patients(names: Sequence[str], likely: str | None, settings: FitSettings) -> FitSettings:
+    """Ask whether rows can share a patient, and which column names the patient. `likely`: the one that it offers."""
+    notify(
+        "PATIENTS: can one patient have several rows, such as visits or stays? The claim is then for one patient. "
+        "Type yes, no, or ? if you do not know."
+    )
+    while (answer := typer.prompt("Several rows", err=True).strip().lower()) not in ANSWERS:
+        notify(f"{answer!r} is not an answer. Type yes, no or ?.")
+    if (several := ANSWERS[answer]) is None:
+        raise UsageError(FIND_OUT)
+    if not several:
+        return replace(settings, one_row_a_patient=True)
+    while (name := typer.prompt("Column of patients", default=likely, err=True).strip()) not in names:
+        notify(f"{name!r} is not a column.{did_you_mean(name, names)}")
+    return replace(settings, unit=name)
+
+
+def _with_target(names: Sequence[str], settings: FitSettings) -> FitSettings:
+    """Ask for the target among these columns, of which the last is the default."""
+    if len(names) < 2:
         return settings
     notify(
         f"TARGET: {names[-1]!r}, the last column. The fit keeps its classes best, and the report predicts them. "
@@ -175,7 +210,7 @@ def _source(
                     "`holdout` does not split a folder. To hold rows out, move some files elsewhere before the fit, so "
                     "that no patient is in both places."
                 )
-            with parts_of(table, scheduler, settings.encoding) as parts:
+            with parts_of(table, scheduler, settings.saved) as parts:
                 yield parts, settings, None
             return
         if files.split is None or fraction is None:
@@ -199,8 +234,8 @@ def _publish(files: FitFiles, tell: Callable[[str], None]) -> None:
     files.checkpoint.unlink(missing_ok=True)
 
 
-def publish_fit(model: Model, output: Path, as_json: bool) -> None:
-    """Print the result of a fit."""
+def publish_fit(model: Model, output: Path, as_json: bool, *, quiet: bool = False) -> None:
+    """Print the result of a fit. It begins with what the claim is for if a `quiet` fit has not said it."""
     from medsynth.artifact import claim, quality
     from medsynth.schema.learned import LEARNED
 
@@ -209,6 +244,7 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "method": model.method,
         "preset": model.preset,
         "claims": model.claims,
+        "protects": model.ledger.protects if model.claims else None,
         "epsilon": model.epsilon,
         "epsilon_asked": model.epsilon_asked,
         "delta": model.ledger.delta,
@@ -218,7 +254,12 @@ def publish_fit(model: Model, output: Path, as_json: bool) -> None:
         "device": model.device,
         "quality": model.quality,
     }
-    lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
+    unit = (
+        [f"The claim is for {model.ledger.protects}."]
+        if quiet and model.claims and not model.ledger.unit.declared
+        else []
+    )
+    lines = [*unit, f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
     lines += [text for text in [quality(model)] if text]
     if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
         facts["learned"] = learned

@@ -117,9 +117,26 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
         "released": released(fitted),
         "replicable": why_not(fitted) is None,
         "quality": fitted.quality,
+        "warning": _doubt(fitted),
     }
-    heads = [translated(claim(fitted)), *(text for text in [quality(fitted)] if text)]
+    heads = [translated(claim(fitted)), *(text for text in [quality(fitted), _doubt(fitted)] if text)]
     result(content, "\n".join([*heads, *_contents(fitted)]), as_json=as_json)
+
+
+def _doubt(fitted: Model) -> str:
+    """Return a warning about a model whose columns may be named after a patient's cells; else an empty text."""
+    from medsynth.artifact import printable
+    from medsynth.fitting.settings import FACTS_OF_THE_HEADER
+    from medsynth.schema.value_like import doubtful_names
+
+    found = ", ".join(map(printable, doubtful_names(list(fitted.schema.columns))))
+    declared = any(f"`{name}` declares" in note for note in fitted.ledger.notes for name in FACTS_OF_THE_HEADER)
+    if declared or not found:
+        return ""
+    return (
+        f"WARNING: these names of columns may be the cells of a patient's row: {found}. If they are, do not share the "
+        "model, and withdraw it and its rows (docs/vulnerabilities.md)."
+    )
 
 
 def _contents(fitted: Model) -> list[str]:

@@ -16,6 +16,7 @@ import typer
 
 from medsynth.errors import UsageError
 from medsynth.fitting.settings import FitSettings
+from medsynth.io.formats import SavedAs
 
 WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*([eE]\+?[0-9]{1,2})?")
 MOST_DIGITS = 18
@@ -53,6 +54,7 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "settings": (list[str] | None, {"names": ["--set"]}),
     "na_values": (list[str] | None, {}),
     "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
+    "skip_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
     "unit": (str | None, {"metavar": "COLUMN"}),
     "method": (str | None, {"metavar": "NAME", "more": "`medsynth methods` lists them."}),
@@ -81,7 +83,6 @@ Json = Annotated[
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model to write [default: NAME.medsynth here].")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.", rich_help_panel=ADVANCED)]
-Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"), rich_help_panel=ADVANCED)]
 Scheduler = Annotated[
     str | None,
     typer.Option(
@@ -94,6 +95,17 @@ ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default:
 ModelOption = Annotated[
     Path | None, typer.Option(help="Model file [default: the newest in this folder].", rich_help_panel=ADVANCED)
 ]
+
+
+def with_saved(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace a command's parameter `saved` by one option for each field of SavedAs."""
+    names = [field.name for field in dataclasses.fields(SavedAs)]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(saved=SavedAs(**{name: given.pop(name) for name in names}), **given)
+
+    return _with_options(run, command, "saved", [_option(name, False) for name in names])
 
 
 FIRST = ("epsilon", "delta")  # the first options in the help; the others follow in the order of the fields
@@ -121,15 +133,22 @@ def with_settings(
             typed["settings"] = parsed_settings(typed["settings"])
             command(settings=FitSettings(**typed), **given)
 
-        parameters = list[inspect.Parameter]()
-        for one in inspect.signature(command, eval_str=True).parameters.values():
-            own = [_option(name, name in required) for name in names] if one.name == "settings" else [one]
-            parameters += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return run
+        return _with_options(run, command, "settings", [_option(name, name in required) for name in names])
 
     return decorate
+
+
+def _with_options(
+    run: Callable[..., None], command: Callable[..., None], replaced: str, options: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Return `run` with the parameters of a command, in which `options` replace one."""
+    parameters = list[inspect.Parameter]()
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        own = options if one.name == replaced else [one]
+        parameters += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def _option(name: str, required: bool) -> inspect.Parameter:

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from medsynth.privacy.accounting.calibration import Plan
 
 
-@guarded
-@with_settings(
-    "na_values", "decimal_comma", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",)
+NOISE_AND_SHARE = (
+    "Noise multiplier: the standard deviation of the noise, divided by the most that one row can change. Share: the "
+    "approximate part of the budget that a measurement uses."
 )
+
+
+@guarded
+@with_settings("na_values", "decimal_comma", "public", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
     table: Annotated[
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")
@@ -53,7 +57,7 @@ def plan(
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
     made, notes, expected = plan_fit(source, settings, public=public)
-    from medsynth.report.sections.claim import reach
+    from medsynth.report.sections.claim import guess, reach
 
     most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)
     content = {
@@ -69,19 +73,19 @@ def plan(
         "expected": None if expected is None else asdict(expected) | {"stops": expected.stops},
         "on_file": _on_file(source, made),
         "measurements": measurements(made),
+        "protects": made.unit.protects,
         "guess_right": most.guess_right,
         "curve": most.curve,
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
-        f"{made.rows} rows (accountant {made.accountant.upper()}).",
-        f"A guess whether one person is in the table would be right at most {most.guess_right:.0%} of the time.",
+        f"{made.rows} rows (accountant {made.accountant.upper()}). The claim would be for {made.unit.protects}.",
+        guess(made.unit.noun, most.guess_right, "would be"),
         "",
         *table_of(measurements(made)),
         "",
         *map(translated, notes),
-        "Noise multiplier: the standard deviation of the noise, divided by the most that one row can change. Share: "
-        "the approximate part of the budget that a measurement uses.",
+        NOISE_AND_SHARE,
     ]
     result(content, "\n".join(lines), as_json=as_json)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from medsynth.errors import MedsynthError, TableError, UsageError
-from medsynth.io.formats import name_of, named
+from medsynth.io.formats import OWN, SavedAs, name_of, named
 
 from .console import (
     check_page,
@@ -24,7 +25,7 @@ from .console import (
     result,
     starting,
 )
-from .options import ADVANCED, Encoding, Force, Json, ModelArgument, ModelOption, Quiet
+from .options import ADVANCED, Force, Json, ModelArgument, ModelOption, Quiet, with_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,9 @@ class Inputs(NamedTuple):
 
 
 @guarded
+@with_saved
 def report(
+    saved: SavedAs,
     model_file: ModelArgument = None,
     real: Real = None,
     train: Train = None,
@@ -94,7 +97,6 @@ def report(
     review: ReviewFile = None,
     thresholds: ThresholdsFile = None,
     output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
-    encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print each page to a PDF, too, by an installed browser.")] = False,
     fail_on: FailOn = None,
@@ -136,7 +138,7 @@ def report(
     common = _common(inputs, review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
     with report_progress(show, len(pages)) as step:
         step("reading")
-        made = _made(inputs, fitted, encoding, pages, spent, quiet, common | {"step": step})
+        made = _made(inputs, fitted, saved, pages, spent, quiet, common | {"step": step})
         step("writing")
         _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
@@ -212,26 +214,28 @@ def _common(inputs: Inputs, review: Path | None, thresholds: Path | None, spent:
 
 
 def _made(
-    inputs: Inputs, fitted: Model | None, encoding: str | None, pages: dict[str, Path], spent: Spent | None,
+    inputs: Inputs, fitted: Model | None, saved: SavedAs, pages: dict[str, Path], spent: Spent | None,
     quiet: bool, common: Common,
 ) -> dict[str, Report]:  # fmt: skip
     """Return the report of each page."""
     if fitted and fitted.tables:
-        return _pages_of_tables(inputs, fitted, fitted.tables, encoding, pages, common)
+        return _pages_of_tables(inputs, fitted, fitted.tables, saved, pages, common)
     notes = [f"{spent.sentence()} ({spent.path.name})"] if spent else []
-    return {"": _page_of_table(inputs, fitted, encoding, notes, quiet, common)}
+    return {"": _page_of_table(inputs, fitted, saved, notes, quiet, common)}
 
 
 def _page_of_table(
-    inputs: Inputs, fitted: Model | None, encoding: str | None, notes: list[str], quiet: bool, common: Common
+    inputs: Inputs, fitted: Model | None, saved: SavedAs, notes: list[str], quiet: bool, common: Common
 ) -> Report:
     """Return the report on one table."""
+    from medsynth.fitting.holdout import saved_as
     from medsynth.report.build import build
     from medsynth.report.data.tables import read
 
     table, own, sampled = _rows(inputs, fitted, quiet)
     inputs = _without_seen_rows(inputs, fitted)
-    real, train = (None if path is None else read(path, encoding) for path in (inputs.real, inputs.train))
+    both = (inputs.real, inputs.train)
+    real, train = (None if path is None else read(path, saved_as(path, saved)) for path in both)
     return build(
         synthetic=table, real=real, train=train, model=fitted, drawn_by_model=own, disjoint=_is_split(inputs),
         fitted_rows=inputs.fitted_rows, notes=sampled + notes, **common,
@@ -239,9 +243,10 @@ def _page_of_table(
 
 
 def _pages_of_tables(
-    inputs: Inputs, fitted: Model, tables: LinkedTables, encoding: str | None, pages: dict[str, Path], common: Common
+    inputs: Inputs, fitted: Model, tables: LinkedTables, saved: SavedAs, pages: dict[str, Path], common: Common
 ) -> dict[str, Report]:
     """Return a report on the patients of several tables, and one on the rows of each table that has an order."""
+    from medsynth.fitting.holdout import saved_as
     from medsynth.report.several_tables import read_folder, report_tables
     from medsynth.sampling.provenance import drawn_by
 
@@ -250,7 +255,9 @@ def _pages_of_tables(
         raise TableError(f"There is no folder {made_in} of synthetic tables. Draw them: medsynth sample -n 10000.")
     inputs, made = _without_seen_rows(inputs, fitted), read_folder(tables, made_in)
     folders = (inputs.real, inputs.train)
-    real, train = (None if folder is None else read_folder(tables, folder, encoding) for folder in folders)
+    real, train = (
+        None if folder is None else read_folder(tables, folder, saved_as(folder, saved)) for folder in folders
+    )
     common["step"]("proof of origin")
     own = drawn_by(fitted, made_in)
     if fitted.claims and not own:
@@ -341,7 +348,7 @@ def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> tuple[pd.DataFra
         own = fitted is not None and drawn_by(fitted, inputs.synthetic)
         if fitted is not None and fitted.claims and not own:
             notify(f"No claim can be made for {inputs.synthetic}: nothing proves that {inputs.model} drew it.")
-        return read(inputs.synthetic, fitted.form.encoding if fitted and own else None), own, []
+        return read(inputs.synthetic, replace(OWN, encoding=fitted.form.encoding if fitted and own else None)), own, []
     assert fitted is not None
     usual = f"{inputs.name}.synthetic{fitted.form.ending}"
     note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from medsynth.errors import SchemaError, TableError, UsageError, did_you_mean
+from medsynth.errors import MOST_WORDS, SchemaError, TableError, UsageError, did_you_mean, some
 from medsynth.io.atomic import atomic_write, check_outputs
-from medsynth.io.formats import SUFFIXES, beside, name_of
+from medsynth.io.formats import SUFFIXES, SavedAs, beside, name_of
 
 from .console import guarded, result
 from .flags import translated
-from .options import Encoding, Force
+from .options import Force, with_saved
 
 app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -23,9 +23,10 @@ Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="Table, or the fo
 
 @app.command()
 @guarded
+@with_saved
 def draft(
+    saved: SavedAs,
     table: Drafted,
-    encoding: Encoding = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +40,7 @@ def draft(
 
         medsynth schema draft hospital
     """
-    from medsynth.fitting.private_table import table_kinds
+    from medsynth.fitting.private_table import doubts, table_kinds
     from medsynth.fitting.source import is_folder
     from medsynth.schema import header
     from medsynth.schema.declared import ENDING
@@ -53,11 +54,14 @@ def draft(
     else:
         name, read, checked, output = name_of(table), [table], table, beside(table, ".schema.yaml")
     check_outputs(output, inputs=tuple(read), force=force)
-    kinds = {name_of(path): table_kinds(path, encoding) for path in read}
+    kinds = {name_of(path): table_kinds(path, saved) for path in read}
     text = header.draft_tables(name, kinds) if several else header.draft(name, kinds[name])
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
-    told = f"Wrote {output}. Fill in every TODO, then: medsynth schema check {checked}"
-    result({"tables" if several else "schema": str(output)}, told, as_json=as_json)
+    lines = list[str]()
+    for path, names in zip(read, map(list, kinds.values()), strict=True):
+        lines += [f"The header of {path}: {some(names, MOST_WORDS, '')}.", *doubts(names, saved)]
+    lines.append(f"Wrote {output}. Fill in every TODO, then: medsynth schema check {checked}")
+    result({"tables" if several else "schema": str(output)}, "\n".join(lines), as_json=as_json)
 
 
 Dictionaries = Annotated[
@@ -77,7 +81,9 @@ OF_HELP = "Table in the dictionary, if it describes several [default: the one na
 
 @app.command("import")
 @guarded
+@with_saved
 def import_(
+    saved: SavedAs,
     dictionary: Dictionaries,
     header_of: HeaderOf = None,
     of: Annotated[str | None, typer.Option(metavar="NAME", help=OF_HELP)] = None,
@@ -85,7 +91,6 @@ def import_(
         Path | None,
         typer.Option("--output", "-o", help="Schema to write [default: TABLE's or DICTIONARY's .schema.yaml]."),
     ] = None,
-    encoding: Encoding = None,
     labels_are_public: Annotated[
         bool,
         typer.Option(
@@ -119,8 +124,8 @@ def import_(
     usual = beside(header_of, ".schema.yaml") if header_of else first.parent / f"{first.stem}.schema.yaml"
     target, read = output or usual, (header_of,) if header_of else ()
     check_outputs(target, inputs=(*read, *dictionary), force=force)
-    header = table_header(header_of, encoding) if header_of else None
-    found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, encoding,
+    header = table_header(header_of, saved) if header_of else None
+    found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, saved.encoding,
                           labels_are_public=labels_are_public)  # fmt: skip
     atomic_write(target, lambda file: file.write(found.text.encode()), force=force)
     entries = {
@@ -135,10 +140,11 @@ def import_(
 
 @app.command()
 @guarded
+@with_saved
 def template(
+    saved: SavedAs,
     header_of: HeaderOf = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Codebook to write.")] = Path("codebook.csv"),
-    encoding: Encoding = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -154,7 +160,7 @@ def template(
     from medsynth.fitting.private_table import table_header
 
     check_outputs(output, inputs=(header_of,) if header_of else (), force=force)
-    text = make(table_header(header_of, encoding) if header_of else ())
+    text = make(table_header(header_of, saved) if header_of else ())
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     of_table = f" --table {header_of}" if header_of else ""
     told = f"Wrote {output}. Fill it in from public knowledge, then: medsynth schema import {output}{of_table}"
@@ -163,10 +169,11 @@ def template(
 
 @app.command()
 @guarded
+@with_saved
 def check(
+    saved: SavedAs,
     table: Drafted,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
-    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Compare TABLE with its schema. Print all problems (exit code 4), and the values that a fit would change.
@@ -183,7 +190,7 @@ def check(
     """
     from medsynth.fitting.schema_check import check_schema
 
-    found = check_schema(table, schema, encoding)
+    found = check_schema(table, schema, saved)
     meets, name = not found.problems, found.name
     remarks = ["PRIVATE: exact counts of rows. Do not share them. A fit goes on despite these remarks:", *found.remarks]
     lines = [f"{table} meets the schema {name!r}."] * meets + ["\n  - ".join(remarks)] * bool(found.remarks)

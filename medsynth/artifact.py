@@ -64,7 +64,7 @@ Arrays = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A fitted generator with its claim: (`epsilon`, `ledger.delta`) for one row of its table.
+    """A fitted generator with its claim: (`epsilon`, `ledger.delta`) for the unit that its ledger names.
 
     A model that was fitted without noise has no epsilon and makes no claim.
 

@@ -33,7 +33,8 @@ from .io.atomic import sole_writer
 from .io.formats import beside
 from .privacy.accounting import accountant
 from .privacy.accounting.calibration import Plan
-from .privacy.accounting.events import Event, Gaussian, from_json, rows_of, to_json
+from .privacy.accounting.events import Event, Gaussian, from_json, to_json
+from .privacy.accounting.unit import SEVERAL_ROWS, PrivacyUnit
 
 SUFFIX = ".medsynth-ledger"
 PARTS = "all-parts"  # name of the budget file of a folder whose files are one table
@@ -47,6 +48,7 @@ Line = dict[str, Any]
 @dataclass(frozen=True, kw_only=True)
 class Fit:
     """One fit on file. `max_rows`: rows per patient if the patient is the privacy unit; None for single rows.
+    `one_row_a_patient`: whether it was declared that no two rows share a patient.
 
     `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled. `ended`:
     whether it ended in an error, so that `events` are its charges and not its whole plan. `stopped`: whether no resume
@@ -73,6 +75,7 @@ class Fit:
     study: str | None = None
     answers: int = 0
     process: str | None = None
+    one_row_a_patient: bool = False
 
     @property
     def epsilon(self) -> float | None:
@@ -87,7 +90,7 @@ class Fit:
             "method": self.method,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "unit": "row" if self.max_rows is None else f"patient, up to {rows_of(self.max_rows)}",
+            "unit": PrivacyUnit(self.max_rows, self.one_row_a_patient).brief,
         }
 
 
@@ -122,7 +125,13 @@ class Spent:
 
     def patient(self) -> Total:
         """Return the total for one patient with all their rows. It has an epsilon only if all fits protect patients."""
-        return self._total(all(fit.noise and fit.max_rows is not None for fit in self.fits))
+        return self._total(all(fit.noise for fit in self.fits) and not self._of_rows)
+
+    @property
+    def _of_rows(self) -> int:
+        """The number of fits that protect single rows: a patient may have several by what each fit declared."""
+        several = any(fit.max_rows is not None for fit in self.fits)
+        return sum(fit.max_rows is None and (several or not fit.one_row_a_patient) for fit in self.fits)
 
     def of_study(self, study: str) -> tuple[Fit, ...]:
         """Return the fits of one federated study. There are several if its site was started again."""
@@ -152,16 +161,15 @@ class Spent:
         if self.unprotected:
             return f"{head} {self.unprotected} of them added no noise, so no total can be claimed."
         row, patient = self.row(), self.patient()
-        single = sum(fit.max_rows is None for fit in self.fits)
         shown, delta = accountant.rounded_up(row.epsilon or 0.0), f"{Decimal(f'{row.delta:.3g}'):f}"
         text = f"{head} All of them together cost epsilon {shown} at delta {delta} for one row"
         unfinished = f" ({', '.join(facts)})" if left or ended else ""
         short = f"Fits on this table: {len(self.fits)}{unfinished}; in all epsilon {shown} at delta {delta}"
         if patient.epsilon is not None:
             return Message(f"{text}, and for one patient with all of their rows.", f"{short} for one patient.")
-        if single < len(self.fits):
-            return f"{text}. No total can be claimed for one patient: {single} of the fits protect single rows."
-        return Message(f"{text}. A person with several rows is protected less.", f"{short} for one row.")
+        if self._of_rows < len(self.fits):
+            return f"{text}. No total can be claimed for one patient: {self._of_rows} of the fits protect single rows."
+        return Message(f"{text}: {SEVERAL_ROWS}.", f"{short} for one row: {SEVERAL_ROWS}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -449,6 +457,7 @@ def _reservation(number: str, attempt: str, records: int, plan: Plan, method: st
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": method,
         "max_rows": plan.max_rows,
+        "one_row_a_patient": plan.one_row_a_patient,
         "noise": noise,
         "delta": plan.delta,
         "accountant": plan.accountant,
@@ -479,6 +488,8 @@ def _reserved(number: str, line: dict[str, Any]) -> Fit:
     """Return the fit of a `reserved` line. Raise ValueError, KeyError, TypeError or BudgetError for other lines."""
     max_rows, delta, noise = line["max_rows"], line["delta"], line["noise"]
     known = line["accountant"] in ("prv", "rdp") and type(noise) is bool and isinstance(delta, float) and 0 < delta < 1
+    one_row = line.get("one_row_a_patient", False)  # files of earlier versions do not say it
+    known &= type(one_row) is bool and not (one_row and max_rows is not None)
     if not (known and (max_rows is None or (type(max_rows) is int and max_rows > 0))):
         raise ValueError
     return Fit(
@@ -488,6 +499,7 @@ def _reserved(number: str, line: dict[str, Any]) -> Fit:
         started=str(line["started"]),
         method=str(line["method"]),
         max_rows=max_rows,
+        one_row_a_patient=one_row,
         noise=noise,
         delta=delta,
         accountant=line["accountant"],

@@ -141,14 +141,14 @@ def brief(text: str) -> str:
     return text.brief if isinstance(text, Message) else text
 
 
-def some(words: Iterable[str], most: int = 4) -> str:
-    """Return the first words of a list, and how many more a long output would name.
+def some(words: Iterable[str], most: int = 4, cure: str = " (`verbose`)") -> str:
+    """Return the first words of a list, and how many more a long output would name. `cure`: how to get that.
 
     >>> some("abc"), some("abcdefg", 3)
     ('a, b, c', 'a, b, c and 4 more (`verbose`)')
     """
     found = list(words)
-    return ", ".join(found[:most]) + (f" and {len(found) - most} more (`verbose`)" if len(found) > most else "")
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more{cure}" if len(found) > most else "")
 
 
 LOST = "LOST: "  # start of a notice that names columns whose values are all noise

@@ -95,7 +95,7 @@ def test_what_nobody_should_miss_is_a_warning(monkeypatch: pytest.MonkeyPatch) -
     with pytest.warns(medsynth.MedsynthWarning) as told:
         medsynth.fit(frame, epsilon=3.7, method="independent")
     texts = [str(one.message) for one in told]
-    assert any("reads like a person's key" in text for text in texts) and any("FEW ROWS" in text for text in texts)
+    assert any("reads like a patient's key" in text for text in texts) and any("FEW ROWS" in text for text in texts)
     assert any("LOST: keys" in text for text in texts)
     notices: list[str] = []
     medsynth.fit(frame, epsilon=3.7, method="independent", notice=notices.append)  # a warning would be an error here

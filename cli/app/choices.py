@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from medsynth.io.atomic import atomic_write
-from medsynth.io.formats import SUFFIXES, name_of
+from medsynth.io.formats import SUFFIXES, SavedAs, name_of
 
 HOLDOUT = 0.25  # probability of a row to be held out
 MADE = (".train", ".heldout", ".synthetic", ".structure")  # ends of names of tables that medsynth has written
 FORMATS = (".csv", ".parquet", ".sav", ".dta", ".xpt")
 ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; empty: UTF-8, or as a mark says
+WHO = ("one", "several")  # answers to the question whether a patient can have several rows
 LARGEST = 1 << 20  # bytes of a file of choices
 LARGEST_EPSILON, LARGEST_NUMBER = 1000.0, 10**18  # below which they are
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, and no form can return such a text
@@ -25,10 +26,13 @@ class Choices:
     """The choices of one table. They are public: no cell is among them."""
 
     table: str = ""
+    who: str = ""  # one of WHO, or empty before the person has answered
     unit: str = ""
     max_rows: int = 1
     order: str = ""
     encoding: str = ""
+    skip_lines: str = ""
+    header_is_names: bool = False
     codes: str = ""
     target: str = ""
     epsilon: float = 3.7
@@ -70,12 +74,22 @@ class Choices:
         return f"{self.name}.{'open.' if self.shareable else ''}report.html"
 
     @property
+    def saved(self) -> SavedAs:
+        """How the table was saved."""
+        lines = int(self.skip_lines) if self.skip_lines else None
+        return SavedAs(encoding=self.encoding or None, skip_lines=lines, header_is_names=self.header_is_names)
+
+    @property
     def saved_as(self) -> list[str]:
-        """The words of a command that say how the table was saved, if not as UTF-8."""
-        return ["--encoding", self.encoding] if self.encoding else []
+        """The words of a command that say how the table was saved, if not as usual."""
+        found = ["--encoding", self.encoding] if self.encoding else []
+        found += ["--skip-lines", self.skip_lines] if self.skip_lines else []
+        return found + ["--header-is-names"] * self.header_is_names
 
     def _settings(self, declared: bool) -> list[str]:
         found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
+        if self.who == "one":
+            found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
         return found + (["--target", self.target] if self.target else [])
@@ -127,8 +141,9 @@ def load(folder: Path, table: str) -> Choices:
         if not is_inside(folder, path.name) or path.stat().st_size > LARGEST:
             return usual
         content = json.loads(path.read_text(encoding="utf-8"))
-        kept = {one.name: content[one.name] for one in fields(Choices)}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        kept = {one.name: content.get(one.name, getattr(usual, one.name)) for one in fields(Choices)}
+        kept["who"] = kept["who"] or "several" * bool(kept["unit"])  # files of earlier versions do not say it
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return usual
     same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
     return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
@@ -143,8 +158,16 @@ def _possible(choices: Choices) -> bool:
         and all(least <= number < LARGEST_NUMBER for number, least in numbers)
         and 0 < choices.epsilon < LARGEST_EPSILON
         and choices.format in FORMATS
+        and choices.who in ("", *WHO)
+        and (choices.who == "several") == bool(choices.unit)
         and choices.encoding in ENCODINGS
+        and (not choices.skip_lines or is_few(choices.skip_lines))
     )
+
+
+def is_few(text: str) -> bool:
+    """Return whether a text is a number of lines, up to six digits."""
+    return text.isascii() and text.isdigit() and len(text) < 7
 
 
 def is_inside(folder: Path, name: str) -> bool:

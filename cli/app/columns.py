@@ -19,6 +19,7 @@ KEYS = {  # what the form asks for, by kind
 }  # fmt: skip
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 IN_JSON_ALONE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # not in a YAML text, or a new line there
+OF_SEVERAL_ROWS = ("unit", "max_rows", "order", "constant")  # keys of a schema whose patients have several rows
 HEAD = "# Written by the page of medsynth. Every value is public: none was looked up in the table.\n"
 
 
@@ -92,14 +93,15 @@ def yaml_of(
     """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
 
     Columns that are not in the form, and columns and rules that it did not change, stay as they are. `patient`: the
-    keys that say whose rows are whose, if patients have several.
+    keys that say whose rows are whose. They replace those that contradict them.
     """
     old = content.get("columns")
     declared = old if isinstance(old, dict) else {}
     keyed = (one._replace(kind="identifier") if one.name == patient.get("unit") else one for one in form)
     columns = {one.name: _column(one, declared.get(one.name)) for one in keyed}
     columns |= {name: column for name, column in declared.items() if name not in columns}
-    kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target")}
+    other = ("one_row_a_patient",) if "unit" in patient else OF_SEVERAL_ROWS if patient else ()
+    kept = {key: value for key, value in content.items() if key not in ("columns", "rules", "target", *other)}
     top = kept | ({"target": target} if target else {}) | dict(patient)
     lines = [f"{_json(key)}: {_json(value)}" for key, value in top.items()]
     lines += ["columns:", *(f"  {_json(name)}: {_json(column)}" for name, column in columns.items())]

@@ -17,13 +17,13 @@ from markupsafe import Markup
 from medsynth.errors import MedsynthError, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
-from medsynth.io.formats import name_of
+from medsynth.io.formats import SavedAs, name_of
 from medsynth.schema import Schema, bundled
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..options import whole_number
-from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, files, operand, tables
+from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, is_few, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
 from .words import Problem, Refusal, placed
@@ -66,17 +66,25 @@ def _header(session: Session) -> tuple[str, ...]:
 
 def _read_header(session: Session) -> tuple[str, ...]:
     path = session.folder / session.choices.table
-    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.encoding)
+    return _names(path, path.stat().st_mtime_ns if path.exists() else 0, session.choices.saved)
 
 
 @lru_cache(maxsize=4)
-def _names(path: Path, modified: int, encoding: str) -> tuple[str, ...]:
+def _names(path: Path, modified: int, saved: SavedAs) -> tuple[str, ...]:
     """Return a table's header, read once. Screens ask for it again and again; a file of SPSS takes half a second."""
-    return table_header(path, encoding or None)
+    return table_header(path, saved)
 
 
 def do_table(session: Session, form: Form) -> str:
-    """Choose a table, then say who is a row of it."""
+    """Choose a table, then say how it was saved, and who is a row of it."""
+    if "encoding" in form:
+        lines = form.get("skip_lines", "").strip()
+        if form["encoding"] not in ENCODINGS:
+            raise Refusal(session.say("no_such_format"))
+        if lines and not is_few(lines):
+            raise Refusal(session.say("no_whole_number"))
+        session.change(encoding=form["encoding"], skip_lines=lines, header_is_names="header_is_names" in form)
+        return "table"
     if "unit" not in form:
         if form.get("table") not in tables(session.folder):
             raise Refusal(session.say("no_such_table"))
@@ -91,16 +99,17 @@ def do_table(session: Session, form: Form) -> str:
                 session.tell(session.say("read_as_windows"))
         session.change()
         return "table"
-    if form.get("encoding", "") not in ENCODINGS:
-        raise Refusal(session.say("no_such_format"))
-    unit = form["unit"] if form.get("who") == "several" else ""
+    who = form.get("who")
+    if who not in WHO:
+        raise Refusal(session.say("say_who"))
+    unit = form["unit"] if who == "several" else ""
     order = form.get("order", "") if unit else ""
     if not {unit, order} <= {"", *_header(session)}:
         raise Refusal(session.say("no_such_column"))
-    if form.get("who") == "several" and not unit:
+    if who == "several" and not unit:
         raise Refusal(session.say("name_the_patient"))
     most = _whole(session, form.get("max_rows") or "1")
-    session.change(unit=unit, order=order, encoding=form.get("encoding", ""), max_rows=most)
+    session.change(who=who, unit=unit, order=order, max_rows=most)
     return "public"
 
 
@@ -139,14 +148,18 @@ def _problems(session: Session) -> list[Problem]:
         blanks = [Problem(session.say("still_open"), one.name) for one in form if one.open]
         return blanks or placed(text, header, session.texts) or [Problem(session.short(text))]
     patient = _patient(session)
+    if session.choices.who == "one":
+        return [Problem(session.say("patient_declared").format(schema.unit))] if schema.unit else []
     if patient and patient != {key: getattr(schema, key) for key in patient}:
         return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
     return []
 
 
 def _patient(session: Session) -> dict[str, Any]:
-    """Return the keys of a schema that say whose rows are whose; none if each patient has one row."""
+    """Return the keys of a schema that say whose rows are whose, as they were answered."""
     chosen = session.choices
+    if chosen.who == "one":
+        return {"one_row_a_patient": True}
     found = {"unit": chosen.unit, "max_rows": chosen.max_rows} if chosen.unit else {}
     return found | ({"order": chosen.order} if found and chosen.order else {})
 
@@ -168,7 +181,9 @@ def do_public(session: Session, form: Form) -> str:
 
 
 def _complete(session: Session) -> None:
-    """Raise UsageError if there is a schema that a fit cannot use, or that would protect rows and not patients."""
+    """Raise Refusal before it was said who a row is, for a schema that no fit can use, and for one that contradicts."""
+    if session.choices.who not in WHO:
+        raise Refusal(session.say("say_who"))
     if found := _problems(session):
         raise Refusal(session.say("schema_first").format(found[0].column or found[0].text))
 
@@ -248,7 +263,7 @@ def do_columns(session: Session, form: Form) -> str:
             found.append(Fields(**answers))
             constant += [answers["name"]] * (f"{k}.constant" in form)
     content.setdefault("name", session.choices.name)
-    patient |= {"constant": constant} if patient else {}
+    patient |= {"constant": constant} if "unit" in patient else {}
     rules = form.get("rules", "").replace("\r\n", "\n")
     session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
     return _saved(session)

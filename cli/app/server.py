@@ -78,6 +78,8 @@ def _back(session: Session, error: MedsynthError) -> Answer:
         return Response(session.short(str(error)), 409, mimetype="text/plain")
     session.tell(str(error), english=not isinstance(error, Refusal))
     step = request.path.rsplit("/", 1)[-1]
+    if request.form.get("changes") == session.state():  # what an old form says is not shown again
+        session.refused = (step, request.form.to_dict())
     return redirect(url_for(f"page.{step if step in STEPS else SCREEN_OF.get(step, 'table')}"), 303)
 
 
@@ -98,7 +100,9 @@ def _routes(session: Session) -> Blueprint:
                 return redirect(url_for("page.table"), 303)
             state = session.state()  # before the content: a form never names a newer state than it shows
             step = "public" if name == "columns" else name
-            return render_template(f"{name}.html", step=step, state=state, **content(session))
+            (form, typed), session.refused = session.refused, ("", {})
+            shown = {"step": step, "state": state, "typed": typed if form == name else {}}  # after an error
+            return render_template(f"{name}.html", **shown, **content(session))
 
         page.add_url_rule(f"/{name}", name, show)
 

@@ -36,6 +36,7 @@ class Session:
         self.choices, self.used, self.lock = Choices(), time.monotonic(), threading.RLock()
         self.texts: dict[str, str] = _texts("en") | _texts(language)
         self.changes = 0  # answers so far, of all tables
+        self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained
         self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)

@@ -135,7 +135,7 @@ def _header(texts: list[str], where: str) -> tuple[str, ...]:
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each record with the number of its first line. The first line decides the delimiter."""
-    delimiter, _ = delimiter_of(text.lstrip("\r\n").partition("\n")[0])
+    delimiter = delimiter_of(text.lstrip("\r\n").partition("\n")[0])
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter), 1
     try:
         for cells in reader:

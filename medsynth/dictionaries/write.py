@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from ..schema.declared import UNFINISHED
+from ..schema.header import WHO
 from .declare import TODO, Outcome
 from .entry import plain
 
@@ -53,6 +54,7 @@ def schema_text(
     lines = [f"# Imported from {plain(source, 200)}: {counted(outcomes)}.", *ADVICE.splitlines()]
     lines += [f"# {plain(remark, 200)}" for remark in remarks[:MOST_LINES]]
     lines += [f"name: {scalar(name)}", "# target: COLUMN  # name the column to predict; without it, it is the last one"]
+    lines += [] if "unit" in head else WHO.splitlines()
     lines += [f"{key}: {scalar(TODO if value is None else value)}" for key, value in head.items()]
     lines += ["columns:"]
     for column, outcome in outcomes.items():

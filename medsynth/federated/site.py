@@ -23,6 +23,7 @@ from ..errors import BudgetError, MedsynthError, QueryError, UsageError, did_you
 from ..fitting.private_rows import coded, codes_of, vault_of
 from ..fitting.private_table import open_table
 from ..fitting.settings import Notice, TableSettings
+from ..io.formats import USUAL, SavedAs
 from ..io.table import Table
 from ..methods.gs_wgan import GRADIENTS
 from ..privacy.accounting.ledger import Ledger
@@ -62,7 +63,7 @@ class Site:
         folder: Path,
         *,
         key: SecretKey | None = None,
-        encoding: str | None = None,
+        saved: SavedAs = USUAL,
         resume: bool = False,
         notice: Notice = lambda text: None,
     ) -> None:
@@ -70,7 +71,7 @@ class Site:
         self._key = check_key(study, name, key)
         self._plan = study.plan()
         entropy = rng.system_entropy()
-        private = open_table(table, TableSettings(schema=study.table_schema, encoding=encoding), notice)
+        private = open_table(table, TableSettings(schema=study.table_schema, **vars(saved)), notice)
         core = study.table_schema.core
         # The columns in the study's order, whatever the table's order is.
         codes = coded(private.data, lambda data: encode(data, core), codes_of(core), folder)

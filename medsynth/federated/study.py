@@ -192,7 +192,10 @@ class Study(BaseModel):
             )
         shared = self.trust == "secure-sum"
         delta = self.delta * (1 - SUMS_DELTA) if shared else self.delta
-        made = make_plan(queries, epsilon=self.epsilon, delta=delta, rows=self.rows, max_rows=most)
+        made = make_plan(
+            queries, epsilon=self.epsilon, delta=delta, rows=self.rows, max_rows=most,
+            one_row_a_patient=self.table_schema.one_row_a_patient,
+        )  # fmt: skip
         made = replace(made, delta=self.delta, noises=self.noises)
         if shared:
             _check_law(made, self.honest)
@@ -206,7 +209,7 @@ class Study(BaseModel):
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
             f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
-            "A person with records at several sites is protected at each of them; their epsilons add up.",
+            "A patient with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
             f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",
         ]

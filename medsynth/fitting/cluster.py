@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..budget import SUFFIX, Budget
 from ..errors import MedsynthError, TableError, UsageError
-from ..io.formats import READ_WHOLE, SUFFIXES, beside
+from ..io.formats import READ_WHOLE, SUFFIXES, USUAL, SavedAs, beside
 from ..io.reader import read_large
 from ..io.table import LargeTable, Table, check_rows
 from ..privacy.accounting.calibration import Plan
@@ -107,11 +107,11 @@ def _pseudonym(text: str, salt: bytes) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=PSEUDONYM_BYTES, key=salt).digest()
 
 
-def opened(path: Path, encoding: str | None) -> LargeTable:
+def opened(path: Path, saved: SavedAs) -> LargeTable:
     """Run on a worker: return the header and the row count of a file, which may have no rows."""
     if not path.exists():
         raise TableError(f"A worker cannot find {path}. Make the folder visible to all workers under this path.")
-    return read_large(path, encoding, part=True)
+    return read_large(path, saved, part=True)
 
 
 def coded(*recipe: Any) -> Partition:
@@ -301,7 +301,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Iterator[ClusterTable]:
+def parts_of(folder: Path, scheduler: str, saved: SavedAs = USUAL) -> Iterator[ClusterTable]:
     """Open the table whose rows are in the files of a folder, with a client of the Dask `scheduler` at this address.
 
     Raises MedsynthError, UsageError or TableError if the cluster or a file cannot be used.
@@ -325,7 +325,7 @@ def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Itera
         except TimeoutError:
             raise MedsynthError(f"{scheduler} has no workers. Start some: dask worker {scheduler}") from None
         cluster = Cluster(client)
-        found = [cluster.begin(opened, path, encoding) for path in files]
+        found = [cluster.begin(opened, path, saved) for path in files]
         yield _table(folder, cluster, [cluster.result(future) for future in found])
 
 
@@ -338,9 +338,11 @@ def _table(folder: Path, cluster: Cluster, files: list[LargeTable]) -> ClusterTa
     check_rows(rows := sum(data.rows for data in files), str(folder))
     forms = dict.fromkeys(data.form for data in files if data.form)
     digest = hashlib.sha256("\n".join(data.digest for data in files).encode()).hexdigest()
+    floats = frozenset[str]().union(*(data.floats for data in files))
     return ClusterTable(
-        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, cluster=cluster, files=tuple(files)
-    )
+        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, floats=floats, cluster=cluster,
+        files=tuple(files),
+    )  # fmt: skip
 
 
 def _no_pieces() -> NoReturn:

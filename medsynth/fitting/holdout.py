@@ -18,7 +18,7 @@ from ..artifact import Model
 from ..budget import Budget
 from ..errors import MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
-from ..io.formats import SUFFIXES_TRIED, is_parquet, name_of
+from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, is_parquet, name_of
 from ..io.split import (
     check_fraction,
     expecting,
@@ -36,7 +36,7 @@ from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
 from .opening import check_settings
-from .private_table import choose_schema, read_rows
+from .private_table import read_rows, refuse_floats_of, schema_of_fit
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
 from .source import Source, find
@@ -119,7 +119,7 @@ def training_part(
         settings = replace(settings, rows=max(2, round(settings.rows * (1 - fraction))))
     if files.tables:
         check_settings(settings)  # before rows are split
-        tables, number = hold_out_tables(find(path), files, fraction, settings.encoding, resume=resume)
+        tables, number = hold_out_tables(find(path), files, fraction, settings.saved, resume=resume)
         return tables, settings, number
     table, schema, number = hold_out(path, files, fraction, settings, resume=resume, notice=notice)
     return table, replace(settings, schema=schema), number
@@ -135,24 +135,23 @@ def hold_out(
     schema or, without one, `unit` names the column of patients. Raises UsageError, TableError or SchemaError.
     """
     check_fraction(fraction)
-    read = read_rows(path, settings.encoding)
-    if read.form:
-        notice(f"{read.where} is read as a table {read.form}.")
-    declared = choose_schema(read, settings.schema, path, notice)
+    read = read_rows(path, settings.saved)
+    declared = schema_of_fit(read, settings, path, notice)
+    refuse_floats_of(read, declared, settings.unit)
     if declared is not None:
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
     train, heldout = files.waiting
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout, path)
+        return expecting(read_rows(train, OWN), read, 1 - fraction), declared, number_kept(heldout, path)
     whose = declared.unit if declared else settings.unit
     kept = split(read, fraction, train, heldout, force=True, unit=whose)
     return kept, declared, number_split(heldout, path)
 
 
 def hold_out_tables(
-    source: Source, files: HoldOut, fraction: float, encoding: str | None, *, resume: bool
+    source: Source, files: HoldOut, fraction: float, saved: SavedAs, *, resume: bool
 ) -> tuple[PrivateTables, str]:
     """Keep patients out of training by secret coins; with `resume`, use the waiting split.
 
@@ -161,12 +160,12 @@ def hold_out_tables(
     TableError or SchemaError.
     """
     check_fraction(fraction)
-    read = open_tables(source, encoding)
+    read = open_tables(source, saved)
     expected = max(2, round(read.rows * (1 - fraction)))
     table, first = source.folder / source.name, source.tables.first
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
+        kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name), OWN)
         kept = replace(kept, tables=source.tables, data=replace(kept.cells[first], expected_rows=expected), place=table)
         return kept, number_kept(files.waiting[1], table)
     out = rng.coins(rng.system_entropy(), read.data.rows, fraction)
@@ -193,6 +192,13 @@ def unnamed(tables: LinkedTables) -> LinkedTables:
 def _write_private(path: Path, cells: pd.DataFrame) -> None:
     text = csv_text(cells, header=True).encode()
     atomic_write(path, lambda file: file.write(text), force=True, private=True)
+
+
+def saved_as(rows: Path, declared: SavedAs) -> SavedAs:
+    """Return how `rows`, a file or a folder, were saved: as `declared`, unless a fit has written them as its part."""
+    ends = [end for end in (TRAIN, HELD_OUT) if name_of(rows).endswith(end)]
+    held = [rows.with_name(rows.name.replace(end, HELD_OUT)) for end in ends]
+    return OWN if any(number_of(path) is not None for path in held) else declared
 
 
 def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:

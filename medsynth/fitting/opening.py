@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +12,10 @@ from ..errors import UsageError
 from ..io.table import LargeTable, Table
 from ..patients.successive_rows import ending
 from ..schema import Schema
+from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
-from .private_table import PrivateTable, open_table, possible_targets
+from .cluster import ClusterTable
+from .private_table import PrivateTable, open_table, possible_patients, possible_targets
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
@@ -21,7 +23,8 @@ from .source import find, is_linked
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
-    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
+    "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "skip_lines",
+    "header_is_names", "device", "seed",
 }  # fmt: skip
 
 
@@ -31,18 +34,27 @@ def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTa
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
     """
     private: PrivateTable
-    if isinstance(source, PrivateTables) or (isinstance(source, Path | str) and is_linked(Path(source))):
+    if isinstance(source, PrivateTables):
         check_settings(settings)
-        private = (
-            source if isinstance(source, PrivateTables) else open_tables(find(Path(source), notice), settings.encoding)
-        )
+        private = source
+    elif isinstance(source, Path | str) and is_linked(Path(source)):
+        check_settings(settings)
+        private = open_tables(find(Path(source), notice), settings.saved)
     else:
-        private = open_table(source, settings, notice)
+        private = replace(open_table(source, settings, notice), place=_file_of(source))
     for schema in private.declared_schemas:
         refuse_impossible_rules(schema)
     if advice := advice_on_ends(private.declared_schemas, private.target):
         notice(advice)
     return private
+
+
+def _file_of(source: Fittable) -> Path | None:
+    """Return the file of a table, or the one that it was read from; None for a frame and for a part of a table."""
+    if isinstance(source, Path | str):
+        return Path(source)
+    read = isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written is not None)
+    return Path(source.where) if read else None  # type: ignore[union-attr]
 
 
 def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
@@ -64,6 +76,15 @@ def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
 def targets(source: Path, settings: FitSettings) -> list[str]:
     """Return the columns that may be the target, the default last; [] if one is declared, or for several tables."""
     return [] if is_linked(source) else possible_targets(source, settings)
+
+
+def patients_columns(source: Path, settings: FitSettings) -> tuple[Sequence[str], str | None]:
+    """Return the columns that may name the patients, and one that does by its name, if there is one.
+
+    There are none if it is declared who a row is, and for several tables.
+    """
+    names = () if is_linked(source) else possible_patients(source, settings)
+    return names, next(iter(person_keys(names)), None)
 
 
 def check_settings(settings: FitSettings) -> None:

@@ -119,4 +119,4 @@ def _public_rows(private: PrivateTable, options: FitOptions, source: Fittable) -
     for file in (source, options.budget_table):
         if isinstance(file, Path | str):
             refuse_private_rows_as_public(file, options.public)
-    return open_public(options.public, private.declared, options.encoding)
+    return open_public(options.public, private.declared, options.saved)

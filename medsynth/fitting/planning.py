@@ -102,8 +102,9 @@ def _planned(private: PrivateTable, options: FitSettings, module: Method, config
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(module, options.budget, config, rows)
     return make_plan(
-        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows
-    )
+        queries, epsilon=options.budget, delta=options.delta_of(rows), rows=rows, max_rows=private.max_rows,
+        one_row_a_patient=private.one_row_a_patient,
+    )  # fmt: skip
 
 
 def check_method(private: PrivateTable, method: str, module: Method) -> None:
@@ -192,7 +193,7 @@ class FitPlan:
     """What a fit would measure: its `epsilon` at `delta`, every measurement with its noise, and notes for the user.
 
     `measurements`: one row each, with the mechanism, its number of runs, its noise multiplier and its share of the
-    first-order privacy loss.
+    first-order privacy loss. `protects`: the unit that the claim would cover.
     """
 
     epsilon: float
@@ -200,9 +201,10 @@ class FitPlan:
     rows: int
     measurements: pd.DataFrame
     notes: list[str]
+    protects: str
 
     def __str__(self) -> str:
-        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.rows} rows"
+        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g} for {self.protects}, {self.rows} rows"
         return "\n".join([head, self.measurements.to_string(index=False), *self.notes])
 
     __repr__ = __str__
@@ -236,8 +238,9 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
         for label, (event, times) in made.events.items()
     ]
     return FitPlan(
-        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes
-    )
+        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes,
+        protects=made.unit.protects,
+    )  # fmt: skip
 
 
 def plan_fit(
@@ -263,13 +266,19 @@ def plan_fit(
             raise UsageError("A plan needs two rows or more.")
         check_rows(table)
         queries = module.queries(config, table, columns, settings.budget)
-        made = make_plan(queries, epsilon=settings.budget, delta=settings.delta_of(table), rows=table)
+        made = make_plan(
+            queries, epsilon=settings.budget, delta=settings.delta_of(table), rows=table,
+            one_row_a_patient=settings.one_row_a_patient,
+        )  # fmt: skip
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     assert private is not None
     check_method(private, method, module)
     check_inference(config, private.max_rows)
     made = _planned(private, settings, module, config)
-    notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}."]
+    notes = [
+        f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
+        *private.doubts(settings),
+    ]
     notes += notes_on_quality(private, made, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
     return made, notes, private.expected(made)

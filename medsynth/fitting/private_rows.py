@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
+from ..schema.columns.column import Column
 from ..schema.declared import yaml_key
 from .cluster import ClusterCodes, ClusterTable
 
@@ -28,6 +29,29 @@ if TYPE_CHECKING:
     from ..privacy.vault import Vault
 
 Coded = Codes | StoredCodes | ClusterCodes
+
+
+def refuse_floats(data: Table | LargeTable, columns: Mapping[str, Column], keys: Collection[str | None]) -> None:
+    """Raise SchemaError for keys in a column of floats, and for declared codes of more than 15 digits in one.
+
+    pandas makes floats of whole numbers once a cell of their column is missing or has decimals, and floats round. So
+    one cell would change the keys of other rows. The column's type and its declaration decide, and never a cell.
+    `keys`: the columns that may contain keys; those that the schema models have values.
+    """
+    for name in data.header:
+        if name not in data.floats:
+            continue
+        column = columns.get(name)
+        if name in keys and (column is None or not column.modelled):
+            what = "its keys"
+        elif column is not None and column.long_codes:
+            what = "declared codes of more than 15 digits"
+        else:
+            continue
+        raise SchemaError(
+            f"{data.where}, column {name!r} has a type of floats, which rounds {what}. Read it with `dtype=str` or as "
+            "`Int64`, or store it as text or whole numbers."
+        )
 
 
 def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
@@ -41,7 +65,8 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
 
 
 def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key."""
+    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key, or floats."""
+    refuse_floats(piece, {}, [unit])
     place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
     empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
     if empty.any():

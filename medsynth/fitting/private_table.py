@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, UsageError, did_you_mean, some
+from ..errors import Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
+from ..io.cell_text import is_text
+from ..io.formats import USUAL, SavedAs
 from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
@@ -24,6 +26,7 @@ from ..patients.successive_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.accounting.events import Thresholded, rows_of
+from ..privacy.accounting.unit import SEVERAL_ROWS
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from ..privacy.noise import rarely_exceeded
 from ..privacy.partition_selection import Learning
@@ -33,19 +36,27 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.header import facts_of_a_person, free_texts, keys, person_keys
+from ..schema.value_like import may_be_row, value_like
 from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
 from .expectation import Expectation
-from .private_rows import independent_rows, order_of_rows, patients
+from .private_rows import independent_rows, order_of_rows, patients, refuse_floats
 from .settings import NO_TARGET, FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
 DEFAULT_MAX_ROWS = 1
+ONE_ROW = "UNIT: one row, because nothing declares who a row is."  # starts the first notice of such a fit
 SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
 ONLY_A_TARGET = (
     "The table has no column other than its target. Add the columns to learn from, or set `target` to none. If it has "
     "more columns, put commas, semicolons, tabs or bars between them."
+)
+TYPED_FRAME = Message(
+    "The types of the frame's columns count as public. pandas may have chosen them by looking at all rows, so that one "
+    "row changes how others are read. If the rows are in a file, pass its path, or read them with "
+    "`pandas.read_csv(..., dtype=str, keep_default_na=False)`.",
+    "The types of the frame's columns count as public. For texts, read it with `dtype=str, keep_default_na=False`.",
 )
 RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
@@ -61,6 +72,8 @@ class Remark(NamedTuple):
 class PrivateTable:
     """A private table and what is public about it: its schema or, without one, its header alone.
 
+    `one_row_a_patient`: whether it was declared that no two rows share a patient.
+
     `place`: its file, or the folder and name that several tables share, for the budget file; None without a file.
     """
 
@@ -68,6 +81,7 @@ class PrivateTable:
     declared: Schema | None
     target: str | None
     learning: Learning = field(default_factory=Learning)
+    one_row_a_patient: bool = False
     place: Path | None = None
 
     @property
@@ -140,10 +154,16 @@ class PrivateTable:
         """The columns whose names read like keys, without the patients' column; empty if a schema declares the keys."""
         return [name for name in self.learning.keys if name != self.unit]
 
+    def doubts(self, settings: FitSettings) -> list[str]:
+        """Return a warning about names that look like values, if nothing declares the names."""
+        return [] if self.declared else doubts(self.data.header, settings.saved)
+
     @property
     def shared_keys(self) -> list[str]:
-        """The columns that read like a person's key, if the row is the privacy unit: rows may share a person."""
-        return [] if self.max_rows else [name for name in person_keys(self.data.header) if name != self.target]
+        """The columns that read like a patient's key, if nothing declares who a row is: rows may share a patient."""
+        if self.max_rows or self.one_row_a_patient:
+            return []
+        return [name for name in person_keys(self.data.header) if name != self.target]
 
     @property
     def rows(self) -> int:
@@ -167,7 +187,14 @@ class PrivateTable:
         """
         table, schema = self.data, self.declared
         columns = f"{len(table.header)} columns"
-        facts: list[str] = [Message(f"the header: {columns}, their names and their order", f"the header ({columns})")]
+        names = [" ".join(name.split()) for name in table.header]
+        facts: list[str] = [
+            Message(
+                f"the header: {columns}, their names and their order ({', '.join(names)})",
+                f"the header ({columns}: {some(names)})",
+            ),
+            *settings.facts_of_the_header.values(),
+        ]
         facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
         if settings.decimal_comma:
             facts.append("that sampled rows have decimal commas, as `decimal_comma` declares")
@@ -256,21 +283,24 @@ class PrivateTable:
                 ),
                 "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
+        yield from map(Remark, self.doubts(settings))
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
             keys_ = f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys."
             yield Remark(Message(keys_))
-        if self.shared_keys and not settings.one_row_a_patient:
+        if not plan.unit.declared:
+            yield Remark(note=f"{ONE_ROW} {SEVERAL_ROWS.capitalize()}.")
+        if self.shared_keys:
             warning = (
-                f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row. A person "
+                f"The column {self.shared_keys[0]!r} reads like a patient's key. This fit protects one row. A patient "
                 "with several rows is protected less, by a factor of about their number."
             )
             yield Remark(
                 Message(
-                    f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
+                    f"WARNING: {warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
                     "schema. If no two rows do, declare that with `one_row_a_patient`.",
-                    f"WARNING: {self.shared_keys[0]!r} reads like a person's key, but the claim is for one row. If "
-                    "rows share persons, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                    f"WARNING: {self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
+                    "rows share patients, stop here and set `unit`. If not, declare `one_row_a_patient`.",
                 ),
                 warning,
             )
@@ -320,33 +350,33 @@ def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None
         raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
 
 
-def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -> PublicRows:
+def open_public(path: Path | str, schema: Schema | None, saved: SavedAs) -> PublicRows:
     """Read a table that the user declares public, with the schema and the encoding of the private one.
 
     Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
     """
     if schema is None:
         raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.")
-    data = read_table(path, encoding)
+    data = read_table(path, saved)
     check_header(data, schema)
     encode(data, schema.core)
     return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
-def read_rows(path: Path | str, encoding: str | None = None) -> io_table.Table | LargeTable:
+def read_rows(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table | LargeTable:
     """Return the private table at a path, in memory; a large one is only counted, and read when its rows are needed.
 
     Raises TableError.
     """
-    return reader.read_large(Path(path), encoding) if reader.is_large(Path(path)) else reader.read(path, encoding)
+    return reader.read_large(Path(path), saved) if reader.is_large(Path(path)) else reader.read(path, saved)
 
 
-def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
+def read_table(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table:
     """Read and check the private table at a path, once for the whole command.
 
     Its header and row count become public. Raises TableError.
     """
-    return reader.read(path, encoding)
+    return reader.read(path, saved)
 
 
 def open_table(
@@ -361,25 +391,23 @@ def open_table(
     if isinstance(table, io_table.Table | LargeTable):
         data: io_table.Table | LargeTable = table
     else:
-        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
-    if data.form:
-        commas = data.file_form.delimiter != "," and not settings.decimal_comma
-        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
-        notice(f"{data.where} is read as a table {data.form}.{hint}")
+        if isinstance(table, pd.DataFrame):
+            settings.saved.check("frame")
+            data = io_table.from_frame(table)
+        else:
+            data = read_rows(table, settings.saved)
+    declared = schema_of_fit(data, settings, path, notice)
+    if isinstance(table, pd.DataFrame) and not all(map(is_text, io_table.with_index(table).dtypes)):
+        notice(TYPED_FRAME)
     if settings.decimal_comma:
         if data.file_form.delimiter == ",":
             raise UsageError(
                 "`decimal_comma` is for a file with semicolons, tabs or bars between its columns. Export the table so."
             )
         data = replace(data, file_form=replace(data.file_form, decimal=","))
-    declared = choose_schema(data, settings.schema, path, notice)
-    from_file = isinstance(data, ClusterTable) or (isinstance(data, io_table.Table) and bool(data.written))
-    place = path or (Path(data.where) if from_file else None)
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)
-    whose = declared.unit if declared else settings.unit
-    if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
-        data = io_table.with_keys(data, table, whose)
+    refuse_floats_of(data, declared, settings.unit)
     if declared is not None:
         if settings.target is not None or declared.target is None:
             names = _may_be_targets(declared) if settings.target is None else declared.names
@@ -393,7 +421,8 @@ def open_table(
             raise UsageError(
                 '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
             )
-        return PrivateTable(data=data, declared=declared, target=declared.target, place=place)
+        one_row = declares_one_row(declared, settings)
+        return PrivateTable(data=data, declared=declared, target=declared.target, one_row_a_patient=one_row)
     unit, chosen = settings.unit, settings.target if settings.target in data.header else None
     codes = tuple(code.strip() for code in settings.na_values)
     learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
@@ -403,7 +432,16 @@ def open_table(
     target = settled_target(settings.target, data.header if chosen else names, notice)
     if len(names) < (1 if target is None else 2):
         raise SchemaError(ONLY_A_TARGET)
-    return PrivateTable(data=data, declared=None, target=target, learning=learning, place=place)
+    one_row = settings.one_row_a_patient
+    return PrivateTable(data=data, declared=None, target=target, learning=learning, one_row_a_patient=one_row)
+
+
+def refuse_floats_of(data: io_table.Table | LargeTable, declared: Schema | None, unit: str | None) -> None:
+    """Raise SchemaError for floats as keys or as long codes, by the declared schema or, without one, the `unit`."""
+    if declared is None:
+        refuse_floats(data, {}, [unit])
+    else:
+        refuse_floats(data, declared.columns, [declared.unit, declared.order])
 
 
 def learning_of(
@@ -429,16 +467,86 @@ def learning_of(
     return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
 
 
+def doubts(header: Sequence[str], saved: SavedAs) -> list[str]:
+    """Return a warning about the names that look like values, if there are any and nothing declares the names."""
+    found = [] if saved.header_is_names else value_like(header)
+    if not found:
+        return []
+    return [
+        f"WARNING: These names of columns look like values: {', '.join(found)}. If the table has no header line, they "
+        "are a patient's: stop here, and add a header line above the rows."
+    ]
+
+
+def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:
+    """Raise TableError, without a name, for a header that may be a row of values, unless the user declares its names.
+
+    The header alone decides.
+    """
+    if not saved.header_is_names and may_be_row(header):
+        found = [str(k) for k, name in enumerate(header, 1) if name in value_like(header)]
+        raise TableError(
+            f"{where}: the header looks like a row of values (column {some(found, cure='')}). If it is a patient's "
+            "row, add a header line above it. If these are the names of columns, set `header_is_names`, or declare a "
+            "schema."
+        )
+
+
+def declares_one_row(schema: Schema | None, settings: TableSettings) -> bool:
+    """Return whether a schema or the settings declare that no two rows share a patient.
+
+    Raises UsageError if the schema names the patients' column and the settings contradict it.
+    """
+    if schema is not None and schema.unit is not None and settings.one_row_a_patient:
+        raise UsageError(
+            f"The schema names the patients' column, {schema.unit!r}: rows can share a patient. Leave out "
+            "`one_row_a_patient`."
+        )
+    return settings.one_row_a_patient or (schema is not None and schema.one_row_a_patient)
+
+
+def schema_of_fit(
+    data: io_table.Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
+) -> Schema | None:
+    """Return the schema as `choose_schema` does, after notices: first who a row is if nothing declares it, then more.
+
+    No cell decides about a notice.
+    """
+    said = list[str]()
+    if data.form:
+        commas = data.file_form.delimiter != "," and not settings.decimal_comma
+        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
+        said.append(f"{data.where} is read as a table {data.form}.{hint}")
+    try:
+        declared = choose_schema(data, settings, path, said.append)
+        if not _who_is_declared(declared, settings):
+            several = SEVERAL_ROWS.capitalize()
+            said.insert(0, Message(
+                f"{ONE_ROW} {several}, by a factor of about their number. If rows can share a patient, set `unit` to "
+                "the column of patients. If no two rows do, declare `one_row_a_patient`.",
+                f"{ONE_ROW} {several}. Set `unit` to the patients' column, or declare `one_row_a_patient`.",
+            ))  # fmt: skip
+    finally:
+        for text in said:
+            notice(text)
+    return declared
+
+
+def _who_is_declared(schema: Schema | None, settings: TableSettings) -> bool:
+    """Return whether a schema or the settings declare who a row is."""
+    named = settings.unit or (schema and schema.unit)
+    return bool(named) or declares_one_row(schema, settings)
+
+
 def choose_schema(
-    data: io_table.Table | LargeTable,
-    schema: Schema | Mapping[str, object] | Path | str | None,
-    path: Path | None,
-    notice: Notice,
+    data: io_table.Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
 ) -> Schema | None:
     """Return the given schema, else the one in the file next to the table, else a bundled one by header, else None.
 
-    Its columns are in the table's order. Raises SchemaError if they are not the table's columns.
+    Its columns are in the table's order. Raises SchemaError if they are not the table's columns, and TableError if no
+    schema declares them and they look like values.
     """
+    schema = settings.schema
     sibling = formats.beside(path, ".schema.yaml") if path else None
     if isinstance(schema, Mapping):
         found = Schema.from_dict(schema, "`schema`")
@@ -454,6 +562,7 @@ def choose_schema(
         known = f"Schema: the bundled {bundle.name!r}, recognised by its column names"
         notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
+        confirm_names(data.header, data.where, settings.saved)
         return None
     check_header(data, found)
     return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
@@ -468,14 +577,24 @@ def possible_targets(path: Path, settings: TableSettings) -> list[str]:
 
     Only the header is read. Raises as `open_table` does.
     """
-    data = reader.header(path, settings.encoding)
-    declared = choose_schema(data, settings.schema, path, lambda text: None)
+    data = reader.header(path, settings.saved)
+    declared = choose_schema(data, settings, path, lambda text: None)
     if settings.target is not None or (declared and declared.target is not None):
         return []
     if declared:
         return _may_be_targets(declared)
     keys_too = learning_of(data.header, None, (), settings.unit, settings.max_rows).keys
     return [name for name in data.header if name not in keys_too]
+
+
+def possible_patients(path: Path, settings: TableSettings) -> tuple[str, ...]:
+    """Return the columns that may name the patients of the table at `path`; none if it is declared who a row is.
+
+    Only the header is read. Raises as `open_table` does.
+    """
+    data = reader.header(path, settings.saved)
+    declared = choose_schema(data, settings, path, lambda text: None)
+    return () if _who_is_declared(declared, settings) else data.header
 
 
 def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> str | None:
@@ -514,17 +633,20 @@ def check_target(schema: Schema) -> None:
         raise SchemaError(ONLY_A_TARGET)
 
 
-def table_header(path: Path, encoding: str | None = None) -> tuple[str, ...]:
-    """Return a table's column names from its header line alone. Raise TableError for a workbook."""
-    return reader.names(path, encoding)
+def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
+    """Return a table's column names from its header alone. Raise TableError for a workbook, and as `confirm_names`."""
+    header = reader.names(path, saved)
+    confirm_names(header, str(path), saved)
+    return header
 
 
-def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:
+def table_kinds(path: Path, saved: SavedAs = USUAL) -> dict[str, io_table.Kind]:
     """Return a table's header and the exact kinds of its columns, for a draft. No fit releases them.
 
     NO NOISE: a single cell may change a kind. Whoever finishes the draft declares the kinds, from public knowledge.
     """
-    data = read_table(path, encoding)
+    data = read_table(path, saved)
+    confirm_names(data.header, data.where, saved)
     # A usual code of missing values does not decide the kind of the other cells.
     cells = data.cells.mask(data.cells.isin(MISSING_WORDS), "")
     found = io_table.dtypes(replace(data, cells=cells))

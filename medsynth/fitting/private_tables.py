@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import Message, SchemaError, UsageError
+from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
@@ -24,6 +25,7 @@ from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
+from .private_rows import refuse_floats
 from .private_table import PrivateTable, Remark, read_rows
 from .settings import FitSettings
 from .source import Source
@@ -78,6 +80,7 @@ class PrivateTables(PrivateTable):
                 f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
                 f"the headers of {len(tables.tables)} tables",
             ),
+            *settings.facts_of_the_header.values(),
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
             Message(
                 f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
@@ -111,11 +114,11 @@ class PrivateTables(PrivateTable):
         return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.data.expected_rows}
 
 
-def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
+def open_tables(source: Source, saved: SavedAs = USUAL) -> PrivateTables:
     """Read and check the tables of a source once. Raise TableError or SchemaError, without a cell."""
     cells = dict[str, Table]()
     for name in source.tables.tables:
-        cells[name] = with_declared_columns(read_rows(source.file(name), encoding), source.tables, name)
+        cells[name] = with_declared_columns(read_rows(source.file(name), saved), source.tables, name)
     return replace(private_tables(source.tables, cells), place=source.folder / source.name)
 
 
@@ -133,13 +136,14 @@ def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: 
 
 
 def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:
-    """Link tables in memory. Raise SchemaError for a row whose key is empty, repeated or of no patient."""
+    """Link tables in memory. Raise SchemaError for keys that are floats, empty, repeated or of no patient."""
+    for name, table in cells.items():
+        linked = tables.tables[name]
+        refuse_floats(table, linked.columns, (tables.key, linked.order, *linked.latest))
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
     data, declared = cells[tables.first], joint(tables)
-    return PrivateTables(
-        data=data, declared=declared, target=declared.target, tables=tables, cells=cells, whose=whose
-    )  # fmt: skip
+    return PrivateTables(data=data, declared=declared, target=declared.target, tables=tables, cells=cells, whose=whose)
 
 
 def _patients(first: Table, key: str) -> pd.Index[str]:

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, UsageError
+from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
@@ -25,8 +26,9 @@ from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
 from .private_rows import order_of_rows, patients
-from .private_table import choose_schema, read_rows
+from .private_table import choose_schema, read_rows, refuse_floats_of
 from .private_tables import private_tables, with_declared_columns
+from .settings import TableSettings
 from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
@@ -47,7 +49,7 @@ class SchemaCheck:
     remarks: tuple[str, ...]
 
 
-def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -> SchemaCheck:
+def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> SchemaCheck:
     """Compare a table, or the tables of a folder or a file of tables, with the schema that their fit would use.
 
     NO NOISE: the counts are of rows, for the owner of the tables, who writes their schema. Raises SchemaError without a
@@ -56,14 +58,15 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     if is_linked(path):
         if schema is not None:
             raise UsageError(f"{path} names several tables, whose file declares the columns. Leave `schema` out.")
-        return _check_tables(path, encoding)
-    data = read_rows(path, encoding)
-    found = choose_schema(data, schema, path, lambda text: None)
+        return _check_tables(path, saved)
+    data = read_rows(path, saved)
+    found = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
     if found is None:
         raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
+        refuse_floats_of(data, found, None)
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):
@@ -77,13 +80,13 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     return SchemaCheck(name=found.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def _check_tables(path: Path, encoding: str | None) -> SchemaCheck:
+def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
     """Compare several tables with the file that declares them: columns, keys and rules."""
     source = find(path)
     tables, cells = source.tables, dict[str, Table]()
     problems, remarks = list[str](), list[str]()
     for name in tables.tables:
-        read, schema = read_rows(source.file(name), encoding), tables.alone(name)
+        read, schema = read_rows(source.file(name), saved), tables.alone(name)
         try:
             cells[name] = data = with_declared_columns(read, tables, name)
         except (SchemaError, UsageError) as error:

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from ..errors import URGENT, MedsynthWarning, UsageError, brief, check_keywords, checked_keywords
+from ..io.formats import SavedAs
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..row_count import MAX_ROWS_PER_PATIENT
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
+FACTS_OF_THE_HEADER = ("skip_lines", "header_is_names")  # settings that earlier versions do not have
 NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 MOST_ROWS = 10**11  # of a table
 MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the second it needs `anyway`
@@ -83,6 +85,12 @@ class TableSettings:
     encoding: str | None = _setting(
         None, "Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."
     )
+    skip_lines: int | None = _setting(
+        None, "Lines above the header of a text table; 0 if the header itself begins with #."
+    )
+    header_is_names: bool = _setting(
+        False, "Declare that the header has names of columns, although they look like values or have line breaks."
+    )
     decimal_comma: bool = _setting(
         False, "Write sampled rows with decimal commas; for text with semicolons, tabs, bars."
     )
@@ -93,15 +101,35 @@ class TableSettings:
         None, "The column that names the patient of each row: the claim is for one patient.", common=True
     )
     max_rows: int | None = _setting(None, "With `unit`: the most rows that count per patient [default: 1].")
+    one_row_a_patient: bool = _setting(
+        False, "Declare that no two rows share a patient: the claim is for one patient.", common=True
+    )
 
     def __post_init__(self) -> None:
-        check_kinds(max_rows=self.max_rows)
+        check_kinds(max_rows=self.max_rows, skip_lines=self.skip_lines)
         if self.target == "":
             raise UsageError("`target` is empty. Name a column, or leave it out.")
+        if self.unit is not None and self.one_row_a_patient:
+            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or no two rows do.")
         if self.max_rows is not None and self.unit is None:
             raise UsageError("`max_rows` is the most rows per patient. Set `unit` to the column of patients as well.")
         if self.max_rows is not None and not 1 <= self.max_rows <= MAX_ROWS_PER_PATIENT:
             raise UsageError(f"`max_rows` must be between 1 and {MAX_ROWS_PER_PATIENT}.")
+
+    @property
+    def saved(self) -> SavedAs:
+        """How the table's file was saved."""
+        return SavedAs(**{one.name: getattr(self, one.name) for one in fields(SavedAs)})
+
+    @property
+    def facts_of_the_header(self) -> dict[str, str]:
+        """What is declared of the header: one phrase per setting, by its name."""
+        found = {}
+        if self.skip_lines is not None:
+            found["skip_lines"] = f"the number of lines above the header, {self.skip_lines}, as `skip_lines` declares"
+        if self.header_is_names:
+            found["header_is_names"] = "that the header has names of columns, as `header_is_names` declares"
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +154,6 @@ class FitSettings(TableSettings):
     rows: int | None = _setting(
         None, "Declare the public row count, rounded if you like [default: the table's own].", common=True
     )
-    one_row_a_patient: bool = _setting(False, "Declare that no two rows share a person.")
     public: Path | str | None = _setting(
         None, f"A table of rows that you declare public: {methods_with('public_rows')}."
     )
@@ -138,8 +165,6 @@ class FitSettings(TableSettings):
     def __post_init__(self) -> None:
         check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
         super().__post_init__()
-        if self.unit is not None and self.one_row_a_patient:
-            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or no two rows do.")
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
         check_budget(self.budget, self.delta_of(self.rows))
@@ -268,7 +293,7 @@ def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
 def check_kinds(**numbers: object) -> None:
     """Raise UsageError for a parameter that should be a number and is not one."""
     for name, value in numbers.items():
-        whole = name in ("rows", "seed", "max_rows")
+        whole = name in ("rows", "seed", "max_rows", "skip_lines")
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")

@@ -34,7 +34,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, LEARNED_NAME, TIMES, lost_target
+from ..schema.learned import LEARNED, LEARNED_NAME, REPEATED, TIMES, lost_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
 from .planning import PlannedFit
@@ -78,7 +78,7 @@ def declared_or_measured_schema(
         schema = learned.schema
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + " ".join(text.split()) for text in summary)  # a note is one line
-        loud = (LOST, TIMES)
+        loud = (LOST, TIMES, REPEATED)
         others = [text for text in summary if not text.startswith(loud)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))

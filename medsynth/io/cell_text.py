@@ -1,8 +1,7 @@
-"""The text of each cell, from its own value and its column's type: no other cell and no chunk changes it.
+"""The text of each cell, from its own value: no other cell and no chunk changes it.
 
-Frames need one more rule than files. pandas has no missing whole number: one empty cell turns a column of int64 into
-float64, and a word turns it into objects. So in a frame a whole number of 2**53 or more has the text of the nearest
-float, whether its column has int64, float64 or objects. Nullable (`Int64`) and Arrow columns keep every digit.
+In a file, the declared type of a column counts, too. In a frame it does not, because pandas chooses types by looking at
+all cells: equal values have one text in all of its types, and True is the word that `to_csv` writes.
 """
 
 from __future__ import annotations
@@ -11,18 +10,24 @@ import datetime
 import re
 import struct
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_float_dtype, is_object_dtype, is_string_dtype
 
 if TYPE_CHECKING:
     import pyarrow
 
 Texts = NDArray[np.object_]
+TextOf = Callable[[object], str]
 LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact, and are written as whole numbers.
+LARGEST_TYPED = 2.0**64  # Above the whole numbers of all types.
+MOST_DIGITS = 4300  # of a whole number that Python writes
 FLOAT32 = float(np.finfo(np.float32).max)
 _BITS32 = struct.Struct("f")
 LONG_TEXT, SHORTER = 12, 5  # Length of a text that may have digits of 32 bits; by how many digits it is shorter then.
@@ -43,6 +48,7 @@ _PARTS: dict[type, str] = {
     bytes: "bytes", bytearray: "bytes", memoryview: "bytes", complex: "complex numbers",
     np.complexfloating: "complex numbers", np.void: "records",
 }  # fmt: skip
+_INNER = ("pyarrow_dtype", "subtype", "value_type")  # how a dtype names the one of its values
 
 
 class NotAValue(Exception):
@@ -74,6 +80,24 @@ def check_type(kind: pyarrow.DataType) -> None:
         raise NotAValue("bytes")
 
 
+def has_floats(kind: Any) -> bool:
+    """Return whether a dtype of pandas or Arrow is one of floats, or of categories, intervals or runs of floats."""
+    if inner := next((getattr(kind, name) for name in _INNER if hasattr(kind, name)), None):
+        return has_floats(inner)
+    if isinstance(kind, pd.CategoricalDtype):
+        return has_floats(kind.categories.dtype)
+    return str(kind) in ("halffloat", "float", "double") or is_float_dtype(kind)
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether a dtype of pandas is one of texts, of objects, or of categories that are texts."""
+    if isinstance(kind, pd.CategoricalDtype):
+        return is_text(kind.categories.dtype)
+    if isinstance(kind, pd.ArrowDtype):
+        return "string" in str(getattr(kind.pyarrow_dtype, "value_type", kind.pyarrow_dtype))
+    return is_string_dtype(kind)
+
+
 def plain_text(word: str) -> str:
     r"""Return a word without surrounding blanks; its NULs and lone surrogates are escaped, as in text files.
 
@@ -85,7 +109,7 @@ def plain_text(word: str) -> str:
 
 
 def value_text(value: object) -> str:
-    """Return the text of a value that is not missing: booleans in lower case, whole floats without a point.
+    """Return the text of a file's value that is not missing: booleans in lower case, whole floats without a point.
 
     >>> [value_text(value) for value in (True, 2.0, 0.5, 2**60 + 1)]
     ['true', '2', '0.5', '1152921504606846977']
@@ -95,10 +119,7 @@ def value_text(value: object) -> str:
     if isinstance(value, float | np.floating):
         number = float(value)
         return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else _decimal_text(number)
-    if isinstance(value, pd.Interval):
-        left, right = "[" if value.closed_left else "(", "]" if value.closed_right else ")"
-        return f"{left}{frame_value_text(value.left)}, {frame_value_text(value.right)}{right}"
-    return plain_text(str(value))
+    return frame_text(value) if isinstance(value, pd.Interval) else plain_text(str(value))
 
 
 def _decimal_text(number: float) -> str:
@@ -118,24 +139,40 @@ def _decimal_text(number: float) -> str:
     return short if len(short) <= len(text) - SHORTER else text
 
 
-def frame_value_text(value: object) -> str:
-    """Return the text of a frame's value: the same in a column of objects and in the typed column that pandas may make.
+def frame_text(value: object) -> str:
+    """Return the text of a frame's value that is not missing: equal numbers have one text, whatever their type.
 
-    >>> frame_value_text(2**60 + 1) == frame_value_text(float(2**60)) == "1.152921504606847e+18"
-    True
+    >>> [frame_text(value) for value in (True, 2.0, Decimal("2.00"), 0.5, 2.0**60, 2**60 + 1)]
+    ['True', '2', '2', '0.5', '1152921504606846976', '1152921504606846977']
     """
     if isinstance(value, np.datetime64 | np.timedelta64):  # numpy counts a span as a whole number, too.
         return str(frame_texts(pd.Series(np.array([value])))[0])
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= LARGEST_WHOLE:
-        try:
-            return value_text(float(value))
-        except OverflowError:  # larger than all floats, so in no typed column
-            return value_text(value)
+    if isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_):
+        return _number_text(int(value) if isinstance(value, np.integer) else value)
     if isinstance(value, datetime.timedelta):
         nanoseconds = value.nanoseconds if isinstance(value, pd.Timedelta) else 0
         seconds = value.days * 86_400 + value.seconds
         return span_text(seconds * SECOND + value.microseconds * 1000 + nanoseconds)
-    return value_text(value)
+    if isinstance(value, pd.Interval):
+        left, right = "[" if value.closed_left else "(", "]" if value.closed_right else ")"
+        return f"{left}{frame_text(value.left)}, {frame_text(value.right)}{right}"
+    return plain_text(str(value))
+
+
+def _number_text(value: Real | Decimal) -> str:
+    """Return the text of a number. One that no float equals has all of its digits, but no zeros at their end."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if number == value:
+        return str(int(number)) if number.is_integer() and abs(number) < LARGEST_TYPED else _decimal_text(number)
+    if not isinstance(value, Decimal):
+        return str(value)
+    if abs(value.adjusted()) > MOST_DIGITS:
+        return str(value)
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def workbook_text(cell: object) -> str:
@@ -202,34 +239,35 @@ def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:
 # Columns of frames.
 
 
-def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
+def frame_texts(column: pd.Series) -> Texts:
     """Return the text of each cell of a frame's column, (rows,): missing ones as "".
 
-    `exact`: whole numbers keep all of their digits in any type of column. Equal values of a typed column have one text,
-    so each distinct value becomes text once.
+    Equal values of a typed column have one text, so each distinct value becomes text once.
     """
     kind: Any = column.dtype
     if isinstance(kind, pd.ArrowDtype):
         check_type(kind.pyarrow_dtype)
-        return arrow_texts(column.array.__arrow_array__())
+        return arrow_texts(column.array.__arrow_array__(), frame_text)
     if isinstance(kind, pd.CategoricalDtype):
+        if is_object_dtype(kind.categories.dtype) and any(isinstance(c, bool | np.bool_) for c in kind.categories):
+            raise NotAValue("booleans among other categories")  # pandas takes True and 1 for one category
         place = np.asarray(column.cat.codes, np.int64)
-        return placed(frame_texts(pd.Series(kind.categories), exact=exact), place)
+        return placed(frame_texts(pd.Series(kind.categories)), place)
     if isinstance(kind, pd.SparseDtype):
         # Stored and omitted values are converted apart: together they may have another type.
         sparse: Any = column.array
         rest = np.array([sparse.fill_value], dtype=sparse.dtype.subtype if pd.notna(sparse.fill_value) else object)
-        texts = np.repeat(frame_texts(pd.Series(rest), exact=exact), len(column))
-        texts[sparse.sp_index.indices] = frame_texts(pd.Series(sparse.sp_values), exact=exact)
+        texts = np.repeat(frame_texts(pd.Series(rest)), len(column))
+        texts[sparse.sp_index.indices] = frame_texts(pd.Series(sparse.sp_values))
         return texts
     if isinstance(kind, pd.StringDtype) or (isinstance(kind, np.dtype) and kind.kind == "O"):
-        return _object_texts(column.to_numpy(object), value_text if exact else frame_value_text)
+        return _object_texts(column.to_numpy(object))
     _check_value(kind.type)
     place, distinct = pd.factorize(column)
-    return placed(_distinct_texts(pd.Series(distinct), exact), place)
+    return placed(_distinct_texts(pd.Series(distinct)), place)
 
 
-def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
+def _distinct_texts(values: pd.Series) -> Iterable[str]:
     """Return the texts of distinct values of one type, none of them missing."""
     kind = values.dtype
     if isinstance(kind, pd.DatetimeTZDtype):
@@ -238,20 +276,18 @@ def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
     if isinstance(kind, np.dtype) and kind.kind in "mM":
         counts, unit = values.to_numpy().view(np.int64), np.datetime_data(kind.str)[0]
         return moment_texts(counts, unit, None) if kind.kind == "M" else _spans(counts, unit)
-    # Int64 keeps its whole numbers when a value is missing.
-    text = value_text if exact or not isinstance(kind, np.dtype) else frame_value_text
-    return (_known_text(value, text) for value in values.astype(object))
+    return (_known_text(value, frame_text) for value in values.astype(object))
 
 
-def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
-    """Return the texts of objects, each by its own type: True, 1 and Decimal("1.0") have different texts."""
+def _object_texts(values: Texts) -> Texts:
+    """Return the texts of objects, each by its own value."""
     for kind in set(map(type, values)):
         _check_value(kind)
     missing = pd.isna(values)
     words = cache(plain_text)  # Keeps each distinct word once in memory.
     return np.array(
         [
-            "" if gone else words(value) if type(value) is str else text(value)
+            "" if gone else words(value) if type(value) is str else frame_text(value)
             for value, gone in zip(values, missing, strict=True)
         ],
         dtype=object,
@@ -261,35 +297,35 @@ def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
 # Columns of Arrow.
 
 
-def arrow_texts(column: pyarrow.ChunkedArray) -> Texts:
-    """Return the text of each cell of an Arrow column, (rows,): missing ones as ""."""
-    return np.concatenate([np.empty(0, dtype=object), *map(_chunk_texts, column.chunks)])
+def arrow_texts(column: pyarrow.ChunkedArray, text: TextOf = value_text) -> Texts:
+    """Return the text of each cell of an Arrow column, (rows,): missing ones as "", other values by `text`."""
+    return np.concatenate([np.empty(0, dtype=object), *(_chunk_texts(chunk, text) for chunk in column.chunks)])
 
 
-def _chunk_texts(chunk: pyarrow.Array) -> Texts:
+def _chunk_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
     import pyarrow
     import pyarrow.compute
 
     kind = chunk.type
     if isinstance(kind, pyarrow.BaseExtensionType):
-        return _extension_texts(chunk)
+        return _extension_texts(chunk, text)
     if pyarrow.types.is_run_end_encoded(kind):
-        return _chunk_texts(pyarrow.compute.run_end_decode(chunk))
+        return _chunk_texts(pyarrow.compute.run_end_decode(chunk), text)
     if pyarrow.types.is_null(kind):
         return placed((), np.full(len(chunk), -1))
     if not pyarrow.types.is_dictionary(kind):
         try:
             chunk = chunk.dictionary_encode()
         except pyarrow.ArrowNotImplementedError:  # depends on the type alone
-            return placed(_arrow_values(chunk), np.arange(len(chunk)))
-        distinct: Iterable[str] = _arrow_values(chunk.dictionary)
+            return placed(_arrow_values(chunk, text), np.arange(len(chunk)))
+        distinct: Iterable[str] = _arrow_values(chunk.dictionary, text)
     else:
-        distinct = _chunk_texts(chunk.dictionary)
+        distinct = _chunk_texts(chunk.dictionary, text)
     place = chunk.indices.cast(pyarrow.int64()).fill_null(-1)
     return placed(distinct, place.to_numpy(zero_copy_only=False))
 
 
-def _extension_texts(chunk: pyarrow.Array) -> Texts:
+def _extension_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
     """Return texts of an Arrow extension: pandas' months and intervals and UUIDs as such, others as they are stored."""
     kind, stored, values = chunk.type, chunk.storage, list[object]()
     if kind.extension_name == "pandas.period":
@@ -300,16 +336,16 @@ def _extension_texts(chunk: pyarrow.Array) -> Texts:
     elif kind.extension_name == "arrow.uuid":
         values = chunk.to_pylist()
     else:
-        return _chunk_texts(stored)
+        return _chunk_texts(stored, text)
     return placed(map(_known_text, values), np.arange(len(chunk)))
 
 
-def _known_text(value: object, text: Callable[[object], str] = value_text) -> str:
+def _known_text(value: object, text: TextOf = value_text) -> str:
     """Return the text of a value, "" for None and NaN."""
     return "" if value is None or value != value else text(value)
 
 
-def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
+def _arrow_values(values: pyarrow.Array, text: TextOf) -> Iterable[str]:
     """Return the texts of values of one type other than dictionaries and extensions; missing ones as ""."""
     import pyarrow
 
@@ -321,7 +357,7 @@ def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
         # An undecodable byte is escaped in its own cell, as in a text file.
         words = (None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in raw.to_pylist())
         return ["" if word is None else plain_text(word) for word in words]
-    return map(_known_text, values.to_pylist())
+    return (_known_text(value, text) for value in values.to_pylist())
 
 
 def _arrow_times(values: pyarrow.Array) -> list[str]:

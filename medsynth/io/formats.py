@@ -41,6 +41,36 @@ PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.o
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
 
+_HASHED = re.compile(r"[\ufeff\s]*#")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedAs:
+    """How a table's file was saved, as its user declares it: public facts that no row decides.
+
+    Attributes:
+        encoding: Of text, and of text in statistical files; None: UTF-8, or as a mark at the start says.
+        skip_lines: The number of lines above the header of a text file; None: its first line is the header.
+        header_is_names: Whether the header has names of columns, although they look like values or contain line breaks.
+    """
+
+    encoding: str | None = None
+    skip_lines: int | None = None
+    header_is_names: bool = False
+
+    def check(self, kind: str = "text") -> None:
+        """Raise UsageError for an encoding that is not possible, and for skipped lines of another kind of file."""
+        check_encoding(self.encoding)
+        if self.skip_lines is not None and kind != "text":
+            raise UsageError("`skip_lines` is for text files. Leave it out, or save the table as CSV.")
+        if self.skip_lines is not None and self.skip_lines < 0:
+            raise UsageError("`skip_lines` must be 0 or more: the number of lines above the header.")
+
+
+USUAL = SavedAs()
+OWN = SavedAs(header_is_names=True)  # files that medsynth has written: their header is that of a table it has read
+
+
 @dataclass(frozen=True)
 class FileForm:
     """How the file of a table is written: by its name, its first bytes and its header line, or as declared.
@@ -124,6 +154,15 @@ def check_encoding(encoding: str | None) -> None:
         raise UsageError(f"{known}.") from None
     if codecs.lookup(name).name.replace("_", "-").startswith(WITH_STATES):
         raise UsageError(f"{known}. In this encoding one cell can change all later ones. Save the file as UTF-8.")
+
+
+def is_hashed(line: str) -> bool:
+    """Return whether a line begins with #, as comments do, and headers that no quotes enclose.
+
+    >>> is_hashed("#id,age"), is_hashed('"#id",age')
+    (True, False)
+    """
+    return bool(_HASHED.match(line))
 
 
 def is_parquet(path: Path) -> bool:

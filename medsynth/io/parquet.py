@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..errors import TableError
-from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_texts, check_type
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_texts, check_type, has_floats
 from .table import OpenTable, Table, check_names
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def opened(path: Path) -> Iterator[OpenTable]:
         _check_types(file.schema_arrow, str(path))
         columns = _columns(file.schema_arrow, file.metadata.num_rows)
         header = check_names(tuple(name for name, _ in columns), str(path))
+        kinds = file.schema_arrow.types
+        floats = frozenset(name for name, place in columns if isinstance(place, int) and has_floats(kinds[place]))
 
         def pieces(most: int | None) -> Iterator[Table]:
             before = 0
@@ -70,10 +72,11 @@ def opened(path: Path) -> Iterator[OpenTable]:
                         cells[name] = arrow_texts(table.columns[source])
                 numbered = [name for name, source in columns if isinstance(source, range)]
                 texts = pd.DataFrame(cells, dtype=object)
-                yield Table(str(path), header, texts, "", _with_index(table, numbered), before=before)
+                written = _with_index(table, numbered)
+                yield Table(str(path), header, texts, "", written, before=before, floats=floats)
                 before += len(table)
 
-        yield OpenTable(header, "", pieces, file.metadata.num_rows)
+        yield OpenTable(header, "", pieces, file.metadata.num_rows, floats=floats)
 
 
 def _check_types(schema: pyarrow.Schema, where: str) -> None:

@@ -20,6 +20,7 @@ import pandas as pd
 from ..errors import TableError
 from . import formats, parquet, statistical, text
 from .cell_text import workbook_text
+from .formats import USUAL, SavedAs
 from .table import LargeTable, OpenTable, Table, check_rows
 from .writer import WrittenText
 
@@ -30,40 +31,42 @@ PACKED = 5
 WORKBOOK_CURE = "Save the sheet as 'CSV UTF-8'."
 
 
-def read(path: Path | str, encoding: str | None = None) -> Table:
+def read(path: Path | str, saved: SavedAs = USUAL) -> Table:
     """Read the table at `path`: Parquet, a workbook of one sheet, an SPSS, Stata or SAS file, or text, packed or not.
 
-    Text is UTF-8 or in the given `encoding`. Its header line decides the delimiter. Undecodable bytes are escaped in
-    their own cells. The file is read once. Raises TableError with the place and the cure, never with a cell, for
-    another file, and UsageError for an encoding that does not exist.
+    Its header alone decides the delimiter of text. Undecodable bytes are escaped in their own cells. The file is read
+    once. Raises TableError with the place and the cure, never with a cell, for another file. Raises UsageError for an
+    encoding that does not exist, and for skipped lines of a file that is not text.
     """
     path = Path(path)
-    with _opened(path, encoding) as file:
+    with _opened(path, saved) as file:
         (table,) = file.pieces(None)
     check_rows(table.rows, str(path))
     return replace(table, file_form=file.file_form)
 
 
-def header(path: Path, encoding: str | None = None) -> Table:
+def header(path: Path, saved: SavedAs = USUAL) -> Table:
     """Return the table at `path` without its rows. Raise as `read` does, unless only a row is wrong."""
-    with _opened(path, encoding) as file:
+    with _opened(path, saved) as file:
         return Table(str(path), file.header, pd.DataFrame(columns=list(file.header)), file.form)
 
 
-def names(path: Path, encoding: str | None = None) -> tuple[str, ...]:
+def names(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
     """Return the column names of the table at `path` from its header line or its Parquet schema: no row is parsed.
 
     Raises TableError for a workbook, whose header cannot be read without its rows, and as `header` does.
     """
-    formats.check_encoding(encoding)
+    saved.check()
     formats.check_regular(path)
     with _readable(path):
         if formats.is_workbook(path):
             raise TableError(f"{path} is a workbook. Save its header line as CSV, and pass that.")
         if (kind := formats.statistical_kind(path)) is not None:
-            return statistical.names(path, kind, encoding)
+            saved.check(kind)
+            return statistical.names(path, kind, saved.encoding)
         if not formats.is_parquet(path):
-            return text.header_names(path, encoding)
+            return text.header_names(path, saved)
+        saved.check("parquet")
         with parquet.opened(path) as file:
             return file.header
 
@@ -82,13 +85,13 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size * (PACKED if packed else 1) > LARGE_BYTES
 
 
-def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -> LargeTable:
+def read_large(path: Path, saved: SavedAs = USUAL, *, part: bool = False) -> LargeTable:
     """Count the table at `path`, in any format of `read`, in one pass. Its rows are read later, in pieces.
 
     A `part` of a table may have no rows. Raises TableError and UsageError as `read` does.
     """
     stamp = _stamp(path)
-    with _opened(path, encoding) as file:
+    with _opened(path, saved) as file:
         rows = file.rows
         if rows is None:
             rows = sum(piece.rows for piece in file.pieces(_rows_of_a_chunk(len(file.header))))
@@ -96,13 +99,15 @@ def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -
             check_rows(rows, str(path))
         with path.open("rb") as raw:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
-        pieces = partial(_pieces, path, encoding, stamp)
-        return LargeTable(str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form)
+        pieces = partial(_pieces, path, saved, stamp)
+        return LargeTable(
+            str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form, floats=file.floats
+        )
 
 
-def _pieces(path: Path, encoding: str | None, stamp: tuple[int, int]) -> Iterator[Table]:
+def _pieces(path: Path, saved: SavedAs, stamp: tuple[int, int]) -> Iterator[Table]:
     _check_unchanged(path, stamp)
-    with _opened(path, encoding) as file:
+    with _opened(path, saved) as file:
         yield from file.pieces(_rows_of_a_chunk(len(file.header)))
     _check_unchanged(path, stamp)
 
@@ -123,19 +128,20 @@ def _rows_of_a_chunk(columns: int) -> int:
 
 
 @contextmanager
-def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
+def _opened(path: Path, saved: SavedAs) -> Iterator[OpenTable]:
     """Open the file at `path` and read its header. Whatever goes wrong while it is read is a TableError."""
-    formats.check_encoding(encoding)
+    saved.check()
     formats.check_regular(path)
     with _readable(path):
         if formats.is_workbook(path):
             kind, opened = "workbook", cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(path)))
         elif (found := formats.statistical_kind(path)) is not None:
-            kind, opened = found, statistical.opened(path, found, encoding)
+            kind, opened = found, statistical.opened(path, found, saved.encoding)
         elif formats.is_parquet(path):
             kind, opened = "parquet", parquet.opened(path)
         else:
-            kind, opened = "text", text.opened(path, encoding)
+            kind, opened = "text", text.opened(path, saved)
+        saved.check(kind)
         with opened as file:
             yield file._replace(file_form=replace(file.file_form, ending=formats.ending_of(path, kind)))
 

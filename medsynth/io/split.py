@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .. import rng
 from ..errors import UsageError
 from .atomic import atomic_write, refuse_existing
+from .formats import OWN
 from .reader import read_large
 from .table import LargeTable, Table, check_rows
 from .text import form
@@ -75,7 +76,7 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
 
     atomic_write(train, both, force=force, private=True)
     if isinstance(table, LargeTable):
-        part: Table | LargeTable = read_large(train)
+        part: Table | LargeTable = read_large(train, OWN)
     else:
         how = form(table.written.delimiter) if isinstance(table.written, WrittenText) else ""
         part = replace(table.only(np.flatnonzero(stay)), where=str(train), form=how, written=None)

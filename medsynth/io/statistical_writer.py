@@ -156,7 +156,8 @@ def _stored(column: pd.Series, kind: str, is_day: bool, declared: DeclaredColumn
         mixed = [known[value] if value in known else None if pd.isna(value) else float(value) for value in values]
         return _Stored(pd.Series(mixed, dtype=object), "", tuple(known.values()))
     words = tuple(map(str, declared.codes))
-    return _Stored(pd.Series(frame_texts(column), dtype=object), "", _of_spss(words, kind))
+    texts = pd.Series(frame_texts(column), dtype=object)
+    return _Stored(texts.str.lower() if is_bool_dtype(column) else texts, "", _of_spss(words, kind))
 
 
 def _of_numbers(column: pd.Series, kind: str, declared: DeclaredColumn) -> _Stored:

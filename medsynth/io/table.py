@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import TableError
-from .cell_text import NOT_A_VALUE_CURE, NotAValue, Texts, frame_texts
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, Texts, frame_texts, has_floats
 from .formats import FileForm
 from .writer import WrittenText
 
@@ -29,7 +29,7 @@ _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text. Nothing else is kept: a frame's dtypes depend on its cells, so no fit may release them.
+    """A table as text. A frame's dtypes depend on its cells, so no fit may release them.
 
     Attributes:
         where: Its name in messages.
@@ -40,6 +40,7 @@ class Table:
         expected_std: The standard deviation of that number.
         before: For a piece, the number of rows of the table before it.
         file_form: How its file is written, for sampled rows.
+        floats: The columns of a frame or a Parquet file that have a type of floats.
     """
 
     where: str
@@ -51,6 +52,7 @@ class Table:
     expected_std: float = 0.0
     before: int = 0
     file_form: FileForm = FileForm()
+    floats: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def rows(self) -> int:
@@ -82,7 +84,7 @@ class Table:
 class LargeTable:
     """A table in a file with this number of `rows`, which is never whole in memory. `form` as in a Table.
 
-    digest: SHA-256 of the file, for the private checkpoint alone; the last three fields as in a Table.
+    digest: SHA-256 of the file, for the private checkpoint alone; the last four fields as in a Table.
     """
 
     where: str
@@ -94,6 +96,7 @@ class LargeTable:
     expected_rows: int | None = None
     expected_std: float = 0.0
     file_form: FileForm = FileForm()
+    floats: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def public_rows(self) -> int:
@@ -129,6 +132,7 @@ class OpenTable(NamedTuple):
     pieces: Callable[[int | None], Iterator[Table]]
     rows: int | None = None
     file_form: FileForm = FileForm()
+    floats: frozenset[str] = frozenset()
 
 
 def check_names(header: Sequence[object], where: str, levels: int = 1) -> tuple[str, ...]:
@@ -163,8 +167,7 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
     """Return a pandas frame as a table of text. An index with a name becomes a column, as `to_csv` and Parquet do it.
 
     Args:
-        frame: The rows. A whole number of more than 15 digits keeps them all in columns of text, `Int64` and Arrow
-            types. In others it is rounded to the nearest float, as pandas does once a cell of its column is missing.
+        frame: The rows. Equal values have one text, whatever the dtypes of their columns.
         where: The table's name in messages.
 
     Raises TableError for fewer than two rows, names that are not texts or occur twice, and cells that are not single
@@ -176,7 +179,8 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from. Provide two or more.")
     texts = {name: _texts(frame.iloc[:, k], where) for k, name in enumerate(header)}
-    return Table(where, header, pd.DataFrame(texts, dtype=object))
+    floats = frozenset(name for name, kind in zip(header, frame.dtypes, strict=True) if has_floats(kind))
+    return Table(where, header, pd.DataFrame(texts, dtype=object), floats=floats)
 
 
 def with_index(frame: pd.DataFrame) -> pd.DataFrame:
@@ -185,25 +189,16 @@ def with_index(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.reset_index(allow_duplicates=True) if named else frame
 
 
-def _texts(column: pd.Series, where: str, *, exact: bool = False) -> Texts:
+def _texts(column: pd.Series, where: str) -> Texts:
     """Return the text of each cell of a frame's column, (rows,). Raise TableError if one is not a single value."""
     try:
-        return frame_texts(column, exact=exact)
+        return frame_texts(column)
     except NotAValue as error:
         raise TableError(f"{where}, column {column.name!r} contains {error}. {NOT_A_VALUE_CURE}") from None
     except Exception:  # an object in a cell can raise any error when it is turned into text
         raise TableError(
             f"{where}, column {column.name!r}: a cell contains an object that cannot be written as text. Remove it."
         ) from None
-
-
-def with_keys(table: Table, frame: pd.DataFrame, name: str) -> Table:
-    """Return a frame's table in which the column of patients keeps all digits, so that keys differ as they do there.
-
-    Its dtype does not depend on a cell: a table with a missing key is refused.
-    """
-    texts = _texts(with_index(frame).iloc[:, table.header.index(name)], table.where, exact=True)
-    return replace(table, cells=table.cells.assign(**{name: texts}))
 
 
 def is_number(text: str) -> bool:

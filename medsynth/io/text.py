@@ -11,7 +11,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TableError
-from .formats import FileForm, unpacked
-from .table import NUMBER, OpenTable, Table
+from .formats import FileForm, SavedAs, is_hashed, unpacked
+from .table import OpenTable, Table
 from .writer import WrittenText
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -32,17 +32,22 @@ _JSON = re.compile(r"\s*(\{|\[\s*[\[{]|\[\s*$)")  # [id] is a name
 MOST_WORDS = 3  # of a header with one column
 LONGEST_FIELD = 131_072  # characters: the csv module's own limit, which other packages raise for the whole process
 BLOCK_ROWS = 256  # rows whose fields are numbered at once
+R_CURE = (
+    "If R wrote row numbers, put a comma before the first name. If numbers have decimal commas, export with semicolons."
+)
 
 
 @contextmanager
-def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
-    """Open the text table at `path`, UTF-8 or in `encoding`, and read its header. Raise TableError for none."""
-    with _begun_table(path, encoding) as (name, delimiter, first, records):
-        first, records, unnamed = _named(first, records)
-        header = _checked_header(path, name, first)
-        table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
-        pieces = partial(_pieces, records, delimiter, tuple(first), table)
-        yield OpenTable(header, table.form, pieces, file_form=FileForm(delimiter=delimiter, encoding=_mark(path, name)))
+def opened(path: Path, saved: SavedAs) -> Iterator[OpenTable]:
+    """Open the text table at `path` and read its header. Raise TableError for none."""
+    with _begun(path, saved) as (name, header, lines):
+        records = _records(lines, header)
+        first, records, unnamed = _named(header, records)
+        names = _checked_header(path, name, first)
+        table = Table(str(path), names, pd.DataFrame(), form(header.delimiter, name, unnamed))
+        pieces = partial(_pieces, records, header.delimiter, tuple(first), table)
+        file_form = FileForm(delimiter=header.delimiter, encoding=_mark(path, name))
+        yield OpenTable(names, table.form, pieces, file_form=file_form)
 
 
 def _mark(path: Path, name: str) -> str:
@@ -51,32 +56,85 @@ def _mark(path: Path, name: str) -> str:
         return "utf-8" if name == "utf-8-sig" and raw.read(3) != codecs.BOM_UTF8 else name
 
 
-def header_names(path: Path, encoding: str | None) -> tuple[str, ...]:
-    """Return the names in the header line of the text table at `path`. No row is parsed. Raise TableError for none."""
-    with _begun_table(path, encoding) as (name, _, first, _):
-        return _checked_header(path, name, _named(first, iter(()))[0])
+def header_names(path: Path, saved: SavedAs) -> tuple[str, ...]:
+    """Return the names in the header of the text table at `path`. No row is parsed. Raise TableError for none."""
+    with _begun(path, saved) as (name, header, _):
+        return _checked_header(path, name, _named(header, iter(()))[0])
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The header record of a text file. `where`: the file; `lines`: physical lines down to the header's end."""
+
+    where: str
+    fields: list[str]
+    delimiter: str
+    lines: int
+
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether the first and the last column have no name."""
+        several = len(self.fields) > 1
+        return several and not self.fields[0].strip(), several and not self.fields[-1].strip()
 
 
 @contextmanager
-def _begun_table(path: Path, encoding: str | None) -> Iterator[tuple[str, str, list[str], Iterator[list[str]]]]:
-    """Yield the encoding of a text table, its delimiter, its first record and the other ones."""
-    name = _encoding_of(path, encoding)
+def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[str]]]:
+    """Yield the encoding of a text table, its header, and the lines below it."""
+    name = _encoding_of(path, saved.encoding)
     try:
         with decoded(path, name) as file:
-            delimiter, lines = _begun(file, str(path))
-            records = _records(lines, delimiter, str(path))
-            first = next(records, None)
-            if first is None:
-                raise TableError(f"{path} is empty. Export the table again, with a header line.")
-            if len(first) == 1 and len(first[0].split()) > MOST_WORDS:
-                raise TableError(
-                    f"{path}: blanks or another sign separate the columns. Save the table with commas, semicolons, "
-                    "tabs or bars between them."
-                )
-            yield name, delimiter, first, records
+            yield name, _read_header(file, str(path), saved), file
     except UnicodeError:
         usual = name.removesuffix("-sig")
         raise TableError(f"{path} is not valid {usual}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
+
+
+def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
+    """Return the header: its record alone decides its fields and the delimiter, which cuts it into most fields.
+
+    It is the first line that is not blank, after `skip_lines` lines. A line `sep=;`, as Excel reads it, names the
+    delimiter. No line below the header is read, so that no row decides what is a header.
+    """
+    named, start, lines = "", "", 0
+    for start in file:
+        lines += 1
+        if found := _SEPARATOR.match(start):
+            named = named or found[1]
+        elif lines > (saved.skip_lines or 0) and start.strip(" \r\n\ufeff"):
+            break
+        start = ""
+    if not start:
+        raise TableError(f"{where} is empty. Export the table again, with a header line.")
+    if _JSON.match(start):
+        raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
+    if is_hashed(start) and saved.skip_lines is None:
+        raise TableError(
+            f"{where}: the first line begins with #. Set `skip_lines` to the number of lines above the header: 0 if "
+            "this line is the header. Or remove the lines above the header."
+        )
+    first, more = lines, file if saved.header_is_names else iter(())
+    while start.count('"') % 2 and (line := next(more, "")):
+        start, lines = start + line, lines + 1
+    delimiter, fields = named or delimiter_of(start), list[str]()
+    if _record_of(delimiter).fullmatch(start):
+        fields = next(csv.reader(io.StringIO(start, newline=""), strict=True, delimiter=delimiter))
+    elif lines == first and not start.count('"') % 2:
+        raise _stray_quote(where, lines)
+    # A quote that is not closed reads rows as a part of a name, with their delimiters and line ends. No row decides.
+    joined = lines > first and (len(fields) == 1 or any(delimiter in n or n.endswith(("\r", "\n")) for n in fields))
+    if joined or not fields:
+        raise TableError(
+            f"{where}: the header has a line break inside quotes, or a quote that is not closed. Correct it. If names "
+            "of columns contain line breaks, set `header_is_names`."
+        )
+    _checked_record(fields, where, lines)
+    if len(fields) == 1 and len(fields[0].split()) > MOST_WORDS:
+        raise TableError(
+            f"{where}: blanks or another sign separate the columns. Save the table with commas, semicolons, tabs or "
+            "bars between them."
+        )
+    return _Header(where, fields, delimiter, lines)
 
 
 def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
@@ -88,15 +146,15 @@ def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
 
 
 def _encoding_of(path: Path, declared: str | None) -> str:
-    """Return the encoding of a text table: UTF-16 if the file starts with its mark, else the declared one, else UTF-8.
+    """Return the encoding of a text table: as the mark at its start says, else the declared one, else UTF-8.
 
     No cell decides it: if it were found by trial, a single byte of a single row could change it.
     """
     with unpacked(path) as raw:
-        start = raw.read(2)
-    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        start = raw.read(3)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    name = codecs.lookup(declared or "utf-8").name
+    name = "utf-8" if start == codecs.BOM_UTF8 else codecs.lookup(declared or "utf-8").name
     return "utf-8-sig" if name == "utf-8" else name
 
 
@@ -125,12 +183,11 @@ def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
 
     Names keep their blanks and their case: names that differ in nothing else are two names.
     """
-    for k, cell in enumerate(header):
-        if not cell.strip() or NUMBER.match(cell.strip()):
+    for k, cell in enumerate(header or ("",), 1):
+        if not cell.strip():
             raise TableError(
-                f"{where}: no header: column {k + 1} of the first line is a number or empty. "
-                "Add a first line with column names, or remove the lines above it. If a number is a name there, put a "
-                "letter before it."
+                f"{where}: no header: column {k} of the first line is empty. Add a first line with column names, or "
+                "remove the lines above it."
             )
     for k, cell in enumerate(header):
         if cell in header[:k]:
@@ -138,72 +195,63 @@ def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
     return header
 
 
-def _begun(file: TextIO, where: str) -> tuple[str, Iterator[str]]:
-    """Return the delimiter that cuts the header into most fields, a comma if two do, and the lines from the header on.
-
-    Quotes hide delimiters. A first line `sep=;`, as Excel reads it, names the delimiter. Lines before the header that
-    start with # and have another number of delimiters than the line after them are comments.
-    """
-    read = list[str]()
-
-    def filled() -> str:
-        """Return the next line that is not blank, "" at the end."""
-        for line in file:
-            read.append(line)
-            if line.strip():
-                return line
-        return ""
-
-    named, start, hashed = None, filled(), ""
-    if found := _SEPARATOR.match(start):
-        named, start = found[1], filled()
-    if _JSON.match(start):
-        raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
-    while start.startswith("#"):
-        hashed, before, start = start, len(read) - 1, filled()
-    delimiter, count = delimiter_of(start)
-    header = len(read) - 1 if start else len(read)
-    if hashed and count and delimiter_of(hashed) == (delimiter, count):
-        header = before
-    # Skipped lines become blank ones, so that line numbers in messages stay those of the file.
-    return named or delimiter, itertools.chain(["\n"] * header, read[header:], file)
+def delimiter_of(record: str) -> str:
+    """Return the delimiter that cuts a record into most fields, a comma if two do. Quotes hide delimiters."""
+    outside = "".join(record.split('"')[::2])
+    return max(DELIMITERS, key=outside.count)
 
 
-def delimiter_of(line: str) -> tuple[str, int]:
-    """Return the delimiter that cuts a line into most fields, and how often it does. Quotes hide delimiters."""
-    outside = "".join(line.split('"')[::2])
-    most = max(DELIMITERS, key=outside.count)
-    return most, outside.count(most)
-
-
-def _named(first: list[str], records: Iterator[list[str]]) -> tuple[list[str], Iterator[list[str]], str]:
-    """Return the header, the other records and a note, without columns at the ends that have no name.
+def _named(header: _Header, records: Iterator[list[str]]) -> tuple[list[str], Iterator[list[str]], str]:
+    """Return the header's names, the records and a note, without columns at the ends that have no name.
 
     Such are the row numbers of R and pandas, and what follows a delimiter at the end of each line. The header alone
     decides, and the number of fields, which all records share.
     """
+    first, (begin, end) = header.fields, header.ends
     second = next(records, None)
     records = itertools.chain([] if second is None else [second], records)
-    numbers = second is not None and len(second) == len(first) + 1
-    begin = int(numbers or (len(first) > 1 and not first[0].strip()))
-    end = int(len(first) > 1 and not first[-1].strip())
-    if not begin and not end:
+    numbers = second is not None and len(second) > len(first)  # R writes no name above its row numbers
+    if not (numbers or begin or end):
         return first, records, ""
-    last = -end or None
-    places = " and ".join(["the first column"] * begin + ["the last column"] * end)
-    rest = (record[begin:last] for record in records)
-    return first[0 if numbers else begin : last], rest, f"without {places}, which has no name"
+    last = -1 if end else None
+    places = " and ".join(["the first column"] * (numbers or begin) + ["the last column"] * end)
+    rest = (record[numbers or begin : last] for record in records)
+    return first[begin:last], rest, f"without {places}, which has no name"
 
 
-def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[str]]:
-    """Yield the records, the header first: their fields are text, and as many as the header's.
-
-    Quotes may only enclose a whole field. Then a cell that is a lone quote leaves an odd number of them, and the file
-    is refused: the cell cannot swallow the rows up to another quote. So lines with quotes are kept until their record
-    is checked.
-    """
+def _record_of(delimiter: str) -> re.Pattern[str]:
+    """Return the pattern of a record whose quotes enclose whole fields."""
     one = rf'(?:"[^"]*(?:""[^"]*)*"|[^"{re.escape(delimiter)}\r\n]*)'
-    usual, quoted = re.compile(rf"{one}(?:{re.escape(delimiter)}{one})*[\r\n]*"), list[str]()
+    return re.compile(rf"{one}(?:{re.escape(delimiter)}{one})*[\r\n]*")
+
+
+def _stray_quote(where: str, line: int) -> TableError:
+    return TableError(
+        f"{where}, line {line}: a field contains a quote but is not in quotes. Write the field in quotes, and the "
+        'quote twice: "5\'11""".'
+    )
+
+
+def _checked_record(record: list[str], where: str, line: int) -> list[str]:
+    """Return a record. Raise TableError for binary content and fields that are too long."""
+    if "\0" in (whole := "".join(record)):
+        raise TableError(f"{where}, line {line}: binary content. Export the table as CSV.")
+    if len(whole) > LONGEST_FIELD and max(map(len, record)) > LONGEST_FIELD:
+        raise TableError(f"{where}, line {line}: a field is too long. Check that its quotes are closed.")
+    return record
+
+
+def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
+    """Yield the records below the header. Their fields are text, as many as the header's.
+
+    They may all have one more, as R writes row numbers, unless the header has columns without names, or commas: then
+    each record with more fields is wrong by itself. Quotes may only enclose a whole field. Then a cell that is a lone
+    quote leaves an odd number of them, and the file is refused: the cell cannot swallow the rows up to another quote.
+    So lines with quotes are kept until their record is checked.
+    """
+    where, names, delimiter = header.where, len(header.fields), header.delimiter
+    usual, quoted, width = _record_of(delimiter), list[str](), 0
+    most = names + (delimiter != "," and not any(header.ends))
 
     def read() -> Iterator[str]:
         for line in lines:
@@ -211,31 +259,23 @@ def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[
                 quoted.append(line)
             yield line
 
-    reader, fields = csv.reader(read(), strict=True, delimiter=delimiter), None
-    for row, record in enumerate(filter(None, reader)):
+    reader = csv.reader(read(), strict=True, delimiter=delimiter)
+    for row, record in enumerate(filter(None, reader), 1):
+        line, count = header.lines + reader.line_num, len(record)
         if quoted and not usual.fullmatch("".join(quoted)):
-            raise TableError(
-                f"{where}, line {reader.line_num}: a field contains a quote but is not in quotes. Write the field in "
-                'quotes, and the quote twice: "5\'11""".'
-            )
+            raise _stray_quote(where, line)
         quoted.clear()
-        if "\0" in (whole := "".join(record)):
-            raise TableError(f"{where}, line {reader.line_num}: binary content. Export the table as CSV.")
-        if len(whole) > LONGEST_FIELD and max(map(len, record)) > LONGEST_FIELD:
-            raise TableError(f"{where}, line {reader.line_num}: a field is too long. Check that its quotes are closed.")
-        if row == 1 and fields and len(record) == fields + 1:
-            if delimiter == ",":
-                raise TableError(
-                    f"{where}, row 1: this row has more fields than the header's {fields}. If R wrote row numbers, put "
-                    "a comma before the first name. If numbers have decimal commas, export with semicolons."
-                )
-            fields += 1  # R writes no name above its row numbers.
-        fields = fields or len(record)
-        if len(record) != fields:
+        _checked_record(record, where, line)
+        wrong = not names <= count <= most
+        if wrong or count != (width := width or count):
+            less = "fewer" if count < names else "more"
+            than = (
+                f"{less} fields than the header's {names}" if wrong else "another number of fields than the rows before"
+            )
+            cure = f" {R_CURE}" if wrong and delimiter == "," and count == names + 1 else ""
             raise TableError(
-                f"{where}, row {row} (line {reader.line_num}): this row has "
-                f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
-                "Correct that line: a delimiter inside a value needs quotes around the value."
+                f"{where}, row {row} (line {line}): this row has {than}. Correct that line: a "
+                f"delimiter inside a value needs quotes around the value.{cure}"
             )
         yield record
 

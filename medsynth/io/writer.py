@@ -23,6 +23,7 @@ from pandas.api.types import infer_dtype
 
 from ..errors import UsageError
 from . import statistical_writer
+from .formats import is_hashed
 from .statistical_writer import DeclaredColumn
 
 if TYPE_CHECKING:
@@ -119,8 +120,16 @@ def csv_text(cells: pd.DataFrame, *, header: bool, delimiter: str = ",") -> str:
     """
     alone = cells.shape[1] == 1
     columns = [_quoted(cells.iloc[:, k].tolist(), alone, delimiter) for k in range(cells.shape[1])]
-    names = [delimiter.join(_quoted([str(name) for name in cells.columns], alone, delimiter))] if header else []
+    names = [_header_line([str(name) for name in cells.columns], delimiter)] if header else []
     return "".join(line + "\n" for line in (*names, *map(delimiter.join, zip(*columns, strict=True))))
+
+
+def _header_line(names: list[str], delimiter: str) -> str:
+    """Return a header as `csv` writes it. All names get quotes if a reader would take the line for a comment or two."""
+    line = delimiter.join(_quoted(names, len(names) == 1, delimiter))
+    if is_hashed(line) or "\r" in line:
+        return delimiter.join('"{}"'.format(name.replace('"', '""')) for name in names)
+    return line
 
 
 def _quoted(texts: list[str], alone: bool, delimiter: str) -> list[str]:
@@ -222,12 +231,14 @@ class Sink:
         if not isinstance(written, WrittenText):
             self._parquet.add_table(_taken(written, rows), written.schema)
             return
-        head = [] if self._begun else [written.header]
         fields = zip(*(written.fields.get(str(name), cells[name])[rows] for name in cells), strict=True)
-        self._begun, text = True, io.StringIO()
+        text = io.StringIO()
+        if not self._begun:
+            text.write(_header_line([*written.header], written.delimiter) + "\n")
+        self._begun = True
         usual = csv.writer(text, delimiter=written.delimiter, lineterminator="\n")
         quoted = csv.writer(text, delimiter=written.delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        for record in (*head, *fields):  # usual does not quote a lone carriage return, a line end to readers
+        for record in fields:  # usual does not quote a lone carriage return, a line end to readers
             (quoted if any("\r" in one for one in record) else usual).writerow(record)
         self._file.write(text.getvalue().encode())
 

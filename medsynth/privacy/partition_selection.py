@@ -228,21 +228,23 @@ class RawTable:
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
             single = {**seen.gaps, **seen.kept} if seen else {}
             single = {word: n for word, n in single.items() if word not in gaps and moment(word) not in CLOCKS}
-            key = False
+            key = repeats = False
             if name in dates:
                 column, far = inference.day(found[:-own], std, kind, gaps, single)
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}")
                 key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
+                repeats = inference.repeats_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
                 column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest, words = self._rows - sum(gaps.values()), set(gaps).difference(self._kinds.codes)
             unread = float(found[-own - 1]) - sum(gaps[word] for word in words if not is_number(word))
             columns[name] = LearnedColumn(
-                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key
-            )
+                kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key,
+                repeats=repeats,
+            )  # fmt: skip
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 

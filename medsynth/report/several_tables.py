@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..artifact import Model
 from ..errors import TableError
 from ..fitting.private_tables import coded_tables, private_tables
-from ..io.formats import named
+from ..io.formats import OWN, SavedAs, named
 from ..io.table import MISSING_TOKENS, Table
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
@@ -35,14 +35,14 @@ Whole = NDArray[np.int64]
 FEWEST_ROWS = 20  # Rows that a table needs to get a page.
 
 
-def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
+def read_folder(tables: LinkedTables, folder: Path, saved: SavedAs = OWN) -> dict[str, pd.DataFrame]:
     """Read the declared columns of all tables in a folder. Raises TableError if one is missing."""
     found = {}
     for name, table in tables.tables.items():
         path = named(folder, name)
         if path is None:
             raise TableError(f"{folder} has no table {name!r}. Name the folder that contains all of them.")
-        cells = read(path, encoding).cells
+        cells = read(path, saved).cells
         if lacking := [column for column in table.columns if column not in cells.columns]:
             raise TableError(f"{path} has no column {lacking[0]!r}, which {tables.name!r} declares. Add it.")
         found[name] = cells[list(table.columns)]

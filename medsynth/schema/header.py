@@ -1,12 +1,13 @@
 """Find keys of persons, keys of rows and free text by the header's names, and draft schemas, which contain no cell.
 
-The lists of names are public; docs/schema.md documents them. Names count in lower case, without blanks and signs:
-`Patient-Nr.` is `patientnr`.
+The lists of names are public; docs/schema.md documents them. Names count in lower case, without accents, blanks and
+signs: `Patiënt-Nr.` is `patientnr`.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 
 from ..errors import SchemaError
@@ -26,7 +27,14 @@ _TABLES = """\
 # `max_rows` rows by its `order`. Leave both out if a patient has at most one row. `latest: {COLUMN: TABLE}` declares
 # that a column contains keys of another table's rows.
 """
+WHO = """\
+# Who is a row? Keep the lines that fit, without their first mark. Without them, the claim is for one row.
+# unit: COLUMN  # rows can share a patient, whom this column names
+# max_rows: 3  # with `unit`: the most rows of a patient that count
+# one_row_a_patient: true  # no two rows share a patient
+"""
 KEY = '{kind: identifier, shape: "########"}'
+LETTERS = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "ı": "i", "ß": "ss", "æ": "ae", "đ": "d"})
 PATIENTS = ("patients", "patient", "persons", "person", "people", "subjects")  # usual names of first tables
 
 
@@ -41,6 +49,39 @@ PERSON_KEYS = _words(
     "participantid person personid personnumber personnr memberid member beneficiaryid respondentid clientid",
     "individualid userid studyid insurancenumber ahvnumber ahvnr socialsecuritynumber name fullname patientname",
     "firstname lastname surname email phone phonenumber telephone address",
+    "pseudonym pseudonim pseudoniem personsourcevalue eid seqn randid uniquepid idauniq hhidpn mergeid persnr uhid nhi",
+    "nhinumber urno urnumber medicarenumber svnr kvnr nhc cpf cartaosus dni bsn burgerservicenummer pesel cprnr",
+    "codicefiscale numerotesserasanitaria numerosecuritesociale numeroseguridadsocial numeroprocessoclinico rodnecislo",
+    "tckimlikno tckn journalnr journalnummer fodselsnummer henkilotunnus hetu tajszam cnp",
+)
+# Parts of names of patients' keys, without accents. Such a name has a part of each of the first two lists, together or
+# apart, in any order, and no part that is on none. Plurals are left out: `n_patients` is a count.
+PERSON_PARTS = _words(
+    "patient pat pt subject subj participant person client member beneficiary respondent individual nhs chart",  # en
+    "patienten patientin proband probanden teilnehmer pers personen versicherten versicherungs krankenversicherungs",
+    "sozialversicherungs kranken krankenakten patientenakten akten klient klienten mitglieds",  # de
+    "patiente dossier malade sujet assure beneficiaire individu personne ipp",  # fr
+    "paziente cartella soggetto assistito individuo partecipante persona",  # it
+    "paciente historia expediente sujeto participante afiliado asegurado",  # es
+    "prontuario doente utente sujeito beneficiario pessoa",  # pt
+    "clienten deelnemer persoon persoons proefpersoon verzekerde verzekerden",  # nl
+    "pacjent pacjenta pacjentki chorego uczestnik uczestnika osoby osoba badanego historii",  # pl
+    "patientens pasient pasientens persons deltagare deltagar deltager deltaker deltakar fodsels cpr",  # sv, da, no
+    "hasta katilimci kisi dosya birey denek",  # tr
+    "pacient pacienta pacientka pacientky ucastnik ucastnika pojistence",  # cs
+    "potilas potilaan henkilo beteg paciens pacientului",  # fi, hu, ro
+)
+KEY_PARTS = _words(
+    "id ids ident identifier key no nr n num nbr number code pseudonym",  # en
+    "nummer kennung kennzahl schluessel schlussel kode",  # de
+    "identifiant numero cle matricule codice identificativo identificatore chiave",  # fr, it
+    "nro cod codigo clave identificador identificacion chave sleutel pseudoniem",  # es, pt, nl
+    "numer kod identyfikator klucz pseudonim lopenr lopenummer nyckel nogle nokkel",  # pl, sv, da, no
+    "numara numarasi kodu kimlik cislo klic numero tunniste azonosito",  # tr, cs, fi, hu
+)
+OTHER_PARTS = _words(
+    "the of de du d le la l del della dell di do da van medical clinica clinico medico medica choroby",
+    "hashed anon anonymous anonymized anonymised pseudo deidentified encrypted unique study source main internal",
 )
 ROW_KEYS = _words(
     "encounterid encounternbr encounter visitid admissionid hadmid stayid icustayid caseid caseno casenr",
@@ -76,7 +117,32 @@ def normalised(name: str) -> str:
     >>> normalised("Patient-Nr.")
     'patientnr'
     """
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", _without_accents(name).lower())
+
+
+def _without_accents(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name.translate(LETTERS))
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+
+
+def is_person_key(name: str) -> bool:
+    """Return whether a name is that of a person's key: listed as a whole, or by its parts.
+
+    >>> [is_person_key(name) for name in ("Patienten-ID", "n° dossier", "codicePaziente", "patient_age", "n_patients")]
+    [True, True, True, False, False]
+    """
+    spelled = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", _without_accents(name))
+    parts = [part for word in re.findall(r"[a-z]+", spelled.lower()) for part in _compound(word)]
+    known = PERSON_PARTS | KEY_PARTS | OTHER_PARTS
+    named = known.issuperset(parts) and not (PERSON_PARTS.isdisjoint(parts) or KEY_PARTS.isdisjoint(parts))
+    return named or normalised(name) in PERSON_KEYS
+
+
+def _compound(word: str) -> tuple[str, ...]:
+    """Return a word of a person and one of a key that are written as one word, as in `patid`; else the word."""
+    ends = [(word[:k], word[k:]) for k in range(1, len(word))]
+    both = (pair for a, b in ends for pair in ((a, b), (b, a)) if pair[0] in PERSON_PARTS and pair[1] in KEY_PARTS)
+    return next(both, (word,))
 
 
 def facts_of_a_person(header: Iterable[str]) -> list[str]:
@@ -90,12 +156,13 @@ def facts_of_a_person(header: Iterable[str]) -> list[str]:
 
 def person_keys(header: Iterable[str]) -> list[str]:
     """Return the columns that read like a person's key, which several rows may share."""
-    return [name for name in header if normalised(name) in PERSON_KEYS]
+    return [name for name in header if is_person_key(name)]
 
 
 def keys(header: Collection[str]) -> list[str]:
     """Return the columns that are keys of persons or rows by their names, in order, without doubtful ones."""
-    return [name for name in header if normalised(name) in PERSON_KEYS | ROW_KEYS and not doubtful(name)]
+    listed = (name for name in header if normalised(name) in ROW_KEYS or is_person_key(name))
+    return [name for name in listed if not doubtful(name)]
 
 
 def doubtful(name: str) -> bool:
@@ -131,7 +198,7 @@ def draft(name: str, kinds: Mapping[str, Kind]) -> str:
     known = keys(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
     target = f"{_line({'target': last})}  # is this the column to predict?"
-    return "\n".join([HEAD + _line({"name": name}), target, "columns:", *column_lines(kinds)]) + "\n"
+    return "\n".join([HEAD + _line({"name": name}), *WHO.splitlines(), target, "columns:", *column_lines(kinds)]) + "\n"
 
 
 def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:

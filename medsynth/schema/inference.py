@@ -372,6 +372,11 @@ def reads_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping
     return kind.cells == "whole" and not known and magnitudes.reads_like_keys(counts, std, rows)
 
 
+def repeats_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
+    """Return whether a column reads like keys as above, and each occurs in several rows: by the same noisy counts."""
+    return kind.cells == "whole" and not known and magnitudes.numbers_repeat(counts, std, rows)
+
+
 class _Range(NamedTuple):
     """The bounds of a column of numbers, its scale, and what becomes of values beyond the bounds."""
 

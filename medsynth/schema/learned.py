@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
 LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
 TIMES = "Times are read as the clock shows them: "  # starts the sentence about columns with a time
+REPEATED = "WARNING: numbers of keys, each in several rows: "  # starts the sentence about such columns
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
@@ -93,7 +94,8 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys.
+    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys; `repeats`: those of keys that
+    occur in several rows each.
     """
 
     kind: ColumnKind
@@ -105,6 +107,7 @@ class LearnedColumn:
     far: Far = Far()
     unread: float = 0.0
     key: bool = False
+    repeats: bool = False
 
     @property
     def has_unread(self) -> bool:
@@ -258,6 +261,14 @@ class Learned:
                 keys,
                 "Read as keys: {}. Sampled rows have fresh keys. To keep numbers, declare a schema with "
                 f"`{yaml_key(keys[0])}: {{kind: count, bounds: [LOW, HIGH]}}`.",
+            ))  # fmt: skip
+        if shared := [repr(n) for n, column in self.columns.items() if column.repeats and self.schema.unit is None]:
+            found.append(_both(
+                f"{REPEATED}{{}}. The noisy counts show the numbers from one on, each in several rows. If they name "
+                "patients, the claim does not cover a patient with all rows: do not publish this model, and fit again "
+                "with `unit`.",
+                shared,
+                f"{REPEATED}{{}}. If they name patients, do not publish this model, and fit again with `unit`.",
             ))  # fmt: skip
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(_both(

@@ -24,6 +24,7 @@ PROBABLE_STDS = 2.0  # standard deviations of its noise that the neighbour of a 
 DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, same day or positive; neither, only first, only second
 TRIMMED = 0.005  # share of the clear rows that a range of differences may leave out at each end
 SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from the cell of zero
+REPEATED = (0.05, 0.9)  # number of keys that repeat, as a share of the rows: fewer may be days, beds or ages
 LONG, EVEN_STDS = 10_000, 10.0  # a number of five digits; noise that even counts must exceed this many times
 WIDE = 6  # cells: a wider range starts at the same day
 ELSEWHERE = 0.1  # share of the range's rows that may be outside of it, noise included
@@ -161,6 +162,13 @@ def reads_like_keys(counts: Floats, std: float, rows: int) -> bool:
     return cells[0] > len(HALF_OCTAVES) and any(
         _are_even(counts, std, rows, end) for end in np.linspace(1, 2, 41) * rows
     )
+
+
+def numbers_repeat(counts: Floats, std: float, rows: int) -> bool:
+    """Return whether noisy counts show the whole numbers from one on, equally often each, and each in several rows."""
+    clear = np.flatnonzero(believed(counts, std, clear_stds(MAGNITUDES)))
+    positive = clear.size > 0 and clear[0] > len(HALF_OCTAVES) and clear[-1] < MAGNITUDES - 1
+    return positive and any(_are_even(counts, std, rows, end) for end in np.geomspace(*REPEATED, 120) * rows)
 
 
 def _are_even(counts: Floats, std: float, rows: int, end: float) -> bool:

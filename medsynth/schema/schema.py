@@ -61,6 +61,7 @@ class Schema(Declaration):
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
+    one_row_a_patient: bool = False  # whether no two rows share a patient
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
@@ -76,6 +77,8 @@ class Schema(Declaration):
             raise ValueError(
                 'set "unit", the identifier of patients, and "max_rows", the most rows of a patient, together'
             )
+        if self.unit is not None and self.one_row_a_patient:
+            raise ValueError('set one of "unit" and "one_row_a_patient": rows can share a patient, or no two rows do')
         if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
             raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
@@ -206,7 +209,7 @@ class Schema(Declaration):
         defined = {rule.defines for rule in rules}
         columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
         left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": (), "order": None}
-        core = self.model_copy(update={**left, "survival": None})
+        core = self.model_copy(update={**left, "survival": None, "one_row_a_patient": False})
         core._definitions = {}
         for rule in rules:
             name, read = rule.defines, sorted(rule.columns)

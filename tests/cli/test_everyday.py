@@ -98,6 +98,9 @@ def test_a_column_of_the_name_none_is_the_target() -> None:
     assert model.schema.target == "none" and any("rename the column" in text for text in told)
 
 
+PROMPT = re.compile(r"\]: |Several rows: |Column of patients: ")
+
+
 def fit_in_a_terminal(answers: list[str], *words: str) -> tuple[str, int]:
     """Return what a fit prints in a terminal, and its exit code, if a person types `answers`."""
     leader, follower = pty.openpty()
@@ -113,7 +116,7 @@ def fit_in_a_terminal(answers: list[str], *words: str) -> tuple[str, int]:
             seen += os.read(leader, 4096).decode(errors="replace")
         except OSError:
             break
-        if waiting and seen.count("]: ") > len(answers) - len(waiting):
+        if waiting and len(PROMPT.findall(seen)) > len(answers) - len(waiting):
             os.write(leader, waiting.pop(0).encode() + b"\n")
     return seen, process.wait(30)
 
@@ -128,7 +131,7 @@ def test_in_a_terminal_the_fit_asks_for_the_target(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ward().to_csv("ward.csv", index=False)
-    seen, code = fit_in_a_terminal(answers)
+    seen, code = fit_in_a_terminal(["no", *answers])
     assert code == 0, seen
     assert seen.index("TARGET: 'sick'") < seen.index("Public: ")
     assert load("ward.medsynth").schema.target == target
@@ -142,14 +145,37 @@ def test_the_fit_asks_nobody_who_has_answered(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ward().to_csv("ward.csv", index=False)
-    seen, code = fit_in_a_terminal([], *given)
-    assert code == 0 and "Target [" not in seen
+    seen, code = fit_in_a_terminal([], *given, *["--one-row-a-patient"] * ("--target" in given))
+    assert code == 0 and "Target [" not in seen and "Several rows: " not in seen
+
+
+@pytest.mark.nightly_for("yes, a column", "unknown")
+@pytest.mark.parametrize(
+    ("answers", "claim"),
+    [
+        pytest.param(["no"], "for one patient, declared to have one row", id="no"),
+        pytest.param(["maybe", "yes", "idd", "id"], "for one patient with up to 1 row", id="yes, a column"),
+        pytest.param(["?"], None, id="unknown"),
+    ],
+)
+def test_in_a_terminal_the_fit_asks_who_a_row_is(
+    answers: list[str], claim: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ward(id=range(ROWS)).to_csv("ward.csv", index=False)
+    seen, code = fit_in_a_terminal([*answers, ""] if claim else answers)
+    if claim is None:
+        assert code == 2 and "Nothing was measured. Find out" in seen and not Path("ward.medsynth").exists()
+    else:
+        assert code == 0 and claim in load("ward.medsynth").__repr__() and "UNIT: one row" not in seen
+        assert seen.index("PATIENTS: ") < seen.index("TARGET: ") < seen.index("Public: ")
+        assert ("Did you mean 'id'?" in seen) == ("is not an answer" in seen) == (len(answers) > 1)
 
 
 def test_elsewhere_the_fit_says_so_first_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ward().to_csv("ward.csv", index=False)
-    first = good("fit", "ward.csv", "--epsilon", "5").stderr.splitlines()[0]
+    _, first, *_ = good("fit", "ward.csv", "--epsilon", "5").stderr.splitlines()  # the first line says who a row is
     assert re.match(r"TARGET: 'sick', the last column\..*--target.*none", first)
 
 
@@ -179,7 +205,7 @@ def test_a_fit_prints_a_page_and_verbose_the_rest(
     for start in ("TARGET: 'sick'", "Public: the header", "Fits on this table", "Learned from noisy", "Next: medsynth"):
         assert start in short
     if "patient_id" in frame:
-        assert "WARNING: 'patient_id' reads like a person's key" in short
+        assert "WARNING: 'patient_id' reads like a patient's key" in short
         assert "(--verbose)" in short and "(--verbose)" not in full
     assert "columns:\n" in full and "columns:\n" not in short
 

@@ -32,6 +32,7 @@ from medsynth.fitting import cluster as module
 from medsynth.fitting.cluster import ClusterRows, ClusterTable, Failure, Partition, files_in, parts_of
 from medsynth.fitting.private_rows import keys_of, patients
 from medsynth.fitting.private_table import read_rows
+from medsynth.io.formats import SavedAs
 from medsynth.io.table import LargeTable
 from medsynth.privacy.queries.rows import Lot
 from medsynth.privacy.queries.tables import Marginals
@@ -236,7 +237,7 @@ class Cells:
 def test_a_partition_is_pickled_without_its_rows(tmp_path: Path) -> None:
     path, core = write(visits(), tmp_path / "visits.csv"), Schema.from_dict(PATIENT).core
     kinds = [np.dtype(np.uint16)] * len(core.columns)
-    made = Partition(module.opened(path, None), partial(encode, schema=core), kinds, None, b"")
+    made = Partition(module.opened(path, SavedAs()), partial(encode, schema=core), kinds, None, b"")
     before, rows = pickle.dumps(made), made.codes(slice(0, 240), None)
     assert sys.getsizeof(made) > 240 * 2 * len(kinds) and pickle.dumps(made) == before
     assert (copy.copy(made).codes(slice(0, 240), None) == rows).all()

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.io import reader, text
+from medsynth.io.formats import SavedAs
 from medsynth.io.split import split
 from medsynth.io.table import from_frame
 from medsynth.sampling import Draw
@@ -260,7 +261,7 @@ def test_no_row_decides_how_another_row_is_written(cell: Any, at: Any) -> None:
 
 def test_values_of_every_type_have_their_text() -> None:
     cells = from_frame(pd.DataFrame({"x": pd.Series(CELLS, dtype=object)})).cells["x"].tolist()
-    assert cells == ["true", "1", "1", "1", "5.0000", "5", "1", "1", "true", "0", "0", "1", ""]
+    assert cells == ["True", "1", "1", "1", "5", "5", "1", "1", "True", "0", "0", "1", ""]
 
 
 def test_a_held_out_file_keeps_its_fields_as_written(tmp_path: Path) -> None:
@@ -321,9 +322,9 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qu
 @pytest.mark.parametrize("name", ["plain.csv", "semicolons.csv"])
 def test_a_declared_encoding_is_the_one_that_reads(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FILES[name].decode().encode("cp1252"))
-    assert reader.read(tmp_path / name, "cp1252").cells.to_csv(index=False) == PLAIN
+    assert reader.read(tmp_path / name, SavedAs(encoding="cp1252")).cells.to_csv(index=False) == PLAIN
     with pytest.raises(UsageError, match="`encoding`"):
-        reader.read(tmp_path / name, "no-such-encoding")
+        reader.read(tmp_path / name, SavedAs(encoding="no-such-encoding"))
 
 
 def test_a_byte_that_is_no_text_changes_its_own_cell_alone(tmp_path: Path) -> None:

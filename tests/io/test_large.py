@@ -11,6 +11,7 @@ import pytest
 
 from medsynth.errors import TableError, UsageError
 from medsynth.io import reader
+from medsynth.io.formats import SavedAs
 
 FRAME = pd.DataFrame({
     "n": [1, 2, None, 4, 5, 6, 7], "x": [0.5, 1.0, None, 2.25, 3.0, -0.0, 1e300],
@@ -103,7 +104,7 @@ def test_what_is_wrong_with_a_table_is_said_as_in_memory(content: bytes, message
         with pytest.raises(TableError, match=message):
             read(path)
     with pytest.raises(UsageError):
-        reader.read_large(path, "no-such-encoding")
+        reader.read_large(path, SavedAs(encoding="no-such-encoding"))
 
 
 def test_a_row_that_is_wrong_has_its_number_in_the_file(tmp_path: Path) -> None:

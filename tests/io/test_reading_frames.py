@@ -12,7 +12,7 @@ import pytest
 
 from medsynth.errors import TableError
 from medsynth.io.reader import read
-from medsynth.io.table import Table, from_frame, with_keys
+from medsynth.io.table import Table, from_frame
 
 CANARY = "7431"  # Stands in the cells of all frames below, and must be in no message.
 FRAME = pd.DataFrame({"x": [7431, 2, 3], "y": ["a", "b", "c"]})
@@ -80,12 +80,6 @@ def test_complex_columns_are_refused_by_their_type() -> None:
     for kind in (np.complex64, np.complex128):
         with pytest.raises(TableError, match="column 'dose' contains complex numbers"):
             from_frame(pd.DataFrame({"dose": np.array([1, 2], kind)}))
-
-
-def test_keys_of_patients_are_single_values() -> None:
-    frame = pd.DataFrame({"who": ["a", "b"], "x": [1, 2]})
-    with pytest.raises(TableError, match="column 'who' contains tuples"):
-        with_keys(from_frame(frame), frame.assign(who=pd.Series([(1, 2), (3, 4)], dtype=object)), "who")
 
 
 LISTS, BYTES = "lists or structures", "bytes"
@@ -176,7 +170,7 @@ def test_an_index_with_a_name_is_a_column_alike(name: str, tmp_path: Path) -> No
     pd.testing.assert_frame_equal(one.cells, two.cells)
     assert one.cells["x"].tolist() == ["7431", "2", "3"]
     if "who" in names:
-        assert with_keys(one, frame, "who").cells["who"].tolist() == list(frame.index.get_level_values("who"))
+        assert one.cells["who"].tolist() == list(frame.index.get_level_values("who"))
 
 
 def test_an_index_with_the_name_of_a_column_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from medsynth.errors import TableError
 from medsynth.io import formats, statistical
 from medsynth.io.calendars import calendar_of, text_of
+from medsynth.io.formats import SavedAs
 from medsynth.io.reader import header, is_large, read
 from medsynth.io.split import split
 
@@ -184,7 +185,7 @@ def test_text_in_another_encoding_asks_for_it(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xfc ").replace("è".encode(), b"\xe8 "))
     with pytest.raises(TableError, match="encoding"):
         read(path)
-    assert list(read(path, "cp1252").cells["town"])[:2] == ["Zü rich", "Genè ve"]
+    assert list(read(path, SavedAs(encoding="cp1252")).cells["town"])[:2] == ["Zü rich", "Genè ve"]
 
 
 def test_without_the_package_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

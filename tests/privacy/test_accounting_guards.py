@@ -109,7 +109,15 @@ def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
     model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger, structure_only=False)
     printed = [claim(model), str(on_page(epsilon)).split(">")[1].join("(<")]
     fit: Any = SimpleNamespace(
-        model="m", ended=False, noise=True, max_rows=None, delta=DELTA, epsilon=epsilon, events=(), number="1"
+        model="m",
+        ended=False,
+        noise=True,
+        max_rows=None,
+        one_row_a_patient=False,
+        delta=DELTA,
+        epsilon=epsilon,
+        events=(),
+        number="1",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accountant, "epsilon", lambda events, delta, by: 1e9)

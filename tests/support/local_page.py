@@ -39,8 +39,9 @@ class Compiled(BytecodeCache):
 class Page:
     """A browser in which the page is open. `post` names the state of the form, unless told otherwise."""
 
-    def __init__(self, folder: Path, table: str = "", language: str = "en") -> None:
+    def __init__(self, folder: Path, table: str = "", language: str = "en", who: str = "one") -> None:
         self.session = Session(folder.resolve(), table, language)
+        self.session.choices.who = who if table and not self.session.choices.who else self.session.choices.who
         self.session.door.port = PORT
         self.flask = made(self.session)
         self.flask.jinja_env.bytecode_cache = Compiled()

@@ -22,6 +22,7 @@ from .events import (
     to_json,
 )
 from .ledger import Ledger
+from .unit import PrivacyUnit
 
 TOLERANCE = 0.004  # The plan spends at least this close to the budget, relatively.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # Range of noise scales in which a plan is sought.
@@ -69,6 +70,7 @@ class Plan:
     accountant: accountant.Accountant
     events: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # Per patient, if the patient is the unit of privacy.
+    one_row_a_patient: bool = False  # Whether it was declared that no two rows share a patient.
     planned_rows: int | None = None  # The count that the plan was made for, if `rows` was measured later.
     rows_std: float | None = None  # The error of `rows`, if known: from coins, from noise, or zero.
     noises: float = 1.0  # Factor on the planned variance if several vaults each add noise.
@@ -78,6 +80,11 @@ class Plan:
         rounded = None if rows_std is None else round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW
         found = replace(self, rows_std=rounded)
         return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Return the unit of privacy, as it was declared."""
+        return PrivacyUnit(self.max_rows, self.one_row_a_patient)
 
     def noise(self, label: str) -> float:
         """Return the standard deviation of the noise of the measurement `label` over its sensitivity to one row.
@@ -101,6 +108,7 @@ class Plan:
             random_source=random_source,
             allowance=dict(self.events),
             max_rows=self.max_rows,
+            one_row_a_patient=self.one_row_a_patient,
         )
 
     def to_json(self) -> dict[str, object]:
@@ -161,11 +169,13 @@ def check_budget(epsilon: float, delta: float) -> None:
 
 
 def make_plan(
-    queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None
-) -> Plan:
+    queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None,
+    one_row_a_patient: bool = False,
+) -> Plan:  # fmt: skip
     """Return the plan with the least noise, in the proportions of `queries`, whose total is at most `epsilon`.
 
-    `max_rows`: of a patient, if the patient is the unit of privacy.
+    `max_rows`: of a patient, if the patient is the unit of privacy. `one_row_a_patient`: whether it was declared that
+    no two rows share a patient.
 
     Raises UsageError for a budget out of range, and BudgetError if no usable noise meets it.
     """
@@ -195,6 +205,7 @@ def make_plan(
         delta=delta,
         rows=rows,
         max_rows=max_rows,
+        one_row_a_patient=one_row_a_patient,
         accountant=chosen,
         events={query.label: (query.event(scale, delta), query.times) for query in queries},
     )

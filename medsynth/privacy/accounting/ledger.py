@@ -8,7 +8,8 @@ from typing import Any
 
 from ...errors import ArtifactError, BudgetError
 from . import accountant
-from .events import Event, from_json, relation, rows_of, to_json
+from .events import Event, from_json, relation, to_json
+from .unit import PrivacyUnit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Ledger:
     random_source: str
     allowance: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # Per patient, if the patient is the unit of privacy.
+    one_row_a_patient: bool = False  # Whether it was declared that no two rows share a patient.
     notes: list[str] = field(default_factory=list)
     _entries: list[LedgerEntry] = field(default_factory=list)
 
@@ -42,9 +44,14 @@ class Ledger:
         return relation(self.max_rows)
 
     @property
+    def unit(self) -> PrivacyUnit:
+        """Return the unit of privacy, as it was declared."""
+        return PrivacyUnit(self.max_rows, self.one_row_a_patient)
+
+    @property
     def protects(self) -> str:
-        """Return the unit whose change the claim covers."""
-        return "one row" if self.max_rows is None else f"one patient with up to {rows_of(self.max_rows)}"
+        """Return the unit whose change the claim covers, in words."""
+        return self.unit.protects
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:
@@ -96,6 +103,7 @@ class Ledger:
             "random_source": self.random_source,
             "relation": self.relation,
             "max_rows_per_patient": self.max_rows,
+            "one_row_a_patient": self.one_row_a_patient,
             "notes": list(self.notes),
             "events": [
                 {"label": e.label, "count": e.count, "sensitivity": e.sensitivity, **to_json(e.event)}
@@ -108,7 +116,9 @@ class Ledger:
         """Return the ledger in `content`, closed to further charges. Raises ArtifactError if there is none."""
         try:
             max_rows = content["max_rows_per_patient"]
-            known = max_rows is None or (isinstance(max_rows, int) and max_rows > 0)
+            one_row = content.get("one_row_a_patient", False)  # files of earlier versions do not say it
+            known = isinstance(one_row, bool) and not (one_row and max_rows is not None)
+            known &= max_rows is None or (isinstance(max_rows, int) and max_rows > 0)
             if not known or content["relation"] != relation(max_rows) or content["accountant"] not in ("prv", "rdp"):
                 raise ArtifactError("The ledger uses a relation or an accountant that this version does not support.")
             entries = [
@@ -129,6 +139,7 @@ class Ledger:
                 accountant=content["accountant"],
                 random_source=str(content["random_source"]),
                 max_rows=max_rows,
+                one_row_a_patient=one_row,
                 notes=[str(note) for note in content["notes"]],
                 allowance={},
                 _entries=entries,

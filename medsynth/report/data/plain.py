@@ -39,11 +39,11 @@ WORDINGS = {
         "The chance that the guarantee fails, times the number of rows, is {value}. The limit is {limit}.", decimals=2
     ),
     "attack_advantage": Wording(
-        "Of two people, one was in the table. The best attack picks the right one {value} times in 100{between}. A "
+        "Of two rows, one was in the table. The best attack picks the right one {value} times in 100{between}. A "
         "coin is right 50 times. The limit is {limit}.", scale=50, shift=50, decimals=1,
     ),
     "attack_certainty": Wording(
-        "The best attack names {value} in 100 people of the table{between}, if it may wrongly name 1 in 100 others. "
+        "The best attack names {value} in 100 rows of the table{between}, if it may wrongly name 1 in 100 others. "
         "The limit is {limit}.", scale=100, decimals=1,
     ),
     "mean_auroc_loss": Wording(LEARNED, scale=100, decimals=1),
@@ -73,7 +73,7 @@ WORDINGS = {
     "rows_apart": Wording("Rows without a patient or partner, too early or too many: {value}. The limit is {limit}."),
 }  # fmt: skip
 
-DIFFER = "People of the table and other people differ even without these rows. So no attack can be judged."
+DIFFER = "Rows of the table and other rows differ even without the synthetic ones. So no attack can be judged."
 GAIN = "These rows seem to teach more than real ones do. That cannot be, so something is wrong with the comparison."
 NOT_JUDGED = {"attack_advantage": DIFFER, "attack_certainty": DIFFER, "mean_auroc_loss": GAIN, "mean_r2_loss": GAIN,
               "next_row_auroc_loss": GAIN}  # fmt: skip

@@ -20,6 +20,7 @@ from ...errors import SchemaError, TableError
 from ...io import reader
 from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
+from ...io.formats import OWN, SavedAs
 from ...rng import Stream
 from ...schema import Column, Schema
 from ...similarity import CELLS, cells_in, count_of, edges_of
@@ -111,9 +112,9 @@ class Tables:
         return np.unique(self.real[self.predicted].astype(str))
 
 
-def read(path: Path, encoding: str | None = None) -> io_table.Table:
+def read(path: Path, saved: SavedAs = OWN) -> io_table.Table:
     """Read the table at `path` with its cells as text. Raises TableError for a file that is not a table."""
-    return reader.read(path, encoding)
+    return reader.read(path, saved)
 
 
 def gather(

@@ -424,7 +424,7 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
             _worded(found, advantage, found.allowed), instead=outcome, advice=advice, allowed=found.allowed,
         ),
         decide(
-            "attack_certainty", "Did attacks fail to pick out single people?",
+            "attack_certainty", "Did attacks fail to pick out single rows?",
             "share of members that an attack finds at 1 % false alarms", certain, thresholds.attack_certainty,
             _worded(found, certain, found.allowed_at_one_percent), instead=outcome, advice=advice,
             allowed=found.allowed_at_one_percent,

@@ -55,8 +55,9 @@ class Reach(Record):
 class Claim(Reach):
     """The guarantee and its privacy unit.
 
-    `protects` names the privacy unit; `per_patient` is true if it is a patient and not a row. `units` is the number of
-    units: the public row count, divided by the measured mean number of rows per patient if a patient is the unit.
+    `protects` names the privacy unit, and `unit` is its word: "patient" if it was declared whose rows these are, else
+    "row". `per_patient` is true if a column names the patients, who may have several rows. `units` is the number of
+    units: the public row count, divided by the measured mean number of rows per patient if a column names them.
     """
 
     sentence: str
@@ -66,6 +67,7 @@ class Claim(Reach):
     rows_declared: bool
     relation: str
     protects: str
+    unit: str
     per_patient: bool
 
 
@@ -83,6 +85,7 @@ def privacy(model: Model) -> Claim | None:
         rows_declared=model.rows_declared,
         relation=ledger.relation,
         protects=ledger.protects,
+        unit=ledger.unit.noun,
         per_patient=ledger.max_rows is not None,
     )
 
@@ -103,6 +106,14 @@ def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by
         advantage=min(1.0, 2 * sum(y for _, y in fine[1:]) / (len(fine) - 1) - 1),
         at_one_percent=float(_power(0.01, pairs)),
         curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
+    )
+
+
+def guess(unit: str, right: float, verb: str = "is") -> str:
+    """Return how often a guess about one unit is right at most, with the condition of these odds."""
+    return (
+        f"If both answers are equally likely at first, a guess whether one {unit} is in the table {verb} right at most "
+        f"{right:.0%} of the time."
     )
 
 
@@ -132,18 +143,17 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
         nothing = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
         none = Estimate(value=None)
         return [decide("epsilon", question, "epsilon", none, thresholds.epsilon, nothing, instead="no guarantee")]
-    unit = "patients" if claim.per_patient else "rows"
-    failing = f"This is the expected number of {unit} for which the guarantee might fail."
+    failing = f"This is the expected number of {claim.unit}s for which the guarantee might fail."
     if claim.delta_times_units > thresholds.delta_times_rows.limit:
         failing += f" Fit with a smaller `delta`: at most {thresholds.delta_times_rows.limit / claim.units:.1g}."
     shown = Estimate(value=float(rounded_up(claim.epsilon)))  # as the claim is quoted everywhere
-    odds = f"A guess whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
+    odds = guess(claim.unit, claim.guess_right)
     return [
         decide("epsilon", "Is the guarantee strong enough?", "epsilon", shown, thresholds.epsilon, odds),
         decide(
             "delta_times_rows",
             "Is the chance small that the guarantee fails?",
-            f"delta times {unit}",
+            f"delta times {claim.unit}s",
             Estimate(value=claim.delta_times_units),
             thresholds.delta_times_rows,
             failing,

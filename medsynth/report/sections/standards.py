@@ -39,7 +39,7 @@ DOCUMENTS = (
         read="a summary",
         items=(
             Item(item="Epsilon", sections=("claim",), people="Why this epsilon suits the purpose"),
-            Item(item="Unit of privacy", sections=("claim",), people="Whether one person can have several rows"),
+            Item(item="Unit of privacy", sections=("claim",), people="Whether a patient can have several rows"),
             Item(item="Algorithm", sections=("ledger", "reproduce")),
             Item(item="Utility and bias", sections=("utility", "fidelity", "subgroups")),
             Item(item="Trust model", answer="The fit reads the rows on one machine, or each site reads its own rows.",

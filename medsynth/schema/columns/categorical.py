@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,11 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ...io.cell_text import frame_value_text
+from ...io.cell_text import value_text
 from ...io.table import Kind
 from .column import (
     APART,
     LEVEL_APART,
+    LONG,
     UNREADABLE,
     USUAL_CODES,
     Codes,
@@ -37,7 +37,6 @@ from .column import (
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
 MAX_LEVELS, MAX_DEPTH = 10_000, 10
-LONG = re.compile(r"-?[1-9][0-9]{15,29}")  # whole numbers that a float may not represent
 LEVELS_IN_MESSAGE = 20  # levels in a message
 LEVELS_IN_DESCRIPTION = 8  # levels in a description
 
@@ -99,15 +98,15 @@ class Levels(Column):
         return np.where(read & ~far, gaps.argmin(1), self.size)
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
-        """Return the cells, with the declared level in place of a whole number that a frame rounded."""
+        """Return the cells, with the declared level in place of a whole number that a file stores as a float."""
         rounded = self._rounded
         return cells.replace(rounded) if rounded else cells
 
     @property
     def _rounded(self) -> dict[str, str]:
-        """The levels that a frame rounds, by their rounded text, unless several have that text."""
+        """The levels that a float rounds, by their rounded text, unless several have that text."""
         long = [str(level) for level in self.levels if LONG.fullmatch(str(level))]
-        texts = [frame_value_text(int(level)) for level in long]
+        texts = [value_text(float(level)) for level in long]
         return {text: level for text, level in zip(texts, long, strict=True) if texts.count(text) == 1}
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:

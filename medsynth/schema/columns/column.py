@@ -37,6 +37,7 @@ Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or le
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
+LONG = re.compile(r"-?[1-9][0-9]{15,29}")  # whole numbers that a float may not represent
 USUAL_CODES = np.array([*map(float, MISSING_NUMBERS)])
 APART, LEVEL_APART = 2.0, 4.0  # a usual code is this many times farther from zero than the values; another number
 LONGEST_LABEL = 250  # characters: as many as SPSS keeps of a label of a column
@@ -176,6 +177,12 @@ class Column(BaseModel, ABC):
         if isinstance(self.missing, tuple):
             return tuple(str(code) for code in self.missing)
         return ("",) if self.missing else ()
+
+    @property
+    def long_codes(self) -> bool:
+        """Whether a level, a code of missing values or one of a hierarchy may lose digits as a float."""
+        words = re.findall(r"[\w.-]+", f"{self.levels} {self.gap_words} {getattr(self, 'hierarchy', '')}")
+        return any(map(LONG.fullmatch, words))
 
     @model_validator(mode="after")
     def _check_missing(self) -> Self:

@@ -104,14 +104,33 @@ def test_a_command_is_shown_as_a_shell_reads_it() -> None:
 
 
 def test_choices_are_kept(tmp_path: Path) -> None:
-    made = Choices(table="ward.csv", unit="patient", epsilon=1.5, where=["a=b"], format=".sav", shareable=True)
+    made = Choices(
+        table="ward.csv", who="several", unit="patient", epsilon=1.5, where=["a=b"], format=".sav", shareable=True
+    )
     made.save(tmp_path)
     assert load(tmp_path, "ward.csv") == made and load(tmp_path, "other.csv") == Choices(table="other.csv")
     assert load(tmp_path, "ward.parquet").epsilon == Choices().epsilon  # another table of the same name
 
 
+def test_choices_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    """They do not say who a row is. Only a column of patients answers that: nobody had to choose the other answer."""
+    for unit, who in (("patient", "several"), ("", "")):
+        old = asdict(Choices(table="ward.csv", unit=unit, epsilon=1.5))
+        del old["who"]
+        (tmp_path / "ward.medsynth-app").write_text(json.dumps(old))
+        found = load(tmp_path, "ward.csv")
+        assert (found.who, found.unit, found.epsilon) == (who, unit, 1.5)
+
+
+def test_the_answer_about_rows_is_an_option() -> None:
+    for declared in (False, True):
+        one, open_ = Choices(table="ward.csv", who="one"), Choices(table="ward.csv")
+        assert parsed(one.fit(declared))["one_row_a_patient"] and parsed(one.plan(declared))["one_row_a_patient"]
+        assert not parsed(open_.fit(declared))["one_row_a_patient"]
+
+
 def test_a_schema_file_replaces_the_answers_about_patients_and_codes(page: Page, folder: Path) -> None:
-    page.session.change(unit="patient", codes="-9")
+    page.session.change(who="several", unit="patient", codes="-9")
     chosen = page.session.choices
     asked = parsed(chosen.fit(page.session.has(page.session.choices.schema)))
     assert (asked["unit"], asked["max_rows"], asked["na_values"]) == ("patient", 1, ["-9"])
@@ -125,7 +144,7 @@ def test_a_schema_file_replaces_the_answers_about_patients_and_codes(page: Page,
 HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
-    "order": "a\n", "encoding": "../x", "codes": "\ud800", "shareable": 1,
+    "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1,
 }  # fmt: skip
 
 

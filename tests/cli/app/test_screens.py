@@ -159,6 +159,78 @@ def test_only_columns_of_the_header_are_chosen(page: Page) -> None:
     assert page.session.choices.unit == "patient" and page.session.choices.max_rows == 3
 
 
+# Who is a row?
+
+
+def answers(page: Page) -> dict[str, str]:
+    """What the form about rows shows as chosen and typed."""
+    tags = Tags(page.get("table").get_data(as_text=True)).tags
+    found = {str(attrs["name"]): str(attrs["value"]) for tag, attrs in tags
+             if tag == "input" and attrs.get("name") in ("who", "max_rows")
+             and (attrs.get("type") != "radio" or "checked" in attrs)}  # fmt: skip
+    text = page.get("table").get_data(as_text=True)
+    for name in ("unit", "order"):
+        options = text.partition(f'name="{name}"')[2].partition("</select>")[0]
+        found[name] = options.partition("<option selected>")[2].partition("<")[0]
+    return found
+
+
+@pytest.mark.parametrize("language", languages())
+def test_nothing_about_rows_is_preselected(language: str, folder: Path) -> None:
+    page = Page(folder, "ward.csv", language, who="").enter()
+    assert answers(page) == {"max_rows": "5", "unit": "", "order": ""}
+    assert page.get("table").get_data(as_text=True).count('name="who" value="one" required') == 1
+
+
+@pytest.mark.parametrize(("form", "step"), [({"epsilon": "1"}, "budget"), ({"agreed": "on"}, "fit"), ({}, "public")])
+def test_nothing_goes_on_without_an_answer(form: dict[str, str], step: str, folder: Path) -> None:
+    page = Page(folder, "ward.csv", who="").enter()
+    page.post("table", {"unit": "", "max_rows": "5"})
+    assert page.session.choices.who == "" and "how many rows a patient can have" in page.said()
+    page.post(step, form)
+    assert not page.session.jobs[step] and "how many rows a patient can have" in page.said(step)
+
+
+def test_a_refused_form_shows_what_was_chosen_and_typed(folder: Path) -> None:
+    page = Page(folder, "ward.csv", who="").enter()
+    typed = {"who": "several", "unit": "age", "order": "sex", "max_rows": "many"}
+    target = page.post("table", typed).headers["Location"]
+    assert "/table" in target and page.session.choices.who == ""
+    text = page.get("table").get_data(as_text=True)
+    assert 'value="several" checked' in text and 'value="many"' in text
+    assert "<option selected>age<" in text and "<option selected>sex<" in text
+    assert answers(page) == {"max_rows": "5", "unit": "", "order": ""}  # once
+    page.session.change(who="one")
+    page.post("budget", {"epsilon": "9", "changes": "old"})
+    assert "Another tab" in page.said("budget")
+    assert 'value="3.7"' in page.get("budget").get_data(as_text=True)  # what an old form says is not shown again
+    page.post("budget", {"epsilon": "3,x", "target": "age"})
+    text = page.get("budget").get_data(as_text=True)
+    assert 'value="3,x"' in text and "<option selected>age<" in text and 'name="holdout" checked' not in text
+    (folder / "ward.medsynth").write_text("a model")
+    page.post("rows", {"rows": "ten", "format": ".sav", "where": "age=1"})
+    text = page.get("rows").get_data(as_text=True)
+    assert 'value="ten"' in text and '".sav" selected' in text and ">age=1<" in text
+
+
+def test_the_answer_and_the_schema_may_not_contradict(page: Page, folder: Path) -> None:
+    column = {"kind": "count", "bounds": [0, 9]}
+    columns = {"patient": {"kind": "identifier"}, **dict.fromkeys(("age", "sex", "note"), column)}
+    schema = {"name": "ward", "unit": "patient", "max_rows": 2, "constant": ["sex"], "columns": columns}
+    (folder / "ward.schema.yaml").write_text(yaml.safe_dump(schema))
+    assert "names the patients of several rows" in shown(page, "public")
+    page.post("budget", {"epsilon": "1"})
+    assert not page.session.jobs["budget"]
+    form = {"0.name": "age", "0.kind": "count", "0.low": "0", "0.high": "9", "rules": "", "target": ""}
+    page.post("columns", form)
+    saved = yaml.safe_load((folder / "ward.schema.yaml").read_text())
+    assert saved["one_row_a_patient"] is True and not {"unit", "max_rows", "constant"} & set(saved)
+    page.session.change(who="several", unit="patient", max_rows=3)
+    page.post("columns", form)
+    saved = yaml.safe_load((folder / "ward.schema.yaml").read_text())
+    assert "one_row_a_patient" not in saved and (saved["unit"], saved["max_rows"]) == ("patient", 3)
+
+
 def test_only_columns_of_the_table_get_into_the_schema(page: Page, folder: Path) -> None:
     form = {
         "0.name": "age",

@@ -1,0 +1,81 @@
+"""Judge by its names alone whether a header may be a row of values: a patient's, of a file without a header line.
+
+The lists are public knowledge; docs/schema.md documents them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .cells import BOOLEANS, FALSE, MISSING_WORDS, USUAL_WORDS, moment
+
+# Levels in more languages: yes, no, male, female, positive, negative, single, married.
+_LEVELS = (
+    *("ja", "nein", "männlich", "weiblich", "divers", "positiv", "negativ", "ledig", "verheiratet", "oui", "non"),
+    *("homme", "femme", "masculin", "féminin", "positif", "négatif", "sì", "si", "maschio", "femmina", "positivo"),
+    *(
+        "negativo",
+        "sí",
+        "hombre",
+        "mujer",
+        "masculino",
+        "femenino",
+        "varón",
+        "sim",
+        "não",
+        "homem",
+        "mulher",
+        "feminino",
+    ),
+    *("nee", "man", "vrouw", "mannelijk", "vrouwelijk", "positief", "negatief", "nej", "kvinna", "kvinde", "mand"),
+    *("mann", "kvinne", "tak", "nie", "mężczyzna", "kobieta", "ano", "ne", "muž", "žena", "w", "d"),
+)
+# Levels that are also usual names of columns: they count only next to another value.
+_ALSO_NAMES = (
+    *("y", "n", "t", "d", "w", "man", "low", "medium", "high", "left", "right", "normal", "current", "case", "control"),
+    *("dead", "died", "deceased", "survived", "alive", "sick", "si", "ne", "tak"),
+)
+_USUAL = frozenset(
+    word.lower() for words in (*USUAL_WORDS, BOOLEANS, FALSE, MISSING_WORDS, _LEVELS) for word in words if word
+)
+_UNIT = r"%|°?[cfk]|[kmµcdnp]?(g|l|m|mol|s)(/\w+)*|[mµ]?iu(/\w+)*|mmhg|bpm|h|(hour|day|week|month|year|yr)s?|min"
+_AMOUNT = re.compile(rf"[<>≤≥~]?\s*[-+]?[0-9]+([.,'/][0-9]+)*\s*({_UNIT})", re.IGNORECASE)
+
+
+def _is_number(name: str) -> bool:
+    """Return whether a name has digits and no letter, as numbers, years and most dates do, or is another date."""
+    digits = any(sign.isdigit() for sign in name)
+    return (digits and not any(sign.isalpha() for sign in name)) or moment(name) is not None
+
+
+def value_like(header: Sequence[str]) -> list[str]:
+    """Return the names that look like values: numbers, with units too, dates and usual levels.
+
+    >>> value_like(["Basel", "54", "80 kg", "male", "no"]), value_like(["B12", "A1c", "T3", "24h_urine", "x", "y"])
+    (['54', '80 kg', 'male', 'no'], [])
+    """
+    words = [name.strip() for name in header]
+    levels = {word for word in words if word.lower() in _USUAL}
+    values = {word for word in words if _is_number(word) or _AMOUNT.fullmatch(word)}
+    values |= {word for word in levels if word.lower() not in _ALSO_NAMES and word not in MISSING_WORDS}
+    return [name for name, word in zip(header, words, strict=True) if word in (values | levels if values else values)]
+
+
+def may_be_row(header: Sequence[str]) -> bool:
+    """Return whether a header may be a row of values: a name is a number or a date, or half of the names are values.
+
+    >>> may_be_row(["Basel", "flu", "yes", "f"]), may_be_row(["age", "2019"]), may_be_row(["age", "sex", "male"])
+    (True, True, False)
+    """
+    return any(_is_number(name.strip()) for name in header) or 2 * len(value_like(header)) >= max(1, len(header))
+
+
+def doubtful_names(names: Sequence[str]) -> list[str]:
+    r"""Return the names in a model that may be a patient's cells, which earlier versions may have read as a header.
+
+    >>> doubtful_names(["#p0", "HIV", "bern"]), doubtful_names(["p0", "HIV\npositive"]), doubtful_names(["age", "sex"])
+    (['#p0', 'HIV', 'bern'], ['HIV\npositive'], [])
+    """
+    values = value_like(names)
+    return [name for name in names if names[0].startswith("#") or name in values or len(name.splitlines()) > 1]
