@@ -79,7 +79,7 @@ class HoldOut:
 
     def check_waiting(self) -> None:
         """Raise UsageError unless both parts of the split of a fit that is resumed are there."""
-        if not all(part.is_dir() if self.tables else part.exists() for part in self.waiting):
+        if not all(part.exists() for part in self.waiting):
             raise UsageError(
                 f"The fit to resume was started without `holdout`, or its rows, {self.waiting[0]} and "
                 f"{self.waiting[1]}, are gone. Fit with the options it was started with, or start again with `force` "

@@ -72,7 +72,7 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Tables
 def _tables(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
     """Yield patients with their rows in several tables."""
     drawn = patients_of_tables(model, draw, halved)
-    yield from _one_by_one(drawn, draw, "patients", draw.patients or 0, CHUNK_PATIENTS, len(model.schema.columns))
+    yield from _one_by_one(drawn, draw, "patients", draw.patients or 0, CHUNK_PATIENTS, at_once=1)
 
 
 def _rows(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
@@ -83,19 +83,20 @@ def _rows(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows
         codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance)
         return {model.name: PatientRows(codes, np.arange(len(codes)))}
 
-    yield from _one_by_one(drawn, draw, "rows", draw.rows or 0, CHUNK_ROWS, len(model.schema.columns))
+    at_once = CELLS_AT_ONCE // (CHUNK_ROWS * len(model.schema.columns))
+    yield from _one_by_one(drawn, draw, "rows", draw.rows or 0, CHUNK_ROWS, at_once)
 
 
 def _one_by_one(
-    drawn: Callable[[int, int | None], Tables[PatientRows]], draw: Draw, what: str, count: int, most: int, columns: int
+    drawn: Callable[[int, int | None], Tables[PatientRows]], draw: Draw, what: str, count: int, most: int, at_once: int
 ) -> Iterator[Tables[PatientRows]]:
-    """Yield `count` rows or patients that do not depend on one another, at most `most` at once, on several cores."""
+    """Yield `count` rows or patients that do not depend on one another, in chunks of `most`, of which `at_once` run."""
 
     def chunk(start: int) -> Tables[PatientRows]:
         seed = draw.seed if start == 0 or draw.seed is None else stream_seed(draw.seed, f"{what} from {start}")
         return drawn(min(most, count - start), seed)
 
-    yield from in_order((partial(chunk, start) for start in range(0, count, most)), CELLS_AT_ONCE // (most * columns))
+    yield from in_order((partial(chunk, start) for start in range(0, count, most)), at_once)
 
 
 def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:

@@ -78,6 +78,19 @@ def test_nothing_is_overwritten_unasked(model: medsynth.Model, saved: Path) -> N
     assert not [path for path in saved.parent.iterdir() if path.name.startswith(".medsynth")]
 
 
+def test_a_draw_that_fails_leaves_no_folder(model: medsynth.Model, saved: Path) -> None:
+    """A new folder goes, and a folder with other files keeps them."""
+    folder, impossible = saved.parent / "out", Draw(patients=5, seed=1, where="nothing=1")
+    with pytest.raises(UsageError):
+        write_sample(model, saved, folder, impossible)
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError):
+        write_sample(model, saved, folder, impossible)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
 def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_path: Path) -> None:
     files = HoldOut.of(ward, tmp_path / "ward.medsynth", tmp_path / "checkpoint", list(find(ward).tables.tables))
     private, number = hold_out_tables(find(ward), files, 0.4, None, resume=False)
