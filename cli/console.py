@@ -106,7 +106,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except (typer.Exit, typer.Abort):
             raise
         except MedsynthError as error:
-            message = "\n".join([translated(str(error)), *hints(str(error), str(kwargs.get("table") or "TABLE"))])
+            message = "\n".join([translated(str(error)), *hints(error, str(kwargs.get("table") or "TABLE"))])
             _fail(message, error.exit_code, as_json)
         except KeyboardInterrupt:
             _fail("Interrupted. No output was written, and existing outputs are unchanged.", INTERRUPTED, as_json)
@@ -137,6 +137,7 @@ def own_fault(error: Exception) -> str:
 
 def _fail(message: str, code: int, as_json: bool) -> None:
     with contextlib.suppress(OSError):
+        as_json = as_json or in_lines()
         print(json.dumps({"error": message, "exit_code": code}) if as_json else f"Error: {message}", file=sys.stderr)
     raise typer.Exit(code)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import OutputExists, UsageError, brief, did_you_mean
+from medsynth.errors import DROPPED_TARGET, LEARNED, OutputExists, UsageError, brief, did_you_mean
 from medsynth.fitting.settings import NO_TARGET, FitSettings
 from medsynth.io.formats import SUFFIXES, beside, name_of
 
@@ -237,7 +237,6 @@ def _publish(files: FitFiles, tell: Callable[[str], None]) -> None:
 def publish_fit(model: Model, output: Path, as_json: bool, *, quiet: bool = False) -> None:
     """Print the result of a fit. It begins with what the claim is for if a `quiet` fit has not said it."""
     from medsynth.artifact import claim, quality
-    from medsynth.schema.learned import LEARNED
 
     facts: dict[str, Any] = {
         "model": str(output),
@@ -251,17 +250,18 @@ def publish_fit(model: Model, output: Path, as_json: bool, *, quiet: bool = Fals
         "accountant": model.ledger.accountant,
         "rows": model.rows,
         "schema": model.schema.name,
+        "target": model.schema.target,
         "device": model.device,
         "quality": model.quality,
     }
-    unit = (
-        [f"The claim is for {model.ledger.protects}."]
-        if quiet and model.claims and not model.ledger.unit.declared
-        else []
-    )
-    lines = [*unit, f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
-    lines += [text for text in [quality(model)] if text]
-    if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
-        facts["learned"] = learned
+    dropped, learned = model.ledger.about(DROPPED_TARGET), model.ledger.about(LEARNED)
+    unsaid = quiet and model.claims and not model.ledger.unit.declared
+    unit = [f"The claim is for {model.ledger.protects}."] if unsaid else []
+    lines = [*unit, *dropped, f"Wrote {output}, fitted on {model.device}.", claim(model, brief=True)]
+    lines = [*map(translated, lines), *filter(None, [quality(model)])]
+    if learned:
+        facts["learned"] = [note.sentence for note in learned]
+    if dropped:
+        facts["no_target"] = dropped[0]
     replicates = " --replicates 20" if model.config.get("inference") else ""
     result(facts, "\n".join([*lines, f"Next: medsynth sample -n 10000{replicates}"]), as_json=as_json)

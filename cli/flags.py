@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from medsynth.errors import NEEDS_MODEL, NEEDS_SCHEMA, MedsynthError
+
 IN_LINES = "MEDSYNTH_PROGRESS"  # `lines`: a program shows the messages, and progress as JSON on standard error
 
 # Parameters whose option has another name. All others are read from the commands themselves.
 ALIASES = {"groups": "subgroup", "fraction": "holdout"}
-# Advice in the library's messages, and the command that follows it.
-COMMANDS = {
-    "Draft a schema": "medsynth schema draft {table}",
-    "Fit a model first": "medsynth fit {table} --epsilon 3.7",
+COMMANDS = {  # that cure a problem
+    NEEDS_SCHEMA: "Draft a schema: medsynth schema draft {table}",
+    NEEDS_MODEL: "Fit a model first: medsynth fit {table} --epsilon 3.7",
 }
 QUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
 
@@ -55,11 +56,9 @@ def translated(text: str) -> str:
     return QUOTED.sub(flag, text)
 
 
-def hints(text: str, table: str) -> list[str]:
-    """Return the commands that follow the advice in a message of the library."""
-    if in_lines():
-        return []
-    return [f"{what}: {how.format(table=table)}" for what, how in COMMANDS.items() if what.lower() in text.lower()]
+def hints(error: MedsynthError, table: str) -> list[str]:
+    """Return the commands that cure the problems of an error."""
+    return [] if in_lines() else [COMMANDS[one].format(table=table) for one in error.problems if one in COMMANDS]
 
 
 def _commands(group: Any) -> Iterator[Any]:

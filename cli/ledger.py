@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medsynth.errors import UsageError
+from medsynth.errors import PUBLIC, UsageError
 from medsynth.row_count import COUNTED_ROWS
 
 from .console import find_model, guarded, result
@@ -126,12 +126,10 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
 def _doubt(fitted: Model) -> str:
     """Return a warning about a model whose columns may be named after a patient's cells; else an empty text."""
     from medsynth.artifact import printable
-    from medsynth.fitting.settings import FACTS_OF_THE_HEADER
     from medsynth.schema.value_like import doubtful_names
 
     found = ", ".join(map(printable, doubtful_names(list(fitted.schema.columns))))
-    declared = any(f"`{name}` declares" in note for note in fitted.ledger.notes for name in FACTS_OF_THE_HEADER)
-    if declared or not found:
+    if not found or any(note.about.entry for note in fitted.ledger.about(PUBLIC)):  # the header was declared
         return ""
     return (
         f"WARNING: these names of columns may be the cells of a patient's row: {found}. If they are, do not share the "

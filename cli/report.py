@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
 
     from medsynth.artifact import Model
     from medsynth.budget import Spent
-    from medsynth.io.table import Table
     from medsynth.report.data.verdict import Estimate, Verdict
     from medsynth.report.document import Report
-    from medsynth.schema.linked import LinkedTables
 
 
 Real = Annotated[
@@ -122,9 +121,14 @@ def report(
     if review == DRAFT and not review.exists():
         return _draft_review(force, quiet, as_json)
     with starting(show := sys.stderr.isatty() and not quiet):
+        from medsynth.artifact import load
+        from medsynth.report.data.verdict import failing
+
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-        inputs, fitted = _with_model(inputs, synthetic)
+        fitted = load(inputs.model) if inputs.model else None
+        if fitted:
+            inputs = inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, fitted))
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
@@ -132,13 +136,12 @@ def report(
         output = output or inputs.folder / f"{inputs.name}.report.html"
         pages = {"": output, **_pages_in_order(fitted, output)}
         _check(pages, inputs, review, thresholds, pdf, force)
-        from medsynth.report.data.verdict import failing
 
     spent = None if shareable else _spent(inputs)
-    common = _common(inputs, review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
+    common = _common(review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
     with report_progress(show, len(pages)) as step:
         step("reading")
-        made = _made(inputs, fitted, saved, pages, spent, quiet, common | {"step": step})
+        made = _made(inputs, fitted, saved, pages, spent, quiet, common, step)
         step("writing")
         _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
@@ -184,16 +187,6 @@ def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: boo
             print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
-def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model | None]:
-    """Return the model, if the report is about one, and the inputs with its table unless another is `synthetic`."""
-    from medsynth.artifact import load
-
-    if inputs.model is None:
-        return inputs, None
-    model = load(inputs.model)
-    return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
-
-
 def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
     """Return the page of each table that has an order, by name: next to hospital.report.html it is
     hospital.visits.report.html for visits.
@@ -204,68 +197,63 @@ def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
     return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
 
 
-def _common(inputs: Inputs, review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:
+def _common(review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:
     """Return the arguments of `build` that follow from files and from the command."""
     from medsynth.report.data.verdict import Review, Thresholds, load
 
     limits = load(thresholds, Thresholds) if thresholds else None
     return {"thresholds": limits, "review": load(review, Review), "fits": len(spent.fits) if spent else None,
-            "title": inputs.name, "commands": _command_line()}  # fmt: skip
+            "commands": _command_line()}  # fmt: skip
 
 
 def _made(
     inputs: Inputs, fitted: Model | None, saved: SavedAs, pages: dict[str, Path], spent: Spent | None,
-    quiet: bool, common: Common,
+    quiet: bool, common: Common, step: Callable[[str], None],
 ) -> dict[str, Report]:  # fmt: skip
     """Return the report of each page."""
-    if fitted and fitted.tables:
-        return _pages_of_tables(inputs, fitted, fitted.tables, saved, pages, common)
-    notes = [f"{spent.sentence()} ({spent.path.name})"] if spent else []
-    return {"": _page_of_table(inputs, fitted, saved, notes, quiet, common)}
-
-
-def _page_of_table(
-    inputs: Inputs, fitted: Model | None, saved: SavedAs, notes: list[str], quiet: bool, common: Common
-) -> Report:
-    """Return the report on one table."""
     from medsynth.fitting.holdout import saved_as
     from medsynth.report.build import build
-    from medsynth.report.data.tables import read
+    from medsynth.report.several_tables import read_tables, reports
 
-    table, own, sampled = _rows(inputs, fitted, quiet)
+    tables = fitted.tables if fitted else None
+    synthetic, own, notes = _synthetic(inputs, fitted, quiet, step)
+    if spent and tables is None:
+        notes.append(f"{spent.sentence()} ({spent.path.name})")
     inputs = _without_seen_rows(inputs, fitted)
-    both = (inputs.real, inputs.train)
-    real, train = (None if path is None else read(path, saved_as(path, saved)) for path in both)
-    return build(
-        synthetic=table, real=real, train=train, model=fitted, drawn_by_model=own, disjoint=_is_split(inputs),
-        fitted_rows=inputs.fitted_rows, notes=sampled + notes, **common,
+    sides = (inputs.real, inputs.train)
+    real, train = (path and read_tables(tables, path, saved_as(path, saved)) for path in sides)
+    make = partial(build, drawn_by_model=own, disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows, **common)
+    return reports(
+        fitted, synthetic, real, train, make=make, title=inputs.name, notes=notes, step=step,
+        page_of=lambda table: pages[table].name,
     )  # fmt: skip
 
 
-def _pages_of_tables(
-    inputs: Inputs, fitted: Model, tables: LinkedTables, saved: SavedAs, pages: dict[str, Path], common: Common
-) -> dict[str, Report]:
-    """Return a report on the patients of several tables, and one on the rows of each table that has an order."""
-    from medsynth.fitting.holdout import saved_as
-    from medsynth.report.several_tables import read_folder, report_tables
-    from medsynth.sampling.provenance import drawn_by
+def _synthetic(
+    inputs: Inputs, fitted: Model | None, quiet: bool, step: Callable[[str], None]
+) -> tuple[dict[str, pd.DataFrame], bool, list[str]]:
+    """Return the synthetic tables, whether the model provably drew them, and notes. A lacking single one is sampled."""
+    from medsynth.report.data.columns import cells_of
+    from medsynth.report.several_tables import read_tables
+    from medsynth.sampling import provenance, sample
 
-    made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
-    if not made_in.is_dir():
-        raise TableError(f"There is no folder {made_in} of synthetic tables. Draw them: medsynth sample -n 10000.")
-    inputs, made = _without_seen_rows(inputs, fitted), read_folder(tables, made_in)
-    folders = (inputs.real, inputs.train)
-    real, train = (
-        None if folder is None else read_folder(tables, folder, saved_as(folder, saved)) for folder in folders
-    )
-    common["step"]("proof of origin")
-    own = drawn_by(fitted, made_in)
-    if fitted.claims and not own:
-        notify(f"No claim can be made for {made_in}: nothing proves that {inputs.model} drew it.")
-    return report_tables(
-        fitted, made, real, train, drawn_by_model=own, disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows,
-        page_of=lambda table: pages[table].name, **common,
-    )  # fmt: skip
+    tables, path = fitted.tables if fitted else None, inputs.synthetic
+    if tables and not (path := path or inputs.folder / f"{inputs.name}.synthetic").is_dir():
+        raise TableError(f"There is no folder {path} of synthetic tables. Draw them: medsynth sample -n 10000.")
+    if path is None:
+        assert fitted is not None
+        usual = f"{inputs.name}.synthetic{fitted.form.ending}"
+        note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
+        notify(note, quiet=quiet)
+        return {"": cells_of(sample(fitted), "synthetic")}, True, [note]
+    if tables is None:
+        notify(f"Synthetic table: {path}", quiet=quiet)
+    step("proof of origin")
+    own = fitted is not None and provenance.drawn_by(fitted, path)
+    if fitted is not None and fitted.claims and not own:
+        notify(f"No claim can be made for {path}: nothing proves that {inputs.model} drew it.")
+    encoding = fitted.form.encoding if fitted and own and not tables else None
+    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, []
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:
@@ -285,10 +273,11 @@ def _wanted(fail_on: str | None) -> list[str]:
     """Return the words of --fail-on. Raise UsageError for an unknown word."""
     if fail_on is None:
         return []
-    from medsynth.report.data.verdict import Thresholds, check_failures
+    from medsynth.report.data.verdict import check_failures
+    from medsynth.report.sections.registry import questions
 
     words = [word.strip() for word in fail_on.split(",") if word.strip()]
-    check_failures(words, list(Thresholds.model_fields))
+    check_failures(words, questions())
     return words
 
 
@@ -335,25 +324,6 @@ def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, share
 def _folder(folder: Path, name: str) -> Path | None:
     """Return the folder of that name, or None."""
     return folder / name if (folder / name).is_dir() else None
-
-
-def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> tuple[pd.DataFrame | Table, bool, list[str]]:
-    """Return the synthetic table, whether the model provably drew it, and notes. If there is no table, sample one."""
-    from medsynth.report.data.tables import read
-    from medsynth.sampling.pipeline import sample
-    from medsynth.sampling.provenance import drawn_by
-
-    if inputs.synthetic is not None:
-        notify(f"Synthetic table: {inputs.synthetic}", quiet=quiet)
-        own = fitted is not None and drawn_by(fitted, inputs.synthetic)
-        if fitted is not None and fitted.claims and not own:
-            notify(f"No claim can be made for {inputs.synthetic}: nothing proves that {inputs.model} drew it.")
-        return read(inputs.synthetic, replace(OWN, encoding=fitted.form.encoding if fitted and own else None)), own, []
-    assert fitted is not None
-    usual = f"{inputs.name}.synthetic{fitted.form.ending}"
-    note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
-    notify(note, quiet=quiet)
-    return sample(fitted), True, [note]
 
 
 def _spent(inputs: Inputs) -> Spent | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ArtifactError, BudgetError, MedsynthError, UsageError
+from .errors import NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
 from .io.formats import FileForm
 from .methods.registry import preset_of_file
@@ -168,8 +168,10 @@ class Model:
         fields = {key: getattr(self, key) for key in plain}
         tables = None if self.tables is None else self.tables.to_dict()
         ledger = self.ledger.to_json()
-        notes = [*map(printable, ledger["notes"])]  # they quote names of columns and levels, which may be any text
-        own = {"schema": self.schema.to_dict(), "ledger": {**ledger, "notes": notes}, "tables": tables,
+        # Notes quote names of columns and levels, which may be any text.
+        ledger["notes"] = [*map(printable, ledger["notes"])]
+        ledger["about"] = [{key: printable(value) for key, value in one.items()} for one in ledger["about"]]
+        own = {"schema": self.schema.to_dict(), "ledger": ledger, "tables": tables,
                "form": asdict(self.form)}  # fmt: skip
         return {"format": FORMAT, **fields, **own}
 
@@ -216,7 +218,7 @@ def load(path: Path | str) -> Model:
             raise ArtifactError(f"{path} is too large for a medsynth model. Name a model file.")
         content = path.read_bytes()
     except (OSError, ValueError):
-        raise ArtifactError(f"There is no readable model {path}. Fit a model first.") from None
+        raise ArtifactError(f"There is no readable model {path}. Fit a model first.", NEEDS_MODEL) from None
     try:
         return _parse(content)
     except MedsynthError as error:

@@ -18,9 +18,10 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from types import MappingProxyType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,9 +30,21 @@ MOST_WORDS = 30  # words that a message lists at most
 NO_CURES: Mapping[str, str] = MappingProxyType({})
 
 
-def validators_words(message: str) -> str:
-    """Return a validator's message without the words that pydantic puts before it."""
-    return message.removeprefix("Value error, ")
+def said(text: str) -> str:
+    """Return the words of a message. All errors, notices and notes pass here, and no code reads them afterwards."""
+    return text
+
+
+def validators_faults(error: Any) -> list[dict[str, Any]]:
+    """Return what pydantic found, in a validator's own words and without the values that were given."""
+    found = error.errors(include_input=False, include_url=False)
+    return [{**one, "msg": str(one.get("ctx", {}).get("error", one["msg"]))} for one in found]
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like a word, or None if none is near."""
+    folded = {other.lower(): other for other in reversed([*known])}
+    return next((folded[near] for near in difflib.get_close_matches(word.lower(), folded, 1)), None)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -41,9 +54,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     (" Did you mean 'diagnosis'?", ' There are: age, sex.')
     """
     words = list(dict.fromkeys(map(str, known)))
-    folded = {other.lower(): other for other in reversed(words)}
-    if near := difflib.get_close_matches(word.lower(), folded, 1):
-        return f" Did you mean {folded[near[0]]!r}?"
+    if (near := nearest(word, words)) is not None:
+        return f" Did you mean {near!r}?"
     more = f" and {len(words) - MOST_WORDS} more" if len(words) > MOST_WORDS else ""
     return f" There are: {', '.join(words[:MOST_WORDS])}{more}." if words else ""
 
@@ -73,10 +85,37 @@ def checked_keywords(call: Callable[P, T], cures: Mapping[str, str] = NO_CURES) 
     return run
 
 
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What a message is about, as values. Code decides by these, never by the words of a message.
+
+    `kind`: such as those of the constants below, or empty. `column` and `entry`: the column, and the key of its
+    declaration, that can cure it. `row`: its place, counted from one, which no public file contains. `text`, `cure`:
+    words for people. No field contains a cell of a table, or a count of its rows.
+    """
+
+    kind: str = ""
+    column: str = ""
+    entry: str = ""
+    row: int | None = None
+    text: str = ""
+    cure: str = ""
+
+
+MISSING = "missing"  # kind of a declaration without a required entry
+OUTSIDE = "outside"  # kind of a value beyond the bounds
+OTHER_ENCODING = Problem(kind="encoding")
+NEEDS_MODEL, NEEDS_SCHEMA = Problem(kind="model"), Problem(kind="schema")  # a command can make one
+
+
 class MedsynthError(Exception):
-    """The base of all errors of medsynth. A user can mend the cause of each."""
+    """The base of all errors of medsynth. A user can mend the cause of each, or of each of its `problems`."""
 
     exit_code = 1
+
+    def __init__(self, text: str = "", *problems: Problem) -> None:
+        super().__init__(said(text))
+        self.problems = problems
 
 
 class TableError(MedsynthError):
@@ -113,6 +152,14 @@ class SchemaError(MedsynthError):
     exit_code = 4
 
 
+class DeclarationError(ValueError):
+    """What a validator of a declaration refuses because of one `column`."""
+
+    def __init__(self, text: str, column: str) -> None:
+        super().__init__(text)
+        self.column = column
+
+
 class TargetError(SchemaError):
     """A target with fewer than two classes in a charged measurement. Resuming the fit does not help."""
 
@@ -124,21 +171,57 @@ class MedsynthWarning(UserWarning):
     """
 
 
-class Message(str):
-    """A message to the user in full. A short output shows `brief` in its place, or nothing if that is empty."""
+ABOUT = ("kind", "column", "entry")  # what a public file says of a note
+LEARNED, PUBLIC, SPLIT, TIMES = "learned", "public", "split", "times"  # kinds of notes and notices
+LOST, DROPPED_TARGET, WARNING, FEW_ROWS = "lost", "no target", "warning", "few rows"  # kinds that nobody should miss
+URGENT = (LOST, DROPPED_TARGET, WARNING, FEW_ROWS)
+STARTS = {  # words that a message of a kind begins with
+    LEARNED: "Learned: ", SPLIT: "Rows were held out of this fit, by independent draws: split ", LOST: "LOST: ",
+    DROPPED_TARGET: "NO TARGET: ", WARNING: "WARNING: ", FEW_ROWS: "FEW ROWS: ",
+}  # fmt: skip
 
+
+class Message(str):
+    """A message to the user in full, with what it is `about`. A short output shows `brief`, or nothing if it is empty.
+
+    If `brief` is None, the message is short itself. Its kind decides the words that it begins with.
+    """
+
+    about: Problem
     brief: str
 
-    def __new__(cls, text: str, brief: str = "") -> Message:
+    def __new__(cls, text: str, brief: str | None = "", kind: str = "", column: str = "", entry: str = "") -> Message:
         """Return the text with its short form."""
-        made = super().__new__(cls, text)
-        made.brief = brief
+        start = STARTS.get(kind, "")
+        made = super().__new__(cls, said(start + text))
+        made.brief = made[:] if brief is None else said(start + brief) if brief else ""
+        made.about = Problem(kind=kind, column=column, entry=entry)
         return made
+
+    @classmethod
+    def of(cls, text: str) -> Message:
+        """Return a text as a message. A plain text is its own short form."""
+        return text if isinstance(text, Message) else Message(text, None)
+
+    @classmethod
+    def stored(cls, text: str, about: Mapping[str, str] | None) -> Message:
+        """Return a note of a file. A file of an earlier version does not say what it is `about`: its first words do."""
+        if about is None:
+            kind = next((kind for kind, start in STARTS.items() if text.startswith(start)), "")
+            about = {"kind": kind, "column": "", "entry": text[len(STARTS[SPLIT]) : -1] if kind == SPLIT else ""}
+        made = Message(text, None)
+        made.about = Problem(**{name: str(about[name]) for name in ABOUT})
+        return made
+
+    @property
+    def sentence(self) -> str:
+        """The message without the words that its kind begins with."""
+        return self[len(STARTS.get(self.about.kind, "")) :]
 
 
 def brief(text: str) -> str:
     """Return the short form of a message: a plain text is its own."""
-    return text.brief if isinstance(text, Message) else text
+    return Message.of(text).brief
 
 
 def some(words: Iterable[str], most: int = 4, cure: str = " (`verbose`)") -> str:
@@ -149,7 +232,3 @@ def some(words: Iterable[str], most: int = 4, cure: str = " (`verbose`)") -> str
     """
     found = list(words)
     return ", ".join(found[:most]) + (f" and {len(found) - most} more{cure}" if len(found) > most else "")
-
-
-LOST = "LOST: "  # start of a notice that names columns whose values are all noise
-URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # starts of notices that nobody should miss

@@ -36,6 +36,7 @@ def files() -> Iterator[Path]:
         ("cli", "py"),
         ("sample_data", "py"),
         ("medsynth", "html"),
+        ("medsynth", "yaml"),
     ):
         yield from sorted((ROOT / folder).rglob(f"*.{ending}"))
 

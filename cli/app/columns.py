@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from medsynth.errors import SchemaError
@@ -138,14 +139,10 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
         found["levels"] = _values(one.levels) or [TODO]
     if "bounds" in wanted:
         found["bounds"] = [_number(one.low), _number(one.high)]
-    if "decimals" in wanted and one.decimals.strip():
-        found["decimals"] = _number(one.decimals)
-    if "scale" in wanted and one.scale == "log":
-        found["scale"] = "log"
-    if "drop" in wanted and one.drop:
-        found["drop"] = True
-    texts = {"unit": one.unit.strip(), "format": one.format.strip()}
-    found |= {key: text for key, text in texts.items() if key in wanted and text}
+    given = {"decimals": one.decimals, "scale": "log" * (one.scale == "log"), "drop": one.drop and True,
+             "unit": one.unit, "format": one.format}  # fmt: skip
+    given = {key: value.strip() if isinstance(value, str) else value for key, value in given.items() if key in wanted}
+    found |= {key: _number(value) if key == "decimals" else value for key, value in given.items() if value}
     if codes := _values(one.codes):
         found["missing"] = codes
     elif one.missing:
@@ -162,9 +159,6 @@ def _values(text: str) -> list[int | str]:
 def _number(text: str) -> int | float | str:
     """Return a number as it was typed; other texts, such as dates, unchanged; `TODO` for an empty field."""
     text = text.strip()
-    if WHOLE.fullmatch(text):
-        return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        return text or TODO
+    with suppress(ValueError):
+        return int(text) if WHOLE.fullmatch(text) else float(text)
+    return text or TODO

@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from medsynth.errors import UsageError
+from medsynth.io.atomic import interrupt_writer, writer_of
 
 from ..console import INTERRUPTED
 from ..flags import IN_LINES
@@ -26,6 +27,8 @@ STOPPED = (INTERRUPTED, -signal.SIGINT, -signal.SIGKILL)  # exit codes of a comm
 
 class Job:
     """A command that runs, or has ended. `step` is the screen that started it."""
+
+    elsewhere = False
 
     def __init__(self, step: str, words: list[str], folder: Path, as_json: bool) -> None:
         self.step, self.words, self.started = step, words, time.monotonic()
@@ -91,7 +94,7 @@ class Job:
                     first = content["phase"] != self.progress.get("phase")
                     since = time.monotonic() - self.started if first else self.progress["since"]
                     self.progress = {**content, "since": since}
-                elif text := str(content.get("error", line)).removeprefix("Error: ").rstrip():
+                elif text := str(content.get("error", line)).rstrip():
                     self.messages = [*self.messages, text][-MOST_KEPT:]
 
     def _read(self) -> None:
@@ -104,6 +107,22 @@ class Job:
         code, self.seconds = self._process.wait(), time.monotonic() - self.started
         self.stopped = self.stopped and code in STOPPED
         self.code = code
+
+
+class Elsewhere(NamedTuple):
+    """A fit that no command of this page runs, such as one of a page that was killed. Its lock shows it."""
+
+    model: Path
+    step, running, elsewhere, code = "fit", True, True, None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the page shows while the fit runs."""
+        return {"running": True, "phase": "", "seconds": None}
+
+    def stop(self, wait: bool = False) -> None:
+        """Interrupt the fit as Ctrl-C does, unless its end is to be waited for: the page that stops leaves it alone."""
+        if not wait:
+            interrupt_writer(self.model)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -120,14 +139,16 @@ class Jobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._jobs, self._lock = folder, dict[str, Job](), threading.Lock()
+        self._model: Path | None = None
 
-    def __getitem__(self, step: str) -> Job | None:
-        return self._jobs.get(step)
+    def __getitem__(self, step: str) -> Job | Elsewhere | None:
+        return job if (job := self.running) and job.step == step else self._jobs.get(step)
 
     @property
-    def running(self) -> Job | None:
-        """The command that runs now."""
-        return next((job for job in self._jobs.values() if job.running), None)
+    def running(self) -> Job | Elsewhere | None:
+        """The command that runs now, or the fit of the chosen table that another process runs."""
+        elsewhere = Elsewhere(self._model) if self._model and writer_of(self._model) else None
+        return next((job for job in self._jobs.values() if job.running), elsewhere)
 
     def start(self, step: str, words: list[str], as_json: bool = True) -> bool:
         """Start a command. Return False, and start nothing, if another one runs. Raise UsageError if none can run."""
@@ -142,8 +163,9 @@ class Jobs:
             self._jobs = {**self._jobs, step: job}  # not changed in place: other threads read it
             return True
 
-    def forget(self) -> None:
-        """Forget all commands that have ended: another table was chosen."""
+    def forget(self, model: Path) -> None:
+        """Forget all commands that have ended: another table, with another `model`, was chosen."""
+        self._model = model
         self._jobs = {step: job for step, job in self._jobs.items() if job.running}
 
     def stop(self) -> None:

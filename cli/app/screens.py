@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
-from medsynth.errors import MedsynthError, SchemaError
+from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import SavedAs, name_of
@@ -26,7 +26,7 @@ from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, is_few, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .session import REVIEW, Session
-from .words import Problem, Refusal, placed
+from .words import OPEN, Refusal, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -55,10 +55,8 @@ def show_table(session: Session) -> Content:
 
 def _header(session: Session) -> tuple[str, ...]:
     """Return the names in the header of the chosen table. No other line is read."""
-    if not session.choices.table:
-        return ()
     try:
-        return _read_header(session)
+        return _read_header(session) if session.choices.table else ()
     except MedsynthError as error:
         session.tell(str(error), english=True)
         return ()
@@ -79,35 +77,29 @@ def do_table(session: Session, form: Form) -> str:
     """Choose a table, then say how it was saved, and who is a row of it."""
     if "encoding" in form:
         lines = form.get("skip_lines", "").strip()
-        if form["encoding"] not in ENCODINGS:
-            raise Refusal(session.say("no_such_format"))
-        if lines and not is_few(lines):
-            raise Refusal(session.say("no_whole_number"))
+        session.refuse(
+            no_such_format=form["encoding"] not in ENCODINGS, no_whole_number=lines != "" and not is_few(lines)
+        )
         session.change(encoding=form["encoding"], skip_lines=lines, header_is_names="header_is_names" in form)
         return "table"
     if "unit" not in form:
-        if form.get("table") not in tables(session.folder):
-            raise Refusal(session.say("no_such_table"))
-        if session.jobs.running:
-            raise Refusal(session.say("still_running"))
+        own = (job := session.jobs.running) is not None and not job.elsewhere
+        session.refuse(no_such_table=form.get("table") not in tables(session.folder), still_running=own)
         session.choose(form["table"])
         try:
             _read_header(session)
         except MedsynthError as error:
-            if "encoding" in str(error):
+            if OTHER_ENCODING in error.problems:
                 session.choices.encoding = ENCODINGS[1]
                 session.tell(session.say("read_as_windows"))
         session.change()
         return "table"
     who = form.get("who")
-    if who not in WHO:
-        raise Refusal(session.say("say_who"))
+    session.refuse(say_who=who not in WHO)
     unit = form["unit"] if who == "several" else ""
     order = form.get("order", "") if unit else ""
-    if not {unit, order} <= {"", *_header(session)}:
-        raise Refusal(session.say("no_such_column"))
-    if who == "several" and not unit:
-        raise Refusal(session.say("name_the_patient"))
+    unknown = not {unit, order} <= {"", *_header(session)}
+    session.refuse(no_such_column=unknown, name_the_patient=who == "several" and not unit)
     most = _whole(session, form.get("max_rows") or "1")
     session.change(who=who, unit=unit, order=order, max_rows=most)
     return "public"
@@ -140,18 +132,17 @@ def _problems(session: Session) -> list[Problem]:
     try:
         schema = Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
-        text = session.nearby(str(error))
         try:
             form = fields_of(content_of(session.read(session.choices.schema)), header)
         except MedsynthError:
             form = []
-        blanks = [Problem(session.say("still_open"), one.name) for one in form if one.open]
-        return blanks or placed(text, header, session.texts) or [Problem(session.short(text))]
+        blanks = [Problem(kind=OPEN, text=session.say("still_open"), column=one.name) for one in form if one.open]
+        return blanks or placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
     patient = _patient(session)
     if session.choices.who == "one":
-        return [Problem(session.say("patient_declared").format(schema.unit))] if schema.unit else []
+        return [Problem(text=session.say("patient_declared").format(schema.unit))] if schema.unit else []
     if patient and patient != {key: getattr(schema, key) for key in patient}:
-        return [Problem(session.say("patient_undeclared").format(session.choices.unit))]
+        return [Problem(text=session.say("patient_undeclared").format(session.choices.unit))]
     return []
 
 
@@ -182,8 +173,7 @@ def do_public(session: Session, form: Form) -> str:
 
 def _complete(session: Session) -> None:
     """Raise Refusal before it was said who a row is, for a schema that no fit can use, and for one that contradicts."""
-    if session.choices.who not in WHO:
-        raise Refusal(session.say("say_who"))
+    session.refuse(say_who=session.choices.who not in WHO)
     if found := _problems(session):
         raise Refusal(session.say("schema_first").format(found[0].column or found[0].text))
 
@@ -191,8 +181,7 @@ def _complete(session: Session) -> None:
 def do_import(session: Session, form: Form) -> str:
     """Write the schema from a data dictionary in the folder."""
     name = form.get("dictionary", "")
-    if name not in show_public(session)["dictionaries"]:
-        raise Refusal(session.say("no_such_table"))
+    session.refuse(no_such_table=name not in show_public(session)["dictionaries"])
     words = ["schema", "import", operand(name), "--table", session.choices.table, *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
@@ -217,8 +206,7 @@ def do_aside(session: Session, form: Form) -> str:
     """Rename the schema file, so that a fit learns the schema."""
     path = session.folder / session.choices.schema
     aside = path.with_name(f"{session.choices.name}.unused.schema.yaml")
-    if os.path.lexists(aside):
-        raise Refusal(session.say("aside_exists"))
+    session.refuse(aside_exists=os.path.lexists(aside))
     if os.path.lexists(path):
         session.changes += 1
         path.rename(aside)
@@ -299,10 +287,9 @@ def _plan(session: Session) -> Content:
 
 def _spent(session: Session) -> str:
     """Return in a sentence what all fits on the table have spent, or an empty text."""
-    try:
+    with suppress(MedsynthError):
         return spent_on(session.folder / session.choices.table).sentence()
-    except MedsynthError:
-        return ""
+    return ""
 
 
 def _drawings(plan: Content) -> list[Markup]:
@@ -325,10 +312,8 @@ def do_budget(session: Session, form: Form) -> str:
     except ValueError:
         raise Refusal(session.say("no_number")) from None
     target = form.get("target", "")
-    if target not in ("", "none", *_header(session)):
-        raise Refusal(session.say("no_such_column"))
-    if not 0 < epsilon < LARGEST_EPSILON:
-        raise Refusal(session.say("no_number"))
+    unknown = target not in ("", "none", *_header(session))
+    session.refuse(no_such_column=unknown, no_number=not 0 < epsilon < LARGEST_EPSILON)
     _complete(session)
     session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
@@ -346,8 +331,7 @@ def show_fit(session: Session) -> Content:
 def do_fit(session: Session, form: Form) -> str:
     """Start the fit, or go on with an interrupted one."""
     resume = "resume" in form
-    if not resume and "agreed" not in form:
-        raise Refusal(session.say("tick_agreed"))
+    session.refuse(tick_agreed=not resume and "agreed" not in form)
     _complete(session)
     words = session.choices.fit(session.has(session.choices.schema), resume=resume, force="replace" in form)
     return _start(session, "fit", words, "fit", as_json=False)
@@ -373,11 +357,10 @@ def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table."""
     if session.choices.format != ".csv":
         return []
-    try:
-        with (session.folder / session.choices.synthetic).open(encoding="utf-8", newline="") as file:
-            return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
-    except (OSError, ValueError, csv.Error):
-        return []
+    with suppress(OSError, ValueError, csv.Error), open(session.folder / session.choices.synthetic, encoding="utf-8",
+                                                        newline="") as file:  # fmt: skip
+        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    return []
 
 
 def plots(session: Session) -> list[tuple[str, Markup]]:
@@ -394,8 +377,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
 
 def do_rows(session: Session, form: Form) -> str:
     """Draw rows."""
-    if form.get("format") not in FORMATS:
-        raise Refusal(session.say("no_such_format"))
+    session.refuse(no_such_format=form.get("format") not in FORMATS)
     replicates = form.get("replicates", "").strip()
     session.change(
         rows=_whole(session, form.get("rows", "")), format=form["format"],
@@ -437,10 +419,6 @@ def _review(session: Session) -> Content:
     return found or {}
 
 
-def _reviewed(session: Session) -> str | None:
-    return REVIEW if session.has(REVIEW) else None
-
-
 def do_report(session: Session, form: Form) -> str:
     """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
     old, entries = _review(session), itertools.chain(*GROUPS.values())
@@ -451,11 +429,11 @@ def do_report(session: Session, form: Form) -> str:
         session.tell(session.say("saved").format(REVIEW))
         return "report"
     session.change(shareable=form.get("kind") == "shareable")
-    words = session.choices.report(_reviewed(session), force="replace" in form)
+    words = session.choices.report(REVIEW if session.has(REVIEW) else None, force="replace" in form)
     return _start(session, "report", words, "report")
 
 
 def do_package(session: Session, form: Form) -> str:
     """Write the folder to hand over."""
-    words = session.choices.package(_reviewed(session), force="replace" in form)
+    words = session.choices.package(REVIEW if session.has(REVIEW) else None, force="replace" in form)
     return _start(session, "package", words, "report")

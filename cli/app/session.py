@@ -17,7 +17,7 @@ from medsynth.io.atomic import atomic_write
 from .choices import Choices, is_inside, load
 from .door import Door
 from .jobs import Jobs
-from .words import plain
+from .words import Refusal, plain
 
 HERE = Path(__file__).parent
 REVIEW = "review.yaml"
@@ -44,7 +44,7 @@ class Session:
     def choose(self, table: str) -> None:
         """Go to a table, with what was chosen for it before."""
         self.choices = load(self.folder, table)
-        self.jobs.forget()
+        self.jobs.forget(self.folder / self.choices.model)
 
     def has(self, name: str) -> bool:
         """Return whether a file or folder of that name is in the folder."""
@@ -79,6 +79,11 @@ class Session:
     def say(self, text: str) -> str:
         """Return one of the page's texts."""
         return self.texts[text]
+
+    def refuse(self, **wrong: bool) -> None:
+        """Raise Refusal with the first of the page's texts that is true."""
+        for text in (text for text, found in wrong.items() if found):
+            raise Refusal(self.say(text))
 
     def tell(self, message: str, *, english: bool = False) -> None:
         """Show a message on the next screen. One of the library is in `english`, which the page says."""

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 
 from pydantic import ValidationError
 
-from ..errors import validators_words
+from ..errors import validators_faults
 from ..io.table import is_number, whole_text
 from ..schema.columns.categorical import MAX_LEVELS
 from ..schema.columns.column import LONGEST_LABEL
@@ -57,9 +57,9 @@ def declared(entry: Entry) -> Outcome:
         try:
             parse_column(dict(column))
         except ValidationError as error:
-            found = error.errors(include_input=False, include_url=False)[0]
+            found = validators_faults(error)[0]
             key = "".join(f"{part}: " for part in found["loc"][:1] if str(part) in column)
-            raise ValueError(f"{key}{validators_words(found['msg'])}") from None
+            raise ValueError(f"{key}{found['msg']}") from None
     return Outcome(column, tuple(dict.fromkeys(guesses)), tuple(dict.fromkeys(opened)))
 
 

@@ -38,20 +38,20 @@ class Faults:
     """What is wrong in the dictionary `where`, by line, until `check` raises all of it as one error."""
 
     where: str
-    found: list[str] = field(default_factory=list)
+    found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, what: str) -> None:
         """Add a fault and its cure; no line is zero."""
-        self.found.append(f"line {line}: {what}" if line else what)
+        self.found.append((line, what))
 
     def check(self) -> None:
         """Raise SchemaError if anything was added."""
+        lines = [f"line {line}: {what}" if line else what for line, what in self.found]
         if len(self.found) == 1:
-            between = ", " if self.found[0].startswith("line ") else ": "
-            raise SchemaError(f"{self.where}{between}{self.found[0]}")
+            raise SchemaError(f"{self.where}{', ' if self.found[0][0] else ': '}{lines[0]}")
         if self.found:
             more = [f"and {len(self.found) - MOST_FAULTS} more"] if len(self.found) > MOST_FAULTS else []
-            shown = [f"{self.where}: {len(self.found)} faults.", *self.found[:MOST_FAULTS], *more]
+            shown = [f"{self.where}: {len(self.found)} faults.", *lines[:MOST_FAULTS], *more]
             raise SchemaError("\n  ".join(shown))
 
 

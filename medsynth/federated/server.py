@@ -267,9 +267,9 @@ def _fitted(
     began.draw_once("run", lambda: np.empty(0))  # the run's number is on file before a site sees it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
     for fact in study.facts(plan):
-        ledger.notes.append(fact)
+        ledger.note(fact)
         notice(fact)
-    ledger.notes.append(
+    ledger.note(
         "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
     )
     planned = PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy)

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..errors import SchemaError, UsageError, validators_words
+from ..errors import SchemaError, UsageError, validators_faults
 from ..fitting.planning import check_inference
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
@@ -261,11 +261,10 @@ def study_of(content: dict[str, Any], where: str = "the study") -> Study:
     try:
         study = Study.model_validate(content)
     except ValidationError as error:
-        first: Any = error.errors(include_input=False, include_url=False)[0]
+        first = validators_faults(error)[0]
         place = ", ".join(map(str, first["loc"]))
-        message = validators_words(first["msg"])
         kind = SchemaError if place == "schema" else UsageError
-        raise kind(f"{where}{f', {place}' if place else ''}: {message}.") from None
+        raise kind(f"{where}{f', {place}' if place else ''}: {first['msg']}.") from None
     registry.check_claim(registry.settle(study.method, study.preset))
     study.config()
     return study

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..budget import SUFFIX, Budget
-from ..errors import MedsynthError, TableError, UsageError
+from ..errors import NEEDS_SCHEMA, WARNING, MedsynthError, Message, TableError, UsageError
 from ..io.formats import READ_WHOLE, SUFFIXES, USUAL, SavedAs, beside
 from ..io.reader import read_large
 from ..io.table import LargeTable, Table, check_rows
@@ -52,10 +52,9 @@ People = tuple[NDArray[np.int64], list[bytes]]  # the same, with pseudonyms in p
 
 @dataclass(frozen=True)
 class Failure:
-    """The error of a worker: its kind, and a message without a cell."""
+    """The error of a worker, whose message contains no cell."""
 
-    kind: type[MedsynthError]
-    message: str
+    error: MedsynthError
 
 
 class Partition:
@@ -149,10 +148,10 @@ def _on_worker(versions: dict[str, str], call: Callable[..., Any], first: Any, *
                                 "Install the same versions on all machines.")  # fmt: skip
         return call(first, *others)
     except MedsynthError as error:
-        return Failure(type(error), str(error))
+        return Failure(error)
     except Exception as error:
         text = f"A worker failed ({type(error).__name__} in `{call.__name__}`). Give it more memory, or report this "
-        return Failure(MedsynthError, text + "message, please: it contains no data.")
+        return Failure(MedsynthError(text + "message, please: it contains no data."))
 
 
 class WorkerLost(Exception):
@@ -186,7 +185,7 @@ class Cluster:
         """Return the result of a future. Raise the worker's error, or the errors of `_wait`."""
         found = self._wait(future.result, workers)
         if isinstance(found, Failure):
-            raise found.kind(found.message)
+            raise found.error
         return found
 
     def _wait(self, asked: Callable[..., Any], workers: Sequence[str] = ()) -> Any:
@@ -354,14 +353,16 @@ def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable
     if declared is None:
         raise UsageError(
             "A cluster cannot learn a schema. Draft a schema from one of the files and finish it, then fit with "
-            "`schema`."
+            "`schema`.",
+            NEEDS_SCHEMA,
         )
     alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]
     if alone:
-        notice(
-            f"WARNING: single files of {data.where} have their own budget files: {', '.join(alone[:5])}. For their "
-            f"rows, add these fits to the total in {Budget.of(Path(data.where)).path.name}."
+        text = (
+            f"single files of {data.where} have their own budget files: {', '.join(alone[:5])}. For their rows, add "
+            f"these fits to the total in {Budget.of(Path(data.where)).path.name}."
         )
+        notice(Message(text, None, kind=WARNING))
 
 
 def check_plan(plan: Plan) -> None:

@@ -16,14 +16,13 @@ import pandas as pd
 from .. import rng
 from ..artifact import Model
 from ..budget import Budget
-from ..errors import MedsynthError, TableError, UsageError
+from ..errors import SPLIT, MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, is_parquet, name_of
 from ..io.split import (
     check_fraction,
     expecting,
     file_beside,
-    noted,
     number_kept,
     number_of,
     number_split,
@@ -215,7 +214,7 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     if not name_of(real).endswith(HELD_OUT):
         return True
     number = number_of(real)
-    return number is not None and number != noted(model.ledger.notes)
+    return number is not None and number not in [one.about.entry for one in model.ledger.about(SPLIT)]
 
 
 def budget_of_model(path: Path, real: Path | None) -> Budget | None:

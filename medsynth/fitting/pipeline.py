@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..artifact import Model
-from ..errors import UsageError
+from ..errors import Message, UsageError
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_table import PrivateTable, PublicRows, open_public, refuse_private_rows_as_public
@@ -78,6 +78,8 @@ def fit(table: Fittable, options: FitOptions) -> Model:
 
 def fit_by(options: FitOptions, source: Fittable) -> Model:
     """Run the phases of a fit, one per line."""
+    tell = options.notice
+    options = replace(options, notice=lambda text: tell(Message.of(text)))
     options.phase("reading the table")
     private = opened(source, options, options.notice)
     if isinstance(private, PrivateTables):

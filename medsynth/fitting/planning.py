@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import rng
-from ..errors import BudgetError, MedsynthError, Message, UsageError, brief
-from ..io.split import note_of
+from ..errors import NEEDS_SCHEMA, PUBLIC, SPLIT, WARNING, BudgetError, MedsynthError, Message, UsageError, brief
 from ..methods import registry
 from ..methods.registry import METHODS, Method
 from ..privacy.accounting.accountant import rounded_up
@@ -147,8 +146,9 @@ def notes_on_quality(private: PrivateTable, plan: Plan, *, stop: bool) -> list[s
         f"{' A smaller `max_rows` has less noise.' if (plan.max_rows or 1) > 1 else ''}"
     )
     if stop:
-        raise BudgetError(f"{text} To fit all the same, set `anyway`.")
-    return [f"WARNING: {text}", *notes]
+        cures = [NEEDS_SCHEMA] if found.level is not None else []
+        raise BudgetError(f"{text} To fit all the same, set `anyway`.", *cures)
+    return [Message(text, None, kind=WARNING), *notes]
 
 
 def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> None:
@@ -157,9 +157,11 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
     facts = private.public_facts(options, plan.rows)
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
     short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
-    remarks = [Remark(Message(listed, short), f"Public by declaration: {'; '.join(facts)}.")]
+    header = " ".join(options.facts_of_the_header)
+    declared = Message(f"Public by declaration: {'; '.join(facts)}.", None, kind=PUBLIC, entry=header)
+    remarks = [Remark(Message(listed, short), declared)]
     if options.split_number is not None:
-        remarks.append(Remark(note=note_of(options.split_number)))
+        remarks.append(Remark(note=Message(f"{options.split_number}.", None, kind=SPLIT, entry=options.split_number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
         remarks.append(
@@ -171,10 +173,8 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
             "`delta` out."
         ))  # fmt: skip
     if (options.epsilon or 0.0) > MUCH_EPSILON:
-        remarks.append(Remark(
-            f"WARNING: `epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called "
-            "reasonable."
-        ))  # fmt: skip
+        weak = f"`epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called reasonable."
+        remarks.append(Remark(Message(weak, None, kind=WARNING)))
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
     remarks += [Remark(text) for text in of_method]
@@ -183,7 +183,7 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
             "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
         ))  # fmt: skip
     for remark in remarks:
-        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.notes.append)):
+        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.note)):
             if text:
                 tell(text)
 

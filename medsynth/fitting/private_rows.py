@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import MedsynthError, Message, SchemaError, UsageError
+from ..errors import WARNING, MedsynthError, Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.queries.rows import Codes
@@ -151,10 +151,11 @@ def independent_rows(names: Sequence[str]) -> Message:
     No measurement shows which columns stay the same over a patient's rows, so they are not read, but declared.
     """
     line = f"constant: [{', '.join(map(yaml_key, names))}]" if names else "constant: [COLUMN, COLUMN]"
-    head = "WARNING: A synthetic patient's rows are drawn one by one: one patient may be aged 34, 32 and 40."
+    head = "A synthetic patient's rows are drawn one by one: one patient may be aged 34, 32 and 40."
     cure = f"Name the columns that stay the same in a schema, in the line {line}"
     return Message(
         f"{head} {cure}. Each row then repeats them. To follow patients over time, set `order` there to the column "
         "that sorts their rows.",
         f"{head} {cure}.",
+        kind=WARNING,
     )

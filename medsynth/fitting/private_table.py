@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Message, SchemaError, TableError, UsageError, did_you_mean, some
+from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.cell_text import is_text
@@ -94,7 +94,8 @@ class PrivateTable:
         learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
-        declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
+        bare = [name for name in self.data.header if name not in self.learning.keys]
+        declared = self.declared.core.columns if self.declared else dict.fromkeys(bare)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
         if self.order and self.declared:
@@ -268,7 +269,8 @@ class PrivateTable:
         )]  # fmt: skip
         if rare > RARE_SHARE * plan.rows:
             what = "levels" if self.target is None else f"classes of {self.target!r}"
-            notes.insert(0, f"FEW ROWS: the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows.")
+            few = f"the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows."
+            notes.insert(0, Message(few, None, kind=FEW_ROWS))
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
@@ -297,10 +299,11 @@ class PrivateTable:
             )
             yield Remark(
                 Message(
-                    f"WARNING: {warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
+                    f"{warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
                     "schema. If no two rows do, declare that with `one_row_a_patient`.",
-                    f"WARNING: {self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
+                    f"{self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
                     "rows share patients, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                    kind=WARNING,
                 ),
                 warning,
             )
@@ -356,7 +359,7 @@ def open_public(path: Path | str, schema: Schema | None, saved: SavedAs) -> Publ
     Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
     """
     if schema is None:
-        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.")
+        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
     data = read_table(path, saved)
     check_header(data, schema)
     encode(data, schema.core)
@@ -459,7 +462,8 @@ def learning_of(
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
             "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
-            "`drop: true` leaves it out of the sampled rows."
+            "`drop: true` leaves it out of the sampled rows.",
+            NEEDS_SCHEMA,
         )
     named = set(keys(header))
     known = [name for name in header if name == unit or (name in named and name != target)]
@@ -472,10 +476,11 @@ def doubts(header: Sequence[str], saved: SavedAs) -> list[str]:
     found = [] if saved.header_is_names else value_like(header)
     if not found:
         return []
-    return [
-        f"WARNING: These names of columns look like values: {', '.join(found)}. If the table has no header line, they "
-        "are a patient's: stop here, and add a header line above the rows."
-    ]
+    text = (
+        f"These names of columns look like values: {', '.join(found)}. If the table has no header line, they are a "
+        "patient's: stop here, and add a header line above the rows."
+    )
+    return [Message(text, None, kind=WARNING)]
 
 
 def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:

@@ -167,7 +167,7 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
     if fit.anew:
         cost = f"epsilon {rounded_up(plan.epsilon)} at delta {plan.delta:g}" if noise else "no noise, so no bound"
         text = f"This fit has the number {fit.number} in the budget file, and was reserved in full when it was resumed"
-        planned.ledger.notes.append(f"{text}.")
+        planned.ledger.note(f"{text}.")
         planned.options.notice(
             f"{text} ({cost}). Its checkpoint is not the latest of a fit without a model: that fit has ended with a "
             "model, was resumed from another copy, or is not in this file. The fit draws new noise from here on, and "

@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import SchemaError, UsageError
+from ..errors import NEEDS_SCHEMA, OUTSIDE, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in
+from ..schema.columns.column import Fault
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
@@ -62,7 +63,7 @@ def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> Sch
     data = read_rows(path, saved)
     found = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
     if found is None:
-        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.", NEEDS_SCHEMA)
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
@@ -139,14 +140,14 @@ def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[
     return problems, remarks
 
 
-def _read(piece: Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the faults of a column: what is wrong, what to do, the first row, and the number of rows."""
+def _read(piece: Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[Fault, int, int]]:
+    """Yield the faults of a column, each with its first row and the number of rows."""
     related = {other: (schema.columns[other], piece.cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(piece.cells[name], related)
     for fault in reading.faults:
         rows = np.nonzero(fault.found[place])[0]
         if len(rows):
-            yield fault.what, fault.cure, piece.before + int(rows[0]) + 1, len(rows)
+            yield fault, piece.before + int(rows[0]) + 1, len(rows)
 
 
 @dataclass
@@ -172,17 +173,17 @@ class _OfColumn:
     def add(self, piece: Table) -> None:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
-        for what, cure, row, _ in _read(piece, self.schema, self.name, column):
-            self.faults.setdefault(what, (cure, row))
+        for fault, row, _ in _read(piece, self.schema, self.name, column):
+            self.faults.setdefault(fault.what, (fault.cure, row))
         if not column.modelled:
             return
         strict = column.model_copy(update={"out_of_range": "error"})
         found = _read(piece, self.schema, self.name, strict)
-        self.clipped += sum(count for what, _, _, count in found if "outside" in what)
+        self.clipped += sum(count for fault, _, count in found if fault.kind == OUTSIDE)
         if column.reads_anything and getattr(column, "hierarchy", None) is None:
             plain = column.model_copy(update={"unknown": None})
             found = _read(piece, self.schema, self.name, plain)
-            self.stray += sum(count for what, _, _, count in found if "outside" not in what)
+            self.stray += sum(count for fault, _, count in found if fault.kind != OUTSIDE)
         if not column.categorical and not column.depends_on:
             number = np.asarray(column.cell_values(cells), np.float64)
             number = number[np.isfinite(number)]

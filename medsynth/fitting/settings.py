@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..errors import URGENT, MedsynthWarning, UsageError, brief, check_keywords, checked_keywords
+from ..errors import URGENT, MedsynthWarning, Message, UsageError, brief, check_keywords, checked_keywords
 from ..io.formats import SavedAs
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
@@ -48,9 +48,9 @@ def _setting(default: Any, doc: str, *, common: bool = False) -> Any:
 def log_notice(text: str) -> None:
     """Send a message that no `notice` receives to the logger "medsynth" at level INFO.
 
-    A message that starts as in URGENT becomes a MedsynthWarning, which is shown without a configured logger.
+    A message of a kind in URGENT becomes a MedsynthWarning, which is shown without a configured logger.
     """
-    if text.startswith(URGENT):
+    if Message.of(text).about.kind in URGENT:
         warnings.warn(text, MedsynthWarning, stacklevel=2)
     else:
         logging.getLogger("medsynth").info(text)

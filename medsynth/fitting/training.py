@@ -13,10 +13,10 @@ import numpy as np
 
 from ..artifact import QUALITY, Arrays, Model
 from ..cores import one_thread
-from ..errors import LOST, MedsynthError, Message, UsageError
+from ..errors import LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
-from ..methods.registry import Progress
+from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.plan import plan_of_first_rows
 from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
@@ -34,7 +34,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED, LEARNED_NAME, REPEATED, TIMES, lost_target
+from ..schema.learned import LEARNED_NAME, lost_target, no_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
 from .planning import PlannedFit
@@ -64,8 +64,9 @@ def declared_or_measured_schema(
 ) -> tuple[Schema, dict[str, float]]:
     """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
 
-    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. Raises
-    TargetError as soon as the measurements show one class of the target.
+    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. If the
+    measurements show no classes of the target, the fit goes on without one. But if a person named the target, or the
+    method needs one, TargetError is raised as soon as they show that.
     """
     schema, notice = private.declared, planned.options.notice
     without_level = dict[str, float]()
@@ -74,19 +75,26 @@ def declared_or_measured_schema(
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
         raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
-        learned = raw.measure_schema(LEARNED_NAME, private.target)
+        required = planned.options.target is not None or not METHODS[planned.method.name].without_target
+        regressions = getattr(planned.method.config, "regressions", ())
+        used = {name for regression in regressions for name in regression.columns}
+        learned = raw.measure_schema(LEARNED_NAME, private.target, required=required, used=used)
         schema = learned.schema
         summary = learned.summary()
-        planned.ledger.notes.extend(LEARNED + " ".join(text.split()) for text in summary)  # a note is one line
-        loud = (LOST, TIMES, REPEATED)
-        others = [text for text in summary if not text.startswith(loud)]
+        for text in summary:
+            planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
+        others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
         head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))
-        for text in (text for text in summary if text.startswith(loud)):
+        for text in (text for text in summary if text not in others):
             notice(text)
-        if private.target is not None and learned.schema.columns[private.target].size < 2:
-            raise lost_target(private.target)
+        if schema.target is not None and schema.columns[schema.target].size < 2:
+            raise lost_target(schema.target)
+        if schema.target != private.target:
+            note = no_target(str(private.target))
+            notice(note)
+            planned.ledger.note(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
     return schema, without_level
 
@@ -106,7 +114,7 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
     found = select_levels(columns, vault.measure_histograms, planned.plan)
     counts = "; ".join(f"{name}, {len(column.levels)}" for name, column in found.items())
     planned.options.notice(Message(f"Levels of codes, chosen by noisy counts: {counts}"))
-    planned.ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
+    planned.ledger.note("Levels of codes were chosen by noisy counts of public hierarchies.")
     return schema.model_copy(update={"columns": schema.columns | found})
 
 
@@ -187,7 +195,7 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
         f"{text}. The model follows the counts. But the fit divided its budget for the public number, which is also "
         "the default number of sampled rows. Set `rows` to a closer number in the next fit."
     )
-    planned.ledger.notes.append(f"{text}.")
+    planned.ledger.note(f"{text}.")
 
 
 def train(

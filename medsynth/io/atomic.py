@@ -6,7 +6,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import BinaryIO
 
 from ..errors import MedsynthError, OutputExists
 
+LOCK = "lock"  # ending of a file that names the process of a run
 LONGEST_NAME = 255  # bytes of a file's name, on all usual file systems
 OWNER, USUAL = 0o600, 0o644  # permissions of a private file and of others, which the umask narrows
 
@@ -109,21 +112,74 @@ def _permissions(path: Path, private: bool) -> int:
 
 
 @contextlib.contextmanager
-def sole_writer(path: Path, ending: str = "lock", permissions: int = OWNER) -> Iterator[tuple[int, Path]]:
+def sole_writer(path: Path, ending: str = LOCK, permissions: int = OWNER) -> Iterator[tuple[int, Path]]:
     """Yield a new, locked, hidden file next to `path`, and its name. No other run gets it; it is removed unless moved.
 
-    A file that a killed run left is removed first. Raises MedsynthError if another run has the file.
+    A lock names this process. A file that a killed run left is removed first. Raises MedsynthError if another run has
+    the file.
     """
-    digest = sha256(os.fsencode(path.name)).hexdigest()[:16]
-    beside = path.with_name(f".medsynth-{digest}.{ending}")
+    beside = _beside(path, ending)
     while (handle := _locked(beside, permissions)) is None:
         _remove_left_over(beside, path)
     try:
+        if ending == LOCK:
+            os.write(handle, f"{os.getpid()} {_birth(os.getpid())}".encode())
         yield handle, beside
     finally:
         if _names(beside, handle):
             os.unlink(beside)
         os.close(handle)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f".medsynth-{sha256(os.fsencode(path.name)).hexdigest()[:16]}.{ending}")
+
+
+def writer_of(path: Path) -> int | None:
+    """Return the process of this user that is the sole writer of `path` now, on this machine; None if there is none.
+
+    The lock names a process and its birth. If the process was killed, another one may have its number, but not its
+    birth.
+    """
+    try:
+        handle = os.open(_beside(path, LOCK), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        number, _, birth = file.read(200).decode(errors="replace").partition(" ")
+        own = os.fstat(handle).st_uid == os.geteuid()
+    is_number = number.isdecimal() and number.isascii()
+    return int(number) if own and is_number and birth and birth == _birth(int(number)) else None
+
+
+def interrupt_writer(path: Path) -> bool:
+    """Interrupt the sole writer of `path` as Ctrl-C does. Return False if there is none."""
+    if (number := writer_of(path)) is None:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        if not hasattr(os, "pidfd_open"):
+            os.kill(number, signal.SIGINT)
+            return True
+        handle = os.pidfd_open(number)  # the number may go to another process, but this handle may not
+        try:
+            if writer_of(path) == number:
+                signal.pidfd_send_signal(handle, signal.SIGINT)
+                return True
+        finally:
+            os.close(handle)
+    return False
+
+
+def _birth(number: int) -> str:
+    """Return the machine and the moment at which a process was started; an empty text if there is no such process."""
+    machine = os.uname().nodename
+    with contextlib.suppress(OSError):
+        started = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{machine} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {started}"
+    with contextlib.suppress(OSError):
+        done = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, check=False)
+        return f"{machine} {done.stdout.strip()}" if done.stdout.strip() else ""
+    return ""
 
 
 def _locked(beside: Path, permissions: int) -> int | None:

@@ -11,7 +11,6 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
@@ -31,7 +30,6 @@ from .writer import Sink, WrittenText
 
 Part = TypeVar("Part", bound=Table | LargeTable)
 LONGEST = 1 << 13  # bytes of a split's file that are read: a number, and the longest path of a table
-NOTED = "Rows were held out of this fit, by independent draws: split "  # how the note in a ledger begins
 _NUMBER = re.compile(r"[0-9a-f]{16}")
 
 
@@ -146,13 +144,3 @@ def _lines(rows: Path) -> list[bytes]:
 def number_kept(rows: Path, table: Path) -> str:
     """Return the number on file of a waiting split, else a new one."""
     return number_of(rows) or number_split(rows, table)
-
-
-def note_of(number: str) -> str:
-    """Return the note in a ledger about the split of that number."""
-    return f"{NOTED}{number}."
-
-
-def noted(notes: Sequence[str]) -> str | None:
-    """Return the number of the split in the notes of a ledger; None if no rows were held out."""
-    return next((text.removeprefix(NOTED).rstrip(".") for text in notes if text.startswith(NOTED)), None)

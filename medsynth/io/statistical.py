@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..errors import TableError
+from ..errors import OTHER_ENCODING, Problem, TableError
 from .calendars import Calendar, calendar_of, clock, day, moment, text_of
 from .cell_text import Texts, arrow_texts, placed, plain_text, value_text
 from .formats import STATISTICAL, statistical_kind
@@ -220,9 +220,10 @@ def _failure(path: Path, kind: str, code: int) -> TableError:
     if code == LARGE:
         return _error(path, kind, f"is too large, or states a size that it does not have. {CURE}")
     if code == ENCODING:
-        return _error(path, kind, f"has text in another encoding. Set its `encoding`, such as cp1252. Or: {CURE}")
+        what = f"has text in another encoding. Set its `encoding`, such as cp1252. Or: {CURE}"
+        return _error(path, kind, what, OTHER_ENCODING)
     return _error(path, kind, f"is damaged, or uses features that pyreadstat does not read. {CURE}")
 
 
-def _error(path: Path, kind: str, what: str) -> TableError:
-    return TableError(f"{path} is {STATISTICAL[f'.{kind}']} that {what}")
+def _error(path: Path, kind: str, what: str, *problems: Problem) -> TableError:
+    return TableError(f"{path} is {STATISTICAL[f'.{kind}']} that {what}", *problems)

@@ -19,7 +19,7 @@ from typing import TextIO
 import numpy as np
 import pandas as pd
 
-from ..errors import TableError
+from ..errors import OTHER_ENCODING, TableError
 from .formats import FileForm, SavedAs, is_hashed, unpacked
 from .table import OpenTable, Table
 from .writer import WrittenText
@@ -87,7 +87,8 @@ def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[
             yield name, _read_header(file, str(path), saved), file
     except UnicodeError:
         usual = name.removesuffix("-sig")
-        raise TableError(f"{path} is not valid {usual}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
+        cure = "Save it as 'CSV UTF-8', or set its `encoding`."
+        raise TableError(f"{path} is not valid {usual}. {cure}", OTHER_ENCODING) from None
 
 
 def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
@@ -141,7 +142,8 @@ def _checked_header(path: Path, name: str, first: list[str]) -> tuple[str, ...]:
     """Return a header's names. Raise TableError for those in another encoding than `name`, and as `check_header`."""
     if any(ESCAPED.search(word) for word in first):
         usual = name.removesuffix("-sig")
-        raise TableError(f"{path}: the header is not valid {usual}. Set the file's `encoding`, such as cp1252.")
+        cure = "Set the file's `encoding`, such as cp1252."
+        raise TableError(f"{path}: the header is not valid {usual}. {cure}", OTHER_ENCODING)
     return check_header(tuple(first), str(path))
 
 

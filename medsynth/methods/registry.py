@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
-from ..errors import ArtifactError, UsageError, did_you_mean, validators_words
+from ..errors import ArtifactError, UsageError, did_you_mean, validators_faults
 
 if TYPE_CHECKING:  # the command line imports this file for its help
     from ..privacy.accounting.calibration import Plan, Query
@@ -358,9 +358,9 @@ def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) ->
 
 def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
     """Describe the first mistake, without the value that was given."""
-    first: Any = error.errors(include_input=False, include_url=False)[0]
+    first = validators_faults(error)[0]
     if not first["loc"]:
-        return validators_words(first["msg"])
+        return str(first["msg"])
     name, kind = str(first["loc"][0]), first["type"]
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
         return f"{name}: it must be {bounds(config, name)}"

@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..errors import SchemaError
+from ..errors import NEEDS_SCHEMA, SchemaError
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
@@ -140,7 +140,8 @@ class ThyroidStudy(Method):
         if schema is None:
             raise SchemaError(
                 "The preset thyroid-study needs columns without missing values, and a learned schema does not say "
-                "which these are. Draft a schema and declare it."
+                "which these are. Draft a schema and declare it.",
+                NEEDS_SCHEMA,
             )
         _Scaled(schema)
 

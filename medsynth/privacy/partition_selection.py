@@ -3,7 +3,7 @@
 | question about the cells of each column | share of the privacy loss | use of the answer |
 |---|---|---|
 | 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
-| 2. How many cells of the target, if any, have each level? | 7.5 % | the classes; with fewer than two the fit stops |
+| 2. How many cells of the target, if any, have each level? | 7.5 % | the classes, or that the column has none |
 | 3. The same for every column that may have levels | 7.5 % | the levels of columns with few levels |
 | 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
 
@@ -14,7 +14,7 @@ from nothing exact. `medsynth/schema/inference.py` turns the answers into column
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
@@ -29,7 +29,7 @@ from ..schema import Schema, inference
 from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number, moment
 from ..schema.columns.column import Column
 from ..schema.header import doubtful
-from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
+from ..schema.learned import ColumnKind, Learned, LearnedColumn, all_keys, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
@@ -115,18 +115,24 @@ class RawTable:
         self._kinds = CellKinds(self._learning.na_values)
         self._max_rows = units.max_rows if units else 1
 
-    def measure_schema(self, name: str, target: str | None) -> Learned:
+    def measure_schema(
+        self, name: str, target: str | None, *, required: bool = True, used: Collection[str] = ()
+    ) -> Learned:
         """Return the table's schema by noisy measurements. Every column has a value for each cell; every bound clips.
 
         A `target` of None means that no column is one. Raises BudgetError if the plan lacks the measurements that
-        `queries` lists. Raises TargetError as soon as these show that the target lacks two classes; the rest is then
-        not measured.
+        `queries` lists. If a `required` target lacks two classes, it raises TargetError as soon as the measurements
+        show that, and the rest is not measured. Any other target that lacks them, or is a key, becomes an ordinary
+        column, and the schema has no target: this depends on the released counts alone. Columns that are `used` in
+        declared regressions are not keys. Raises SchemaError if all columns are keys.
         """
         # Everything planned is measured: if no column may have levels, or formats, all columns are measured in vain.
         # 1. What each column consists of.
-        kinds = self._measure_kinds(target)
+        ordinary, kinds = self._measure_kinds(target)
         # 2. The target's classes.
-        levels = {} if target is None else self._measure_classes(target, kinds)
+        levels = {} if target is None else self._measure_classes(target, kinds, required=required)
+        if not levels:
+            target, kinds = None, ordinary
         # 3. The levels of other columns, or the words among their numbers.
         others = [n for n in self._names if n != target]
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
@@ -136,24 +142,37 @@ class RawTable:
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts]
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
+        shown = {n for n in self._names if columns[n].is_key(n, self._rows)}.difference(used)
+        if target is not None and not required and (columns[target].size < 2 or target in shown):
+            target = None
         # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
-        made |= {n: columns[n].fresh_keys() for n in self._names if n != target and columns[n].is_key(n, self._rows)}
+        made |= {n: columns[n].fresh_keys() for n in self._names if n in shown and n != target}
+        if not any(column.modelled for column in made.values()):
+            raise all_keys()
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
         return Learned(schema=schema, columns=columns, rows=self._rows)
 
-    def _measure_classes(self, target: str, kinds: Kinds) -> dict[str, LearnedColumn]:
-        """Ask question 2: the target's levels. Raise TargetError if they are not two classes or more."""
-        if kinds[target].cells == "text":
+    def _measure_classes(self, target: str, kinds: Kinds, *, required: bool) -> dict[str, LearnedColumn]:
+        """Ask question 2: the target's levels. If they are not two classes or more, return {}.
+
+        Raises TargetError in place of that if the target is `required`, and measures nothing if its kind shows it.
+        """
+        if (text := kinds[target].cells == "text") and required:
             raise lost_target(target)
         levels = self._measure_levels(TARGET, [target], kinds)
-        if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
+        found = levels[target].column if kinds[target].may_have_levels else None
+        lost = text or (found is not None and found.size < 2)
+        if lost and required:
             raise lost_target(target)
-        return levels
+        return {} if lost else levels
 
-    def _measure_kinds(self, target: str | None) -> dict[str, ColumnKind]:
-        """Ask question 1: the kinds of each column. Every count covers all rows, so it also estimates their number."""
+    def _measure_kinds(self, target: str | None) -> tuple[Kinds, Kinds]:
+        """Ask question 1: the kinds of each column, and the same with the stricter limits of a target.
+
+        Every count covers all rows, so it also estimates their number.
+        """
         counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in self._names})
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
         likely = round(likely_rows(self._rows, totals, self._given_std))
@@ -161,7 +180,8 @@ class RawTable:
         off = abs(likely - self._rows) if self._given_std is None else self._given_std
         self._rows, self._rows_std = likely, min(spread, off)
         made = partial(inference.column_kind, std=std, cells=self._kinds, rows=likely, columns=len(counts))
-        return {name: made(found, target=name == target) for name, found in counts.items()}
+        kinds = {name: made(found) for name, found in counts.items()}
+        return kinds, kinds if target is None else {**kinds, target: made(counts[target], target=True)}
 
     def _measure_levels(self, label: str, names: list[str], kinds: Kinds) -> dict[str, LearnedColumn]:
         """Ask questions 2 and 3: levels of the columns `names` that pass the threshold, and usual ones.

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..artifact import Model, quality
 from ..artifact import claim as sentence
-from ..errors import UsageError
+from ..errors import DROPPED_TARGET, UsageError
 from ..fitting.settings import NO_TARGET
 from ..io.atomic import write_page
 from ..io.table import Table
@@ -27,11 +27,11 @@ from .data.columns import cells_of, unmarked
 from .data.context import Context, LinkedFacts
 from .data.over_time import sequences
 from .data.protocol import TaskPredictions
-from .data.verdict import Record, Review, Thresholds
+from .data.verdict import Record, Review, Thresholds, check_thresholds
 from .document import Report
 from .page.render import page
 from .sections.documentation import schema_learned
-from .sections.registry import SECTIONS, Section
+from .sections.registry import SECTIONS, Section, questions
 
 INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."
 SHAREABLE = (
@@ -84,6 +84,8 @@ def build(
     id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
+    thresholds = thresholds or review.thresholds or Thresholds()
+    check_thresholds(thresholds, questions())
     rows = unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None)
     context = Context(
         title=review.table or title,
@@ -97,7 +99,7 @@ def build(
         fitted_rows=fitted_rows and real is not None,
         fits=fits,
         review=review,
-        thresholds=thresholds or review.thresholds or Thresholds(),
+        thresholds=thresholds,
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,
@@ -118,7 +120,8 @@ def _target(wanted: str | None, model: Model | None, rows: pd.DataFrame) -> str 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """Add the notes on the model, bring the tables to one form and compute the sections."""
     known = quality(context.claiming_model) if context.claiming_model else None
-    notes = [NO_TASK] * (context.target is None) + ([known] if known else []) + notes
+    why = context.model.ledger.about(DROPPED_TARGET) if context.model else []
+    notes = ([NO_TASK, *why] if context.target is None else []) + ([known] if known else []) + notes
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)

@@ -1,14 +1,15 @@
-"""The report on several tables: one page on patients, and one on the rows of each table that has an order.
+"""The pages of a report: one on a single table. For several, one on patients and one on each table with an order.
 
 It also checks whether rows of several tables belong together, whichever program wrote them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,6 @@ from ..schema.linked import LinkedTables, joint
 from .build import build
 from .data.context import LinkedFacts, TableFacts
 from .data.tables import read
-from .data.verdict import Review, Thresholds
 from .document import Report
 
 Cells = Mapping[str, pd.DataFrame]  # By table.
@@ -35,63 +35,89 @@ Whole = NDArray[np.int64]
 FEWEST_ROWS = 20  # Rows that a table needs to get a page.
 
 
-def read_folder(tables: LinkedTables, folder: Path, saved: SavedAs = OWN) -> dict[str, pd.DataFrame]:
-    """Read the declared columns of all tables in a folder. Raises TableError if one is missing."""
+def read_tables(tables: LinkedTables | None, path: Path, saved: SavedAs = OWN) -> dict[str, pd.DataFrame]:
+    """Read the declared columns of all tables in a folder, or a single table, as "", from a file.
+
+    Raises TableError if a table or a column is missing.
+    """
+    if tables is None:
+        return {"": read(path, saved).cells}
     found = {}
     for name, table in tables.tables.items():
-        path = named(folder, name)
-        if path is None:
-            raise TableError(f"{folder} has no table {name!r}. Name the folder that contains all of them.")
-        cells = read(path, saved).cells
+        file = named(path, name)
+        if file is None:
+            raise TableError(f"{path} has no table {name!r}. Name the folder that contains all of them.")
+        cells = read(file, saved).cells
         if lacking := [column for column in table.columns if column not in cells.columns]:
-            raise TableError(f"{path} has no column {lacking[0]!r}, which {tables.name!r} declares. Add it.")
+            raise TableError(f"{file} has no column {lacking[0]!r}, which {tables.name!r} declares. Add it.")
         found[name] = cells[list(table.columns)]
     return found
 
 
-def report_tables(
-    model: Model, synthetic: Cells, real: Cells | None = None, train: Cells | None = None, *, drawn_by_model: bool,
-    disjoint: bool = False, fitted_rows: bool = False, title: str = "tables",
-    page_of: Callable[[str], str] = lambda table: table, review: Review | None = None,
-    thresholds: Thresholds | None = None, fits: int | None = None, commands: list[str] | None = None,
-    step: Callable[[str], None] = lambda name: None,
-) -> dict[str, Report]:  # fmt: skip
-    """Return a report by table, that on patients first, as ""; shareable variants without real tables.
+class _Page(NamedTuple):
+    """The table that a page is about, its model, and the function that makes its rows from the cells of all tables."""
 
-    `page_of`: the file name of a table's page. `step` receives the table and the section before it is
-    computed. The other arguments are those of `medsynth.report.build.build`, whose errors are raised.
+    table: str
+    model: Model | None
+    rows: Callable[[Cells, str], Table]
+    linked: LinkedFacts | None = None
+
+
+def reports(
+    model: Model | None, synthetic: Cells, real: Cells | None = None, train: Cells | None = None, *,
+    title: str = "tables", notes: Sequence[str] = (), make: Callable[..., Report] = build,
+    page_of: Callable[[str], str] = lambda table: table, step: Callable[[str], None] = lambda name: None,
+) -> dict[str, Report]:  # fmt: skip
+    """Return a report by table: that on patients, or on a single table, as "". Shareable variants without real tables.
+
+    `make`: `medsynth.report.build.build` with what all pages share, whose errors are raised. `notes`: for the first
+    page. `page_of`: the file name of a table's page. `step` receives the section before it is computed, and the table
+    if there are several.
     """
+    pages, left = [_Page("", model, _single)], list[str]()
+    if model is not None and model.tables is not None:
+        pages, left = _pages(model, synthetic, real, page_of)
+    notes = [f"There is no page on {name!r}, because it has fewer than {FEWEST_ROWS} rows." for name in left] + [*notes]
+    made = {}
+    for page in pages:
+        of = f"{page.table or 'patients'}, " if len(pages) > 1 else ""
+        sides = {"synthetic": synthetic, "real": real, "train": train}
+        made[page.table] = make(
+            **{where: None if cells is None else page.rows(cells, where) for where, cells in sides.items()},
+            model=page.model, title=f"{title}, {page.table}" if page.table else title, linked=page.linked,
+            notes=[] if page.table else notes, looks=len(pages), step=partial(_step, step, of),
+        )  # fmt: skip
+    return made
+
+
+def _step(step: Callable[[str], None], before: str, name: str) -> None:
+    step(before + name)
+
+
+def _single(cells: Cells, where: str) -> Table:
+    return _table(where, cells[""])
+
+
+def _table(where: str, rows: pd.DataFrame) -> Table:
+    return Table(where, tuple(rows.columns), rows)
+
+
+def _pages(
+    model: Model, synthetic: Cells, real: Cells | None, page_of: Callable[[str], str]
+) -> tuple[list[_Page], list[str]]:
+    """Return the pages on several tables, that on patients first, and the ordered tables with too few rows for one."""
     tables = model.tables
     assert tables is not None
-    given = [side for side in (synthetic, real) if side is not None]
-    in_order = [
-        name for name in tables.others
-        if tables.tables[name].order and all(len(_belonging(tables, side, name)) >= FEWEST_ROWS for side in given)
-    ]  # fmt: skip
-    left = [name for name in tables.others if tables.tables[name].order and name not in in_order]
-    notes = [f"There is no page on {name!r}, because it has fewer than {FEWEST_ROWS} rows." for name in left]
-    facts = linked_facts(tables, synthetic, real, {name: page_of(name) for name in in_order})
-
-    def page(
-        table: str, schema: Schema, rows: Callable[[Cells, str], Table], *,
-        linked: LinkedFacts | None = None, notes: list[str] | None = None,
-    ) -> Report:  # fmt: skip
-        return build(
-            synthetic=rows(synthetic, "synthetic"),
-            real=None if real is None else rows(real, "real"),
-            train=None if train is None else rows(train, "train"),
-            model=replace(model, schema=schema, tables=None), title=f"{title}, {table}" if table else title,
-            drawn_by_model=drawn_by_model, disjoint=disjoint, fitted_rows=fitted_rows, review=review,
-            thresholds=thresholds, fits=fits, commands=commands, linked=linked, notes=notes,
-            looks=1 + len(in_order), step=lambda name: step(f"{table or 'patients'}, {name}"),
-        )  # fmt: skip
-
-    schema = _patients_schema(tables)
-    pages = {"": page("", schema, partial(_patients, tables, schema), linked=facts, notes=notes)}
-    for name in in_order:
+    ordered = [name for name in tables.others if tables.tables[name].order]
+    given = [cells for cells in (synthetic, real) if cells is not None]
+    left = [name for name in ordered if any(len(_belonging(tables, cells, name)) < FEWEST_ROWS for cells in given)]
+    shown = [name for name in ordered if name not in left]
+    schema, facts = _patients_schema(tables), linked_facts(tables, synthetic, real, {n: page_of(n) for n in shown})
+    pages = [_Page("", replace(model, schema=schema, tables=None), partial(_patients, tables, schema), facts)]
+    for name in shown:
         own = tables.view(name).with_target(target_of(tables, name))
-        pages[name] = page(name, own, partial(rows_beside_patients, tables, name))
-    return pages
+        pages.append(_Page(name, replace(model, schema=own, tables=None), partial(rows_beside_patients, tables, name)))
+    return pages, left
 
 
 def target_of(tables: LinkedTables, name: str) -> str:
@@ -111,10 +137,8 @@ def _patients_schema(tables: LinkedTables) -> Schema:
 def _patients(tables: LinkedTables, schema: Schema, cells: Cells, where: str) -> Table:
     """Return one row per patient: the first table's columns and the columns of first rows in the other tables."""
     own = {name: _belonging(tables, cells, name) for name in tables.tables}
-    read_tables = {name: Table(where, tuple(rows.columns), rows) for name, rows in own.items()}
-    codes = coded_tables(private_tables(tables, read_tables)).patients
-    texts = csv_cells(completed(widened(codes, schema), None, schema), schema)
-    return Table(where, tuple(texts.columns), texts)
+    codes = coded_tables(private_tables(tables, {name: _table(where, rows) for name, rows in own.items()})).patients
+    return _table(where, csv_cells(completed(widened(codes, schema), None, schema), schema))
 
 
 def _belonging(tables: LinkedTables, cells: Cells, name: str) -> pd.DataFrame:
@@ -131,8 +155,7 @@ def rows_beside_patients(tables: LinkedTables, name: str, cells: Cells, where: s
     first, rows = cells[tables.first].drop_duplicates(tables.key), _belonging(tables, cells, name)
     columns = [one for one in tables.view(name).names if one not in rows.columns]
     beside = first.set_index(tables.key)[columns].loc[rows[tables.key]].reset_index(drop=True)
-    joined = pd.concat([rows, beside], axis=1)
-    return Table(where, tuple(joined.columns), joined)
+    return _table(where, pd.concat([rows, beside], axis=1))
 
 
 def linked_facts(tables: LinkedTables, synthetic: Cells, real: Cells | None, pages: Mapping[str, str]) -> LinkedFacts:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ..errors import SchemaError, UsageError, did_you_mean
+from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
 from .columns.column import Codes, Mask, Values, level_text
@@ -61,7 +61,8 @@ def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
     for fault in reading.faults:
         if fault.found.any():
             row = table.before + int(np.nonzero(fault.found[place])[0][0]) + 1
-            raise SchemaError(fault_in(table.where, name, row, fault.what, fault.cure))
+            where = Problem(kind=fault.kind, column=name, row=row, text=fault.what, cure=fault.cure)
+            raise SchemaError(fault_in(table.where, name, row, fault.what, fault.cure), where)
     return reading.codes[place].astype(np.int32)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import SchemaError, did_you_mean, validators_words
+from ..errors import NEEDS_SCHEMA, Problem, SchemaError, did_you_mean, nearest, validators_faults
 from .columns.registry import KINDS
 
 ENDING = ".tables.yaml"  # of a file that declares several tables
@@ -45,7 +45,9 @@ class Declaration(BaseModel):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            raise SchemaError(faults_text(error, content, where, cls)) from None
+            faults = validators_faults(error)
+            found = [_fault(one, content, cls) for one in faults]
+            raise SchemaError(_faults_text(found, [one["loc"] for one in faults], where), *found) from None
         except (ArithmeticError, RecursionError):
             raise SchemaError(f"{where}: a number is too large, or values are nested too deeply. Correct it.") from None
 
@@ -73,37 +75,42 @@ class Declaration(BaseModel):
                 raise SchemaError(f"The {cls.called} {path} must be a file of at most {MAX_BYTES} bytes.")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
-            raise SchemaError(f"There is no {cls.called} {path}. Draft a {cls.called} first.") from None
+            needs = [NEEDS_SCHEMA] if cls.called == "schema" else []
+            raise SchemaError(f"There is no {cls.called} {path}. Draft a {cls.called} first.", *needs) from None
         except (OSError, ValueError):
             raise SchemaError(f"The {cls.called} {path} cannot be read as UTF-8 text. Save it as UTF-8.") from None
         return cls.from_yaml(text, str(path))
 
 
-def faults_text(error: ValidationError, content: object, where: str, schema: type[BaseModel]) -> str:
-    """Return the message for a schema that pydantic refuses: each fault with its place, and the nearest known key."""
-    found = [_fault(dict(one), content, schema) for one in error.errors(include_input=False, include_url=False)]
+def _faults_text(found: Sequence[Problem], places: Iterable[Sequence[int | str]], where: str) -> str:
+    """Return the message for a declaration that pydantic refuses: each fault with its place."""
     more = f"\n  and {len(found) - MOST_FAULTS} more" if len(found) > MOST_FAULTS else ""
     advice = "For an example see a bundled schema, such as thyroid."
+    named = [".".join(map(str, place)) or "top level" for place in places]
+    lines = [f"at {place}: {one.text}{one.cure}" for place, one in zip(named, found[:MOST_FAULTS], strict=False)]
     if len(found) == 1:
-        return f"{where}: {found[0]}{'' if found[0][-1] in '.?' else '.'} {advice}"
-    return "\n  ".join([f"{where}: {len(found)} faults.", *found[:MOST_FAULTS]]) + f"{more}\n{advice}"
+        return f"{where}: {lines[0]}{'' if lines[0][-1] in '.?' else '.'} {advice}"
+    return "\n  ".join([f"{where}: {len(found)} faults.", *lines]) + f"{more}\n{advice}"
 
 
-def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> str:
-    parts = [str(part) for part in one["loc"]]
-    place = ".".join(parts) or "top level"
+def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Problem:
+    """Return a fault that pydantic found, and the nearest known key or kind for an unknown one."""
+    first, column, entry = (*(str(part) for part in one["loc"][:3]), "", "", "")[:3]
+    context = one.get("ctx", {})
+    if first != "columns":
+        column, entry = getattr(context.get("error"), "column", ""), ""
+    text, cure = one["msg"], ""
     if one["type"] == "extra_forbidden":
         known = schema.model_fields
-        if len(parts) > 1 and isinstance(content, Mapping):
+        if len(one["loc"]) > 1 and isinstance(content, Mapping):
             columns = content.get("columns")
             declared = columns.get(one["loc"][1]) if isinstance(columns, Mapping) else None
             kind = declared.get("kind") if isinstance(declared, Mapping) else None
             known = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
-        return f"at {place}: there is no such key.{did_you_mean(parts[-1], known)}"
-    if one["type"] == "column" and "ctx" in one and "kind" in one["ctx"]:
-        near = did_you_mean(one["ctx"]["kind"].strip("'"), KINDS)
-        return f"at {place}: {one['msg']}" + (f".{near}" if "Did you mean" in near else "")
-    return f"at {place}: {validators_words(one['msg'])}"
+        text, cure = "there is no such key.", did_you_mean(str(one["loc"][-1]), known)
+    if one["type"] == "column" and (near := nearest(context.get("kind", "").strip("'"), KINDS)):
+        cure = f". Did you mean {near!r}?"
+    return Problem(kind=one["type"], column=column, entry=entry, text=text, cure=cure)
 
 
 class _Loader(yaml.SafeLoader):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..errors import LOST, Message, TargetError, some
+from ..errors import DROPPED_TARGET, LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from .cells import CLOCKS
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
-LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
-TIMES = "Times are read as the clock shows them: "  # starts the sentence about columns with a time
-REPEATED = "WARNING: numbers of keys, each in several rows: "  # starts the sentence about such columns
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
@@ -84,7 +81,26 @@ def lost_target(name: str) -> TargetError:
     return TargetError(
         f"The target {name!r} has one class in the noisy counts: there is nothing to predict. The fit stopped here, "
         "and the budget counts what it has measured. Start again with `force`, and set `target` to another column, or "
-        "to none. Or draft a schema and declare the classes there. `resume` only repeats this message."
+        "to none if the method allows that. Or draft a schema and declare the classes there. `resume` only repeats "
+        "this message.",
+        NEEDS_SCHEMA,
+    )
+
+
+def no_target(name: str) -> Message:
+    """Return the notice for a fit without a target: nobody named the column `name`, and it cannot be one."""
+    return Message(
+        f"{name!r}, the last column, is a key or has fewer than two classes, by the noisy counts. So the model "
+        "predicts no column. This costs no more budget. To predict another column, name it as `target` next time.",
+        None, kind=DROPPED_TARGET, column=name,
+    )  # fmt: skip
+
+
+def all_keys() -> TargetError:
+    """Return the error for a table of which the noisy counts show keys alone."""
+    return TargetError(
+        "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. Add the "
+        "columns to learn from, or declare a schema, and start again with `force`."
     )
 
 
@@ -108,6 +124,11 @@ class LearnedColumn:
     unread: float = 0.0
     key: bool = False
     repeats: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of values or levels."""
+        return self.column.size if self.column else 0
 
     @property
     def has_unread(self) -> bool:
@@ -216,9 +237,9 @@ class Learned:
             ))  # fmt: skip
         if timed := [name for name, column in self.schema.columns.items() if _shows_clock(column)]:
             found.append(_both(
-                f"{TIMES}{{}}. If they have a zone or an offset such as +01:00, it is left out. To get a zone back, "
-                "declare it in the column's `dtype`.",
-                timed,
+                "Times are read as the clock shows them: {}. If they have a zone or an offset such as +01:00, it is "
+                "left out. To get a zone back, declare it in the column's `dtype`.",
+                timed, kind=TIMES,
             ))  # fmt: skip
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(_both("The model learns these dates as days after another date: {}.", after, ""))
@@ -248,10 +269,10 @@ class Learned:
             ))  # fmt: skip
         if lost := [n for n, column in self.columns.items() if column.lost and self.schema.columns[n].modelled]:
             found.append(_both(
-                f"{LOST}{{}}. No value of these columns has enough rows, and sampled rows contain none of them. Remove "
-                "these columns, or declare them in a schema by the line that fits:\n"
+                "{}. No value of these columns has enough rows, and sampled rows contain none of them. Remove these "
+                "columns, or declare them in a schema by the line that fits:\n"
                 + "\n".join(f"  {yaml_key(lost[0])}: {{{line}" for line in CURES),
-                lost,
+                lost, kind=LOST,
             ))  # fmt: skip
         if keys := [name for name in self.columns if not self.schema.columns[name].modelled]:
             found.append(_both(
@@ -264,11 +285,13 @@ class Learned:
             ))  # fmt: skip
         if shared := [repr(n) for n, column in self.columns.items() if column.repeats and self.schema.unit is None]:
             found.append(_both(
-                f"{REPEATED}{{}}. The noisy counts show the numbers from one on, each in several rows. If they name "
-                "patients, the claim does not cover a patient with all rows: do not publish this model, and fit again "
-                "with `unit`.",
+                "numbers of keys, each in several rows: {}. The noisy counts show the numbers from one on, each in "
+                "several rows. If they name patients, the claim does not cover a patient with all rows: do not publish "
+                "this model, and fit again with `unit`.",
                 shared,
-                f"{REPEATED}{{}}. If they name patients, do not publish this model, and fit again with `unit`.",
+                "numbers of keys, each in several rows: {}. If they name patients, do not publish this model, and fit "
+                "again with `unit`.",
+                kind=WARNING,
             ))  # fmt: skip
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(_both(
@@ -318,11 +341,14 @@ def _percent(count: float, rows: int) -> str:
     return f"{min(count / rows, 1.0):.0%}" if count >= 0.01 * rows else "less than 1%"
 
 
-def _both(full: str, words: Sequence[str], brief: str | None = None, few: Iterable[str] | None = None) -> Message:
+def _both(
+    full: str, words: Sequence[str], brief: str | None = None, few: Iterable[str] | None = None, kind: str = ""
+) -> Message:
     """Return a message with its words in place of "{}", and in short with some of the `few` words, or of the same."""
     found, more = ", ".join(words[:NAMES_IN_SENTENCE]), len(words) - NAMES_IN_SENTENCE
     short = some(words if few is None else few)
     return Message(
         full.replace("{}", found + (f" and {more} more" if more > 0 else "")),
         (full if brief is None else brief).replace("{}", short),
+        kind=kind,
     )

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from ..errors import did_you_mean, validators_words
+from ..errors import did_you_mean, validators_faults
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Column
 from .columns.number import Count, Quantity
@@ -127,8 +127,7 @@ class LinkedTables(Declaration):
         try:
             return Schema.model_validate(content)
         except ValidationError as error:
-            found = error.errors(include_input=False, include_url=False)[0]
-            raise ValueError(f"the table {name!r}: {validators_words(found['msg'])}") from None
+            raise ValueError(f"the table {name!r}: {validators_faults(error)[0]['msg']}") from None
 
     @property
     def first(self) -> str:

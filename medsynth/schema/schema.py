@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from ..errors import SchemaError, did_you_mean
+from ..errors import DeclarationError, SchemaError, did_you_mean
 from ..io.table import with_index
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Level, level_text
@@ -108,13 +108,15 @@ class Schema(Declaration):
             settled.add(name)
         for name, column in self.columns.items():
             if name == self.target and not column.may_be_target:
-                raise ValueError(f"the target {name!r} cannot be of kind {column.kind}")
+                raise DeclarationError(f"the target {name!r} cannot be of kind {column.kind}", name)
             try:
                 column.check_related(self.columns)
             except ValueError as error:
-                raise ValueError(f"column {name!r}: {error}") from None
+                raise DeclarationError(f"column {name!r}: {error}", name) from None
             if name not in settled and settled.intersection(column.depends_on):
-                raise ValueError(f"column {name!r}: a rule must define it, as one defines the column it depends on")
+                raise DeclarationError(
+                    f"column {name!r}: a rule must define it, as one defines the column it depends on", name
+                )
         return self
 
     def _check_order(self, name: str) -> None:

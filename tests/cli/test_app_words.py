@@ -9,9 +9,9 @@ import yaml
 pytest.importorskip("flask")
 from medsynth_cli.app.columns import Fields, yaml_of
 from medsynth_cli.app.screens import GROUPS
-from medsynth_cli.app.words import Problem, placed, plain
+from medsynth_cli.app.words import placed, plain
 
-from medsynth.errors import SchemaError
+from medsynth.errors import Problem, SchemaError
 from medsynth.report.data.verdict import Purpose
 from medsynth.schema import Schema
 
@@ -34,6 +34,7 @@ def test_a_translation_has_every_text_and_its_places(language: str) -> None:
 def test_every_text_is_used_and_exists() -> None:
     source = "".join(path.read_text("utf-8") for path in [*APP.glob("*.py"), *APP.glob("templates/*.html")])
     used = set(re.findall(r"\bt\.(\w+)", source)) | set(re.findall(r'"([a-z_]+)"', source))
+    used |= set(re.findall(r"\b([a-z_]+)=", source))  # as of a refusal
     named = set(re.findall(r"\bt\.(\w+)", source)) | set(re.findall(r'say\("(\w+)"', source))
     assert not sorted(named - set(ENGLISH))
     assert not [key for key in ENGLISH if key not in used and not key.startswith(BUILT)]
@@ -65,12 +66,11 @@ columns:
 """
     with pytest.raises(SchemaError) as error:
         Schema.from_yaml(text)
-    found = placed(str(error.value), ["a", "a.b", "c"], ENGLISH)
+    found = placed(error.value, ["a", "a.b", "c"], ENGLISH)
     assert [(one.column, one.entry) for one in found] == [("a.b", "levels"), ("a", ""), ("c", "low")]
     assert found[0].text == ENGLISH["required"] and "Lowest value" in found[1].text
-    assert placed("schema: at top level: rule 'q = 3': 'q' is not a column.", ["a"], ENGLISH) == [
-        Problem("rule 'q = 3': 'q' is not a column.")
-    ]
+    of_all = SchemaError("A sentence.", Problem(text="rule 'q = 3': `q` is not a column.", column="q", entry="levels"))
+    assert placed(of_all, ["a"], ENGLISH) == [Problem(text="rule 'q = 3': “q” is not a column.")]
 
 
 def test_every_question_about_the_purpose_is_on_the_screen() -> None:

@@ -323,10 +323,10 @@ def test_a_number_of_rows_is_a_whole_number(n: Any) -> None:
         model.sample(n)
 
 
-def test_a_target_of_one_value_is_refused_and_may_be_no_target() -> None:
+def test_a_named_target_of_one_value_is_refused_and_may_be_no_target() -> None:
     frame = ward().assign(sick="x")
     with pytest.raises(TargetError, match=r"one class.*another column, or to none"):
-        fit(frame, epsilon=5, method="independent", notice=lambda text: None)
+        fit(frame, epsilon=5, method="independent", target="sick", notice=lambda text: None)
     model = fit(frame, epsilon=5, method="independent", target="none", notice=lambda text: None)
     assert model.schema.columns["sick"].categorical
 

@@ -15,6 +15,7 @@ from medsynth_cli.main import app
 from pydantic import BaseModel
 
 import medsynth
+from medsynth.errors import NEEDS_SCHEMA, SchemaError
 
 register(typer.main.get_command(app))
 ROOT = Path(__file__).parents[2] / "medsynth"
@@ -58,7 +59,8 @@ def test_the_page_names_no_flag(template: Path) -> None:
 @cache
 def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
-    from medsynth.report.data.verdict import Review, Thresholds
+    from medsynth.report.data.verdict import Review
+    from medsynth.report.sections.registry import questions
     from medsynth.schema import Schema
     from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables
@@ -70,10 +72,9 @@ def schema_keys() -> set[str]:
         LinkedTable,
         LinkedTables,
         Review,
-        Thresholds,
         *KINDS.values(),
     ]
-    return {key for model in models for key in model.model_fields}
+    return {*questions(), *(key for model in models for key in model.model_fields)}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -121,5 +122,5 @@ def test_messages_are_translated(text: str, typed: str) -> None:
 
 
 def test_hints_name_the_table() -> None:
-    assert hints("No schema. Draft a schema.", "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
-    assert hints("Nothing to do.", "t.csv") == []
+    assert hints(SchemaError("Any words.", NEEDS_SCHEMA), "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
+    assert hints(SchemaError("Draft a schema."), "t.csv") == []

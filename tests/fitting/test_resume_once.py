@@ -430,7 +430,7 @@ def lost(kind: str) -> pd.DataFrame:
 def test_a_target_that_is_lost_stops_the_fit_before_the_rest_is_measured(world: World, kind: str) -> None:
     """What is drawn until then is settled at its own cost if it is plain Gaussian. No resume raises the charge."""
     lost(kind).to_csv(world.table, index=False)
-    options: dict[str, Any] = {"schema": None, "epsilon": 20.0}
+    options: dict[str, Any] = {"schema": None, "epsilon": 20.0, "target": "y"}
     drawn = [selection.KINDS] if kind == "text" else [selection.KINDS, selection.TARGET]
     costs = list[float | None]()
     for resume in (False, True, True):
@@ -445,8 +445,26 @@ def test_a_target_that_is_lost_stops_the_fit_before_the_rest_is_measured(world: 
     if kind == "text":
         assert world.on_file == world.drawn
     with pytest.raises(UsageError, match="`target` differs"):
-        world.fit(resume=True, target="a", **options)
-    assert world.fit(target="a", **options).ledger.complete and len(world.fits) == 2
+        world.fit(resume=True, **{**options, "target": "a"})
+    assert world.fit(**{**options, "target": "a"}).ledger.complete and len(world.fits) == 2
+
+
+@pytest.mark.parametrize("kind", ["text", "words"])
+def test_a_resumed_fit_drops_the_same_target_at_no_further_cost(world: World, kind: str) -> None:
+    """Wherever the fit is killed, the stored releases decide alike, and each measurement is drawn once."""
+    lost(kind).to_csv(world.table, index=False)
+    options: dict[str, Any] = {"schema": None, "epsilon": 20.0}
+    whole = world.fit("whole", **options)
+    planned = {label: times for label, (_, times) in whole.ledger.allowance.items()}
+    assert whole.schema.target is None and Counter(world.labels) == planned
+    for kill in (1, 2, len(world.labels) - 1):
+        world.labels.clear()
+        assert world.fit(f"m{kill}", kill=kill, **options) is None
+        found = world.fit(f"m{kill}", resume=True, **options)
+        assert found.schema.target is None and Counter(world.labels) == planned
+        assert found.ledger.notes[-1] == whole.ledger.notes[-1] and found.epsilon == whole.epsilon
+        world.check()
+    assert len(world.fits) == 4
 
 
 def test_a_declared_target_of_one_class_is_refused_before_anything_is_measured(world: World) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from medsynth.fitting.holdout import HoldOut, hold_out_tables
 from medsynth.fitting.source import bundled, find
 from medsynth.io.atomic import refuse_existing
 from medsynth.io.split import number_of
-from medsynth.report.several_tables import linked_facts, read_folder, report_tables, target_of
+from medsynth.report.build import build
+from medsynth.report.several_tables import linked_facts, read_tables, reports, target_of
 from medsynth.sampling.draw import Draw
 from medsynth.sampling.provenance import PARQUET, drawn_by, write_sample
 from medsynth.schema.linked import LinkedTables
@@ -202,7 +204,7 @@ def test_a_draft_of_a_folder_passes_once_its_todos_are_filled(ward: Path, frames
 def test_pages_of_several_tables(model: medsynth.Model, drawn: Frames, frames: Frames, tables: LinkedTables) -> None:
     """A page on patients, with every table in one line, and a page for each order; shareable without a real row."""
     texts = {n: f.head(400).astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()}
-    shared = report_tables(model, texts, drawn_by_model=True, page_of="{}.html".format)
+    shared = reports(model, texts, make=partial(build, drawn_by_model=True), page_of="{}.html".format)
     assert list(shared) == ["", "stays", "tests"] and all(report.shareable for report in shared.values())
     record: Any = shared[""].sections["tables"]
     assert [line.table for line in record.tables] == list(tables.tables)
@@ -263,14 +265,14 @@ def test_an_internal_report_compares_both_sides(
 
     held = {n: f.replace({f"K{k}": f"H{k}" for k in range(300)}) for n, f in simulated(150, 9).items()}
     synthetic = {n: f.astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()}
-    real = read_folder(model.tables or pytest.fail(), write(held, tmp_path / "held"))
-    pages = report_tables(model, synthetic, real, drawn_by_model=True)
+    real = read_tables(model.tables or pytest.fail(), write(held, tmp_path / "held"))
+    pages = reports(model, synthetic, real, make=partial(build, drawn_by_model=True))
     record: Any = pages[""].sections["tables"]
     assert record.tables[1].real_rows_a_patient > 1 > record.tables[1].real_without > 0
     assert pages["stays"].sections["over_time"] is not None
     (tmp_path / "held" / "stays.csv").write_text("patient\nH1\nH2\n")
     with pytest.raises(TableError, match="has no column 'stay'"):
-        read_folder(model.tables or pytest.fail(), tmp_path / "held")
+        read_tables(model.tables or pytest.fail(), tmp_path / "held")
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 import pytest
 
 import medsynth
 from medsynth.errors import SchemaError
-from medsynth.report.build import INTERNAL
+from medsynth.report.build import INTERNAL, build
 from medsynth.report.data.protocol import TaskPredictions
-from medsynth.report.several_tables import report_tables
+from medsynth.report.several_tables import reports
 
 from .conftest import simulated
 
@@ -38,7 +39,7 @@ def test_pages_are_internal_with_any_real_rows(
     some_sections("tables", "source")
     synthetic = texts({name: frame.head(400) for name, frame in drawn.items()})
     for real, train in itertools.product((None, real_rows("H", 9)), (None, real_rows("T", 8))):
-        pages = report_tables(model, synthetic, real, train, drawn_by_model=True)
+        pages = reports(model, synthetic, real, train, make=partial(build, drawn_by_model=True))
         any_real = real is not None or train is not None
         assert len(pages) == 3
         assert all(report.shareable is not any_real for report in pages.values())
@@ -54,8 +55,8 @@ def test_odd_columns_of_several_tables(model: medsynth.Model, drawn: Frames) -> 
     held, train = real_rows("H", 9), real_rows("T", 8)
     held["patients"]["height"] = ""
     train["tests"]["done"] = ""
-    pages = report_tables(model, synthetic, held, train, drawn_by_model=True)
+    pages = reports(model, synthetic, held, train, make=partial(build, drawn_by_model=True))
     assert list(pages) == ["", "stays", "tests"]
     held["tests"].loc[3, "value"] = "inf"
     with pytest.raises(SchemaError, match="column 'value', row 4: not a number. Correct the cell"):
-        report_tables(model, synthetic, held, drawn_by_model=True)
+        reports(model, synthetic, held, make=partial(build, drawn_by_model=True))

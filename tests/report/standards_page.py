@@ -36,4 +36,4 @@ def part(document: Document) -> list[str]:
 
 if __name__ == "__main__":
     print(HEAD)
-    print("\n\n".join("\n".join(part(document)) for document in standards.DOCUMENTS))
+    print("\n\n".join("\n".join(part(document)) for document in standards.documents()))

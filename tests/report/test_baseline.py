@@ -14,7 +14,6 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
 from medsynth.report.data.columns import cells_of, missing_codes
 from medsynth.report.data.protocol import TaskPredictions
@@ -84,16 +83,15 @@ def plain_pipeline(model: Any, train: pd.DataFrame, test: pd.DataFrame, codes: t
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_real_baseline_is_a_plain_pipelines(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_baseline_is_a_plain_pipelines(case: str) -> None:
     codes, schema, learned = CASES[case]
     frame = patients(codes)
     train, real = frame.iloc[:1000].reset_index(drop=True), frame.iloc[1000:].reset_index(drop=True)
     scaled = {"lr": make_pipeline(StandardScaler(), MODELS["lr"]()), "hgb": MODELS["hgb"]()}
-    monkeypatch.setattr(protocol, "classifiers", lambda labels: scaled)
     held, fitted = cells_of(real), cells_of(train)
     rng = np.random.default_rng(0)
     tables = inputs.gather(held, fitted, fitted, "sick", schema, rng, learned=learned, disjoint=True)
-    for name, made in TaskPredictions(tables).real.items():
+    for name, made in TaskPredictions(tables, lambda labels: scaled).real.items():
         mine = roc_auc_score(real["sick"].astype(str) == "1", made.probabilities[:, 1])
         assert mine == pytest.approx(plain_pipeline(MODELS[name](), train, real, codes), abs=0.01), name
 

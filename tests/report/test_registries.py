@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from medsynth.errors import UsageError
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.report.build import build
-from medsynth.report.data.verdict import Estimate, Record, Threshold, decide
+from medsynth.report.data.question import Question
+from medsynth.report.data.verdict import Estimate, Record, Review, Threshold, Thresholds
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
 from medsynth.report.sections import attacks
@@ -17,7 +19,7 @@ from medsynth.report.sections.attacks import attacks as run_attacks
 from medsynth.report.sections.documentation import LEARNED, schema_learned
 from medsynth.report.sections.registry import SECTIONS, Section, register
 
-LIMIT = Threshold(limit=3.0, source="this test")
+SMALL = Question(key="toy", words="Is it small?", measure="rows", limit=3.0, cure="Draw fewer.", uses=("playing",))
 
 
 class Toy(Record):
@@ -33,9 +35,8 @@ def toy() -> Iterator[Any]:
             compute=lambda context: Toy(rows=len(context.synthetic)),
             record=Toy,
             fragment="<p>There are {{ num(record.rows) }} rows.</p>",
-            verdicts=lambda record, thresholds: [
-                decide("toy", "Is it small?", "rows", Estimate(value=record.rows), LIMIT, "A toy.")
-            ],
+            questions=(SMALL,),
+            verdicts=lambda record, thresholds: [SMALL.judge(Estimate(value=record.rows), thresholds, "A toy.")],
         ),
         before="limits",
     )
@@ -59,6 +60,39 @@ def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any
     assert schema["properties"]["toy"]["title"] == "A toy"
     with pytest.raises(ValueError, match="toy"):
         register(toy)
+    with pytest.raises(ValueError, match="question 'toy'"):
+        register(dataclasses.replace(toy, id="toys"))
+
+
+def test_a_question_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any) -> None:
+    """Its words, figure, default limit and cure, in thresholds, on page one and in the proposal."""
+
+    def made(thresholds: Any = None, review: Any = None) -> Report:
+        return build(synthetic=synthetic, real=None, model=model, thresholds=thresholds, review=review)
+
+    report = made()
+    line, html = report.verdicts[-1], page(report)
+    assert (line.key, line.limit, line.source, line.advice) == ("toy", 3.0, SMALL.source, "Draw fewer.")
+    assert line.plain == "Rows: 1,500.000. The limit is 3." and line.plain in html and 'id="q-toy"' in html
+    assert "They are not fit for playing and estimating effects." in report.proposal
+    limits = {"toy": {"limit": 2000.0, "source": "board"}}
+    for changed in (
+        made(Thresholds.model_validate(limits)),
+        made(review=Review.model_validate({"thresholds": limits})),
+    ):
+        assert (changed.verdicts[-1].limit, changed.verdicts[-1].source) == (2000.0, "board")
+        assert changed.verdicts[-1].outcome == "within"
+    with pytest.raises(UsageError, match="threshold is for 'toi', but no question has this key. Use epsilon, .*toy"):
+        made(Thresholds({"toi": Threshold(limit=1.0, source="board")}))
+
+
+def test_each_answer_belongs_to_a_question_of_its_section(report: Any) -> None:
+    """A registered section answers only what it declares: else no threshold and no words are known for it."""
+    for section in SECTIONS.values():
+        record = report.sections.get(section.id)
+        if section.verdicts and section.appears(False, record):
+            keys = {line.key for line in section.verdicts(record, Thresholds())}
+            assert keys <= {question.key for question in section.questions}, section.id
 
 
 def test_a_section_leaves_the_others_as_they_are(toy: Any, model: Any, synthetic: Any) -> None:

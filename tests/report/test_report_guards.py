@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import UsageError
 from medsynth.report.build import build
-from medsynth.report.data import protocol
 from medsynth.report.data.protocol import LABELS, TaskPredictions
 from medsynth.report.data.statistics import auroc, compared, simultaneous
 from medsynth.report.data.tables import Tables
@@ -168,39 +167,37 @@ def test_each_attack_finds_copies(attack: MembershipAttack) -> None:
     assert auroc(np.arange(300) < 150, score)[0] > 0.65
 
 
-def trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classifiers and regressors that remember all that they have seen."""
-    monkeypatch.setattr(protocol, "classifiers", lambda labels: {n: DecisionTreeClassifier() for n in LABELS})
-    monkeypatch.setattr(utility, "regressors", lambda: {n: DecisionTreeRegressor() for n in LABELS})
+def trees(labels: Any) -> dict[str, Any]:
+    """Classifiers that remember all that they have seen."""
+    return {name: DecisionTreeClassifier() for name in LABELS}
 
 
 @pytest.mark.statistical
-def test_what_synthetic_rows_teach_is_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_synthetic_rows_teach_is_what_they_say() -> None:
     """Synthetic rows with the classes exchanged: who learns from them alone is always wrong. The seed is fixed."""
-    trees(monkeypatch)
     real, synthetic = cohort(300, 0), cohort(300, 1)
     real["y"], synthetic["y"] = np.where(real["one"] > 0, "yes", "no"), np.where(synthetic["one"] > 0, "no", "yes")
-    found = TaskPredictions(tables(real, synthetic)).synthetic["lr"].probabilities[:, 1]
+    found = TaskPredictions(tables(real, synthetic), trees).synthetic["lr"].probabilities[:, 1]
     assert auroc((real["y"] == "yes").to_numpy(), found)[0] < 0.1
 
 
 @pytest.mark.statistical
-def test_the_baseline_has_not_seen_the_test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_baseline_has_not_seen_the_test_rows() -> None:
     """A class by coins is not learned, with a training table or by folds. The seed is fixed."""
-    trees(monkeypatch)
     real, train = cohort(300, 0), cohort(300, 1)
     for given in (None, train):
-        found = TaskPredictions(tables(real, train, given)).real["rf"].probabilities[:, 1]
+        found = TaskPredictions(tables(real, train, given), trees).real["rf"].probabilities[:, 1]
         assert 0.35 < auroc((real["y"] == "yes").to_numpy(), found)[0] < 0.65
 
 
 @pytest.mark.statistical
-def test_the_numeric_baseline_has_not_seen_the_test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_numeric_baseline_has_not_seen_the_test_rows() -> None:
     """An independent number is not learned. The seed is fixed: it cannot fail by chance."""
-    trees(monkeypatch)
     real, train = cohort(300, 0), cohort(300, 1)
     for given in (None, train):
-        found = utility._after_real(tables(real, train, given, target="three"))["rf"]
+        found = utility._after_real(
+            tables(real, train, given, target="three"), lambda labels: {n: DecisionTreeRegressor() for n in LABELS}
+        )["rf"]
         assert np.corrcoef(found, real["three"])[0, 1] < 0.3
 
 
@@ -253,7 +250,7 @@ def test_rules_are_checked_on_synthetic_rows() -> None:
 def test_a_verdict_is_where_the_interval_lies(figure: Any, outcome: str) -> None:
     limit = Threshold(limit=0.1, source="t")
     estimate = Estimate(value=figure[0], low=figure[1], high=figure[2])
-    line = decide("two_way_gap", "q", "m", estimate, limit, "")
+    line = decide("k", "q", "m", estimate, limit, "", cure="c")
     met = {"within": True, "beyond": False}.get(outcome)
     assert (line.outcome, line.met, bool(line.advice)) == (outcome, met, outcome == "beyond")
     for instead, decided in (("not judged", None), ("no guarantee", False)):

@@ -172,20 +172,18 @@ def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
     assert found.fair and best.advantage.low > 0.09
 
 
-def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trade_off_curve_is_the_gaussians() -> None:
     """One Gaussian measurement, multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). An upper bound."""
     from types import SimpleNamespace
 
     from medsynth.privacy.accounting.events import RELATION, Gaussian
     from medsynth.privacy.accounting.ledger import Ledger
-    from medsynth.report.sections import claim as module
 
     event = Gaussian(multiplier=1.2)
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={"all": (event, 1)})
     ledger.charge("all", event, 1.0)
-    monkeypatch.setattr(module, "sentence", lambda model: "claim")
-    fake: Any = SimpleNamespace(claims=True, ledger=ledger, epsilon=ledger.epsilon(), rows=100, rows_declared=True,
-                           method="m", preset=None, versions={})  # fmt: skip
+    fake: Any = SimpleNamespace(claims=True, structure_only=False, ledger=ledger, epsilon=ledger.epsilon(), rows=100,
+                                rows_declared=True, method="m", preset=None, versions={})  # fmt: skip
     found = privacy(fake)
     assert found is not None and found.relation == RELATION
     for x, y in found.curve[1:-1]:

@@ -34,13 +34,12 @@ def test_roc_points_hold_the_area(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.statistical
-def test_intervals_cover_the_true_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_cover_the_true_loss() -> None:
     """Two scores of known AuROC, correlated as scores of the same patients are: 95 % intervals of the loss.
 
     200 tables; fewer than 179 covered would have a chance of 1e-4 if coverage were 0.95, and the Poisson bootstrap of
     80 positives may fall a little short of that: 0.93 is granted. The seed is fixed: it cannot fail by chance.
     """
-    monkeypatch.setattr(stats, "DRAWS", 300)
     draw, covered, tables = np.random.default_rng(3), 0, 200
     true_loss = norm.cdf(1.5 / 2**0.5) - norm.cdf(1.0 / 2**0.5)
     for _ in range(tables):
@@ -51,7 +50,7 @@ def test_intervals_cover_the_true_loss(monkeypatch: pytest.MonkeyPatch) -> None:
         def measure(w: Any, truth: Any = truth, scores: Any = scores) -> Any:
             return np.stack([auroc(truth, s, w) for s in scores], 1)
 
-        loss = compared(measure(np.ones((1, 400)))[0], resampled(400, draw, measure))["loss"]
+        loss = compared(measure(np.ones((1, 400)))[0], resampled(400, draw, measure, draws=300))["loss"]
         assert loss.low is not None and loss.high is not None
         covered += loss.low <= true_loss <= loss.high
     assert covered >= binom.ppf(1e-4, tables, 0.93)
@@ -59,14 +58,13 @@ def test_intervals_cover_the_true_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("positive", [0.5, 0.01])
-def test_a_first_order_resample_is_the_counted_one(positive: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_order_resample_is_the_counted_one(positive: float) -> None:
     """To a twentieth of the interval's width, also where scores are tied and a class is rare."""
     rng = np.random.default_rng(3)
     truth = rng.random((2, 4000)) < positive
     scores = np.stack([rng.normal(truth[0]), np.round(rng.normal(2.0 * truth[1]), 1)])
     weights = rng.poisson(1.0, (60, 4000)).astype(np.float64)
     counted = stats.Areas(truth, scores)(weights)
-    monkeypatch.setattr(stats, "EXACT_ROWS", 0)
-    quick = stats.Areas(truth, scores)
+    quick = stats.Areas(truth, scores, exact_rows=0)
     assert quick.value == pytest.approx([stats.auroc(t, s)[0] for t, s in zip(truth, scores, strict=True)])
     assert np.abs(quick(weights) - counted).max() < 0.05 * 4 * counted.std(0).min()

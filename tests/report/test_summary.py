@@ -15,13 +15,16 @@ from scipy.stats import norm
 
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.report.build import _Background, build
-from medsynth.report.data.plain import WORDINGS, plain
-from medsynth.report.data.proposal import PRIVACY, USES, judged_uses, may_leave, sentences
-from medsynth.report.data.verdict import CURES, Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
+from medsynth.report.data.proposal import PASSING_ON, deciding, judged_uses, may_leave, sentences, uses_of
+from medsynth.report.data.question import Question
+from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
 from medsynth.report.page.render import page
-from medsynth.report.sections.registry import SECTIONS
+from medsynth.report.sections.registry import SECTIONS, questions
+from medsynth.report.sections.summary import _meaning
 
 OUTCOMES = ("within", "beyond", "cannot tell", "no guarantee", "not judged", "not measured")
+QUESTIONS = questions()
+PRIVACY = deciding(PASSING_ON, QUESTIONS)
 MET = {"within": True, "beyond": False, "no guarantee": False}
 
 
@@ -32,18 +35,20 @@ def verdict(key: str, outcome: Any) -> Verdict:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("use", USES, ids=lambda use: use.name)
-def test_a_use_is_fit_if_all_its_questions_are_within(use: Any) -> None:
-    """Every outcome of every question that decides it, beside others within."""
-    for key, outcome in itertools.product(use.decided_by, OUTCOMES):
-        lines = [verdict(k, outcome if k == key else "within") for k in use.decided_by]
-        found = next(u for u in judged_uses(lines, "class") if u.use == use.name.format(target="class"))
+@pytest.mark.parametrize("use", uses_of(QUESTIONS))
+def test_a_use_is_fit_if_all_its_questions_are_within(use: str) -> None:
+    """Every outcome of every question that decides it, next to others within."""
+    keys = deciding(use, QUESTIONS)
+    for key, outcome in itertools.product(keys, OUTCOMES):
+        lines = [verdict(k, outcome if k == key else "within") for k in keys]
+        found = next(u for u in judged_uses(lines, QUESTIONS, "class") if u.use == use.format(target="class"))
         wanted = {"within": "fit", "beyond": "not fit", "no guarantee": "not fit"}.get(outcome, "board decides")
         assert found.fitness == wanted and found.because == ([] if wanted == "fit" else [key])
 
 
 def test_a_use_without_a_question_is_not_mentioned() -> None:
-    assert judged_uses([verdict("epsilon", "within")], None) == []
+    assert judged_uses([verdict("epsilon", "within")], QUESTIONS, None) == []
+    assert judged_uses([verdict("rows_apart", "beyond")], QUESTIONS, None) == []
 
 
 @pytest.mark.parametrize("key", PRIVACY)
@@ -54,16 +59,16 @@ def test_whether_rows_may_leave_comes_first(key: str, outcome: str) -> None:
         "within": "The guarantee is within its limits, so", "beyond": "Do not pass these rows on yet.",
         "no guarantee": "Do not pass these rows on as private",
     }.get(outcome, "The guarantee is within its limits. The board decides")  # fmt: skip
-    said = sentences(lines, judged_uses(lines, None))
-    assert said[0] == may_leave(lines) and said[0].startswith(start)
+    said = sentences(may_leave(lines, QUESTIONS), lines, judged_uses(lines, QUESTIONS, None), None)
+    assert said[0].startswith(start)
     assert (f"is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
     assert said[-1] == "No decision about a patient may rest on these rows."
 
 
 def test_every_question_has_a_cure_and_a_place_in_the_rule() -> None:
-    asked = set(Thresholds.model_fields)
-    assert asked <= set(CURES)
-    assert asked <= {*PRIVACY, "propensity_auroc", *itertools.chain(*(use.decided_by for use in USES))}
+    for key, question in QUESTIONS.items():
+        assert question.cure, key
+        assert question.uses or question.further_uses or key == "propensity_auroc", key
 
 
 @pytest.mark.parametrize(
@@ -86,32 +91,32 @@ def test_how_many_more_rows_would_settle_it(figure: Any, limit: float, more: int
 JARGON = ("AuROC", "AUC", "interval", "Bonferroni", "propensity", "two-way", "p-value", "false positive", "advantage")
 
 
-@pytest.mark.parametrize("key", Thresholds.model_fields)
-def test_page_one_has_words_for_every_question(key: str) -> None:
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=list(QUESTIONS))
+def test_page_one_has_words_for_every_question(question: Question) -> None:
     """Each figure and its ends are in the sentence, on the sentence's scale, and no word of statistics is."""
-    limit = getattr(Thresholds(), key)
-    ends = Estimate(value=limit.limit + 0.02, low=limit.limit + 0.01, high=limit.limit + 0.04)
-    for estimate in (ends, Estimate(value=limit.limit + 1)):
-        said = plain(decide(key, "q", "m", estimate, limit, "detail"))
-        wording = WORDINGS[key]
+    limit, wording, none = question.limit, question.plain, Thresholds()
+    decimals = question.decimals if wording.decimals is None else wording.decimals
+    ends = Estimate(value=limit + 0.02, low=limit + 0.01, high=limit + 0.04)
+    for estimate in (ends, Estimate(value=limit + 1)):
+        said = question.meaning(question.judge(estimate, none, "detail"))
         assert said and not [word for word in JARGON if word.lower() in said.lower()]
         assert all(len(sentence.split()) <= 30 for sentence in said.split(". "))
-        if key != "relations_lost":
+        if question.key != "relations_lost":
             figures = [float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", said)]
             assert figures, said
-            for number in (estimate.value, limit.limit):
+            for number in (estimate.value, limit):
                 place = wording.scale * (number or 0) + wording.shift
-                assert any(abs(x - place) <= 0.51 * 10.0**-wording.decimals for x in figures), said
+                assert any(abs(x - place) <= 0.51 * 10.0**-decimals for x in figures), said
         assert ("perhaps" in said) is (estimate.low is not None and "{between}" in wording.text)
-    assert plain(decide(key, "q", "m", Estimate(value=limit.limit - 1), limit, "detail")) == ""
-    unfair = plain(decide(key, "q", "m", ends, limit, "detail", instead="not judged"))
+    assert question.meaning(question.judge(Estimate(value=limit - 1), none, "detail")) == ""
+    unfair = question.meaning(question.judge(ends, none, "detail", instead="not judged"))
     assert not [word for word in JARGON if word.lower() in unfair.lower()]
 
 
 def test_a_question_of_another_package_shows_its_figure() -> None:
     limit = Threshold(limit=0.5, source="s")
     found = decide("mine", "Is {it} so?", "share of {x}", Estimate(value=0.75, low=0.7, high=0.8), limit, "")
-    assert plain(found) == "Share of {x}: 0.750, perhaps 0.700 to 0.800. The limit is 0.5."
+    assert _meaning(found, QUESTIONS) == "Share of {x}: 0.750, perhaps 0.700 to 0.800. The limit is 0.5."
 
 
 def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: Any) -> None:
@@ -169,12 +174,8 @@ def test_what_the_claim_allows_is_the_gaussians(mu: float) -> None:
                     allowance={"one": (Gaussian(multiplier=1 / mu), 1)})  # fmt: skip
     ledger.charge("one", Gaussian(multiplier=1 / mu), 1.0)
     made: Any = SimpleNamespace(ledger=ledger, epsilon=ledger.epsilon(), claims=True, rows=100, rows_declared=True,
-                                tensors={})  # fmt: skip
-    import medsynth.report.sections.claim as section
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(section, "sentence", lambda model: "")
-        found = privacy(made)
+                                tensors={}, structure_only=False)  # fmt: skip
+    found = privacy(made)
     assert found is not None
     exact = 2 * norm.cdf(mu / math.sqrt(2)) - 1
     assert exact <= found.advantage <= exact + 0.06

@@ -16,6 +16,7 @@ from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict, 
 from medsynth.report.page.render import page
 from medsynth.report.sections import claim as claims
 from medsynth.report.sections import utility
+from medsynth.report.sections.registry import questions
 from medsynth.report.sections.utility import NumericUtility
 from medsynth.sampling.patients import ROWS_PER_PATIENT
 from medsynth.schema import Schema
@@ -120,7 +121,7 @@ def test_what_a_failing_verdict_is(wanted: str, found: str) -> None:
 
 def test_an_unknown_word_is_refused_with_the_list() -> None:
     with pytest.raises(UsageError, match="nonsense.*beyond.*epsilon"):
-        check_failures(["nonsense"], list(Thresholds.model_fields))
+        check_failures(["nonsense"], questions())
 
 
 @pytest.mark.nightly

@@ -15,7 +15,7 @@ if (job) {
         phase.className = k < now ? "done" : "";
         if (k === now) phase.setAttribute("aria-current", "step"); else phase.removeAttribute("aria-current");
       });
-      time.textContent = words(facts.seconds) + (!facts.left ? "" : " · " + job.dataset.left.replace("{}", words(facts.left)));
+      time.textContent = facts.seconds === null ? "" : words(facts.seconds) + (!facts.left ? "" : " · " + job.dataset.left.replace("{}", words(facts.left)));
       let left = facts.releases;
       for (const row of document.querySelectorAll(".ledger tbody tr")) {
         if (left >= Number(row.dataset.times)) row.querySelector(".state").textContent = row.closest("table").dataset.measured;

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import ArtifactError, BudgetError
+from ...errors import ABOUT, ArtifactError, BudgetError, Message
 from . import accountant
 from .events import Event, from_json, relation, to_json
 from .unit import PrivacyUnit
@@ -35,8 +35,16 @@ class Ledger:
     allowance: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # Per patient, if the patient is the unit of privacy.
     one_row_a_patient: bool = False  # Whether it was declared that no two rows share a patient.
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     _entries: list[LedgerEntry] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Add a note for the readers of the model file."""
+        self.notes.append(Message.of(text))
+
+    def about(self, kind: str) -> list[Message]:
+        """Return the notes of a kind."""
+        return [note for note in self.notes if note.about.kind == kind]
 
     @property
     def relation(self) -> str:
@@ -105,6 +113,7 @@ class Ledger:
             "max_rows_per_patient": self.max_rows,
             "one_row_a_patient": self.one_row_a_patient,
             "notes": list(self.notes),
+            "about": [{name: getattr(note.about, name) for name in ABOUT} for note in self.notes],
             "events": [
                 {"label": e.label, "count": e.count, "sensitivity": e.sensitivity, **to_json(e.event)}
                 for e in self._entries
@@ -115,8 +124,8 @@ class Ledger:
     def from_json(cls, content: dict[str, Any]) -> Ledger:
         """Return the ledger in `content`, closed to further charges. Raises ArtifactError if there is none."""
         try:
-            max_rows = content["max_rows_per_patient"]
-            one_row = content.get("one_row_a_patient", False)  # files of earlier versions do not say it
+            max_rows, notes = content["max_rows_per_patient"], content["notes"]
+            one_row, about = content.get("one_row_a_patient", False), content.get("about", [None] * len(notes))
             known = isinstance(one_row, bool) and not (one_row and max_rows is not None)
             known &= max_rows is None or (isinstance(max_rows, int) and max_rows > 0)
             if not known or content["relation"] != relation(max_rows) or content["accountant"] not in ("prv", "rdp"):
@@ -140,7 +149,7 @@ class Ledger:
                 random_source=str(content["random_source"]),
                 max_rows=max_rows,
                 one_row_a_patient=one_row,
-                notes=[str(note) for note in content["notes"]],
+                notes=[Message.stored(str(note), one) for note, one in zip(notes, about, strict=True)],
                 allowance={},
                 _entries=entries,
             )

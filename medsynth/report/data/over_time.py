@@ -74,13 +74,13 @@ class Sequences:
             return self
         return self.of(np.isin(self.patient, rng.choice(every, patients, replace=False)))
 
-    def capped(self, rng: Stream) -> Sequences:
-        """Return whole patients, drawn uniformly, with at most MOST_ROWS rows in total."""
-        if len(self.patient) <= MOST_ROWS:
+    def capped(self, rng: Stream, most: int = MOST_ROWS) -> Sequences:
+        """Return whole patients, drawn uniformly, with at most `most` rows in total."""
+        if len(self.patient) <= most:
             return self
         every = np.unique(self.patient)
         order = rng.permutation(len(every))
-        return self.of(np.isin(self.patient, every[order[np.cumsum(self.sizes[order]) <= MOST_ROWS]]))
+        return self.of(np.isin(self.patient, every[order[np.cumsum(self.sizes[order]) <= most]]))
 
 
 def changing(schema: Schema) -> list[str]:

@@ -1,43 +1,29 @@
-"""The public rule that turns verdicts into a proposal in words. `USES` is the whole rule.
+"""The public rule that turns verdicts into a proposal in words. Each question names the uses that it decides.
 
 A use is unfit if one of its questions is beyond its threshold. The board decides about a use if one of its questions
-has no answer. A use is fit if all of its questions on the page are within. A use without a question on the page is not
-mentioned. Without a guarantee the proposal first states that, and allows uses only where the real rows may be used.
+has no answer. A use is fit if all of its questions on the page are within. A use that no question on the page brings up
+is not mentioned. Without a guarantee the proposal first states that, and allows uses only where the real rows may be
+used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from .question import Question
 from .verdict import Record, Verdict
 
-# Questions about privacy. They decide whether the rows may leave, whatever the use.
-PRIVACY = ("epsilon", "delta_times_rows", "attack_advantage", "attack_certainty")
-SOUND = ("rules_broken", "rows_apart")
-PAIRS = ("two_way_gap", "relations_lost")
-
-
-class Use(NamedTuple):
-    """A use of synthetic rows, in words that continue "fit for", and the keys of the verdicts that decide it.
-
-    Without the verdict `needs`, the use is left out.
-    """
-
-    name: str
-    decided_by: tuple[str, ...]
-    needs: str | None = None
-
-
-USES = (
-    Use("testing software", SOUND, "rules_broken"),
-    Use("teaching and training people", (*SOUND, *PAIRS), "two_way_gap"),
-    Use("exploring which columns go together", PAIRS, "two_way_gap"),
-    Use("training models that predict {target}", ("mean_auroc_loss", "mean_r2_loss")),
-    Use("studying how patients change over time", ("lagged_gap", "next_row_auroc_loss")),
-    Use("studying the time to an event", ("time_to_event_gap",)),
-    Use("studying how patients end", ("last_row_share_gap", "time_to_last_row_gap", "last_values_gap")),
-)
+# Uses of synthetic rows, in words that continue "fit for". The first is about privacy, whatever the use.
+PASSING_ON = "passing rows on"
+TESTING = "testing software"
+TEACHING = "teaching and training people"
+EXPLORING = "exploring which columns go together"
+PREDICTING = "training models that predict {target}"
+CHANGING = "studying how patients change over time"
+SURVIVING = "studying the time to an event"
+ENDING = "studying how patients end"
+USES = (TESTING, TEACHING, EXPLORING, PREDICTING, CHANGING, SURVIVING, ENDING)  # In the order of the page.
 ESTIMATING = "estimating effects"
 Fitness = Literal["fit", "not fit", "board decides"]
 
@@ -50,23 +36,37 @@ class JudgedUse(Record):
     because: list[str]
 
 
-def judged_uses(verdicts: Sequence[Verdict], target: str | None) -> list[JudgedUse]:
-    """Return what each use of USES comes to, without uses that no verdict is about."""
+Questions = Mapping[str, Question]  # By key.
+
+
+def uses_of(questions: Questions) -> list[str]:
+    """Return all uses except passing rows on: those of USES first, then those that only other packages know."""
+    named = dict.fromkeys([*USES, *(use for question in questions.values() for use in question.uses)])
+    return [use for use in named if use != PASSING_ON]
+
+
+def deciding(use: str, questions: Questions) -> list[str]:
+    """Return the keys of the questions that decide a use."""
+    return [key for key, question in questions.items() if use in question.uses + question.further_uses]
+
+
+def judged_uses(verdicts: Sequence[Verdict], questions: Questions, target: str | None) -> list[JudgedUse]:
+    """Judge each use by its verdicts, and leave out a use that no verdict brings up."""
     found = []
-    for use in USES:
-        asked = [one for one in verdicts if one.key in use.decided_by]
+    for use in uses_of(questions):
+        asked = [one for one in verdicts if one.key in deciding(use, questions)]
         failed = [one.key for one in asked if one.met is False]
         unsettled = [one.key for one in asked if one.met is None]
         fitness: Fitness = "not fit" if failed else "board decides" if unsettled else "fit"
-        if asked and (use.needs is None or use.needs in [one.key for one in asked]):
-            name = use.name.format(target=target or "the target")
+        if any(use in questions[one.key].uses for one in asked):
+            name = use.format(target=target or "the target")
             found.append(JudgedUse(use=name, fitness=fitness, because=failed or unsettled))
     return found
 
 
-def may_leave(verdicts: Sequence[Verdict]) -> str:
+def may_leave(verdicts: Sequence[Verdict], questions: Questions) -> str:
     """Return the sentence about passing rows on, from the verdicts on privacy."""
-    asked = [one for one in verdicts if one.key in PRIVACY]
+    asked = [one for one in verdicts if one.key in deciding(PASSING_ON, questions)]
     if any(one.outcome == "no guarantee" for one in asked):
         return "Do not pass these rows on as private: there is no guarantee."
     if failed := [one.question for one in asked if one.outcome == "beyond"]:
@@ -82,9 +82,9 @@ def _asked(questions: Sequence[str]) -> str:
     return " ".join([first[:1].lower() + first[1:], *others])
 
 
-def sentences(verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None = None) -> list[str]:
-    """Return the proposal, one sentence each. `purpose`: what was asked for, if anybody said."""
-    said, private = [may_leave(verdicts)], all(one.outcome != "no guarantee" for one in verdicts)
+def sentences(leave: str, verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None) -> list[str]:
+    """Return the proposal, one sentence each. `leave`: see `may_leave`. `purpose`: what was asked for, if known."""
+    said, private = [leave], all(one.outcome != "no guarantee" for one in verdicts)
     for fitness, start in (
         ("fit", "The rows are fit for" if private else "Where the real rows may be used, these rows are fit for"),
         ("not fit", "They are not fit for"),

@@ -8,7 +8,7 @@ has the predictions for the held-out rows, which several sections share.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,6 +43,9 @@ FOREST_ROWS = 5_000
 LABELS = {"lr": "linear model", "mlp": "neural network", "rf": "random forest", "hgb": "boosted trees"}
 
 
+Models = Callable[[NDArray[Any]], dict[str, Any]]  # New models by name, for training rows with these labels.
+
+
 def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
     """Return new classifiers by name for training rows with `labels` (rows,).
 
@@ -59,8 +62,8 @@ def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def regressors() -> dict[str, Any]:
-    """Return the same model families for a numeric target."""
+def regressors(labels: NDArray[Any]) -> dict[str, Any]:
+    """Return new regressors by name, of the families of `classifiers`; `labels` are not used."""
     network = MLPRegressor(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
     return {
         "lr": make_pipeline(StandardScaler(), Ridge()),
@@ -93,14 +96,15 @@ class Predictions:
 
 
 def predict(
-    train: pd.DataFrame, test: pd.DataFrame, target: str, names: Collection[str] = tuple(LABELS)
-) -> dict[str, Predictions]:
+    train: pd.DataFrame, test: pd.DataFrame, target: str, names: Collection[str] = tuple(LABELS),
+    models: Models = classifiers,
+) -> dict[str, Predictions]:  # fmt: skip
     """Fit the classifiers `names` to `train` and return their predictions for `test`. Classes are those of `test`."""
     classes = np.unique(test[target].astype(str))
     x, x_test = features(train, test, target)
     y = train[target].astype(str).to_numpy()
     found: dict[str, Predictions] = {}
-    for name, model in classifiers(y).items():
+    for name, model in models(y).items():
         if name not in names:
             continue
         if len(np.unique(y)) < 2:
@@ -171,6 +175,7 @@ class TaskPredictions:
     """
 
     tables: Tables
+    models: Models = classifiers
     begun: dict[str, Future[dict[str, Predictions]]] = field(default_factory=dict)
 
     def begin(self, pool: Executor) -> None:
@@ -194,15 +199,30 @@ class TaskPredictions:
         return self.begun["real"].result() if self.begun else self._after_real()
 
     def _after_synthetic(self) -> dict[str, Predictions]:
-        return predict(
-            some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real, self.tables.predicted
-        )
+        return self._predict(some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real)
 
     def _after_real(self) -> dict[str, Predictions]:
         real, train = self.tables.baseline
         if train is None:
-            return _cross_validated(real, self.tables.predicted, self.tables.patients.get("real"))
-        return predict(some(train, numpy_stream(0, "report/learned")), real, self.tables.predicted)
+            return self._cross_validated(real)
+        return self._predict(some(train, numpy_stream(0, "report/learned")), real)
+
+    def _predict(self, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, Predictions]:
+        return predict(train, test, self.tables.predicted, models=self.models)
+
+    def _cross_validated(self, real: pd.DataFrame) -> dict[str, Predictions]:
+        """Predict each fold of `real` with classifiers trained on the other folds."""
+        truth = real[self.tables.predicted].astype(str).to_numpy()
+        classes = np.unique(truth)
+        probabilities = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}
+        labels = {name: truth.copy() for name in LABELS}
+        for inside, outside in folds(truth, FOLDS, self.tables.patients.get("real")):
+            fold = real.iloc[outside].reset_index(drop=True)
+            places = np.searchsorted(classes, np.unique(truth[outside]))
+            for name, made in self._predict(real.iloc[inside].reset_index(drop=True), fold).items():
+                probabilities[name][np.ix_(outside, places)] = made.probabilities
+                labels[name][outside] = made.labels
+        return {name: Predictions(probabilities[name], labels[name]) for name in LABELS}
 
 
 def some(train: pd.DataFrame, rng: Stream) -> pd.DataFrame:
@@ -210,18 +230,3 @@ def some(train: pd.DataFrame, rng: Stream) -> pd.DataFrame:
     if len(train) <= MOST_LEARNED:
         return train
     return train.iloc[np.sort(rng.choice(len(train), MOST_LEARNED, replace=False))].reset_index(drop=True)
-
-
-def _cross_validated(real: pd.DataFrame, target: str, patients: Patients | None) -> dict[str, Predictions]:
-    """Predict each fold of `real` with classifiers trained on the other folds."""
-    truth = real[target].astype(str).to_numpy()
-    classes = np.unique(truth)
-    probabilities = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}
-    labels = {name: truth.copy() for name in LABELS}
-    for inside, outside in folds(truth, FOLDS, patients):
-        fold = real.iloc[outside].reset_index(drop=True)
-        places = np.searchsorted(classes, np.unique(truth[outside]))
-        for name, made in predict(real.iloc[inside].reset_index(drop=True), fold, target).items():
-            probabilities[name][np.ix_(outside, places)] = made.probabilities
-            labels[name][outside] = made.labels
-    return {name: Predictions(probabilities[name], labels[name]) for name in LABELS}

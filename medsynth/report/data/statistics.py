@@ -30,16 +30,17 @@ POISSON = np.searchsorted(
 ).astype(np.float64)
 
 
-def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Iterator[Floats]:
-    """Yield weights of `DRAWS` bootstrap resamples in blocks (draws, rows). A row's weight is Poisson with mean 1.
+def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: int | None = None) -> Iterator[Floats]:
+    """Yield weights of `draws` bootstrap resamples (by default DRAWS) in blocks (draws, rows).
 
-    The Poisson bootstrap equals the usual one except that the size varies, and it sorts nothing. With `patients`,
-    (rows,), whole patients are drawn, since their rows are not independent observations.
+    A row's weight is Poisson with mean 1. This bootstrap equals the usual one except that the size varies, and it sorts
+    nothing. With `patients`, (rows,), whole patients are drawn: their rows are not independent observations.
     """
     place = None if patients is None else np.unique(patients, return_inverse=True)[1]
     drawn, at_once = rows if place is None else int(place.max()) + 1, max(1, BLOCK // rows)
-    for start in range(0, DRAWS, at_once):
-        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, DRAWS - start), drawn), np.uint16)]
+    draws = draws or DRAWS
+    for start in range(0, draws, at_once):
+        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, draws - start), drawn), np.uint16)]
         yield weights if place is None else weights[:, place]
 
 
@@ -115,14 +116,14 @@ def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
 class Areas:
     """The AuROC of several scores for resamples of the rows; `truth` and `scores` are (k, rows).
 
-    Above EXACT_ROWS rows a resample's AuROC is a first-order expansion about that of all rows, by placement values
+    Above `exact_rows` rows a resample's AuROC is a first-order expansion about that of all rows, by placement values
     (DeLong, DeLong, Clarke-Pearson 1988). The error is of the order of one over the number of rows.
     """
 
-    def __init__(self, truth: NDArray[np.bool_], scores: Floats) -> None:
+    def __init__(self, truth: NDArray[np.bool_], scores: Floats, exact_rows: int = EXACT_ROWS) -> None:
         self._truth, self._scores = truth, scores
         self.value = np.array([float(auroc(t, s)[0]) for t, s in zip(truth, scores, strict=True)])
-        self._exact = truth.shape[1] <= EXACT_ROWS
+        self._exact = truth.shape[1] <= exact_rows
         if not self._exact:
             placed = np.stack([_placements(t, s) for t, s in zip(truth, scores, strict=True)], 1)
             self._terms = np.concatenate([truth.T, truth.T * placed, ~truth.T * placed], 1)  # (rows, 3 k)
@@ -259,9 +260,12 @@ def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Wh
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
+def resampled(
+    rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None,
+    draws: int | None = None,
+) -> Floats:  # fmt: skip
     """Return `measure` of every resample: from weights (draws, rows) to (draws, ...)."""
-    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
+    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients, draws)])
 
 
 def variance_of_mean(values: Floats, patients: Patients | None) -> float:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...rng import Stream
-from .statistics import Flags, Floats, resampled
-from .verdict import Record
+from .statistics import Flags, Floats, largest, resampled
+from .verdict import Estimate, Record
 
 DRAWN = 40  # Points of a drawn curve.
 POINTS = 10  # Times at which two curves are compared.
@@ -81,8 +81,10 @@ def drawn(real: Times | None, synthetic: Times, fewest: int) -> Survival:
     return Survival(times=at.round(4).tolist(), real=curve, synthetic=made.round(5).tolist())
 
 
-def curve_gaps(real: Times, synthetic: Times, at: Floats, rng: Stream) -> tuple[Floats, Floats]:
-    """Return synthetic less real survival at each time, (times,), and its resamples, (draws, times)."""
-    value = surviving(synthetic, at)[0] - surviving(real, at)[0]
+def largest_gap(real: Times, synthetic: Times, fewest: int, rng: Stream) -> Estimate:
+    """Return the largest difference of the curves at the times of `compared_times`; None without such a time."""
+    at = compared_times(real, synthetic, fewest)
+    if not len(at):
+        return Estimate(value=None)
     draws = [resampled(len(one.time), rng, partial(surviving, one, at)) for one in (synthetic, real)]
-    return value, draws[0] - draws[1]
+    return largest(surviving(synthetic, at)[0] - surviving(real, at)[0], draws[0] - draws[1])

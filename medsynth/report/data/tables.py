@@ -202,7 +202,7 @@ def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> lis
 
 
 def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]) -> Whole:
-    """Return those `rows` of the training table whose patient is not in `held`; `patients` is for all of its rows."""
+    """Drop training `rows` whose patient is also held out. `patients`: of all rows of the training table."""
     others = ~np.isin(patients[rows], held)
     if not others.all():
         notes.append(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
 
 from ...errors import UsageError
 from ...schema.declared import parse_yaml
@@ -41,12 +41,11 @@ class Estimate(Record):
 
 
 def of_both(figure: str, sides: Sequence[Any]) -> dict[str, Any]:
-    """Return a figure of real and of synthetic rows as two fields of a record: FIGURE_real and FIGURE_synthetic."""
+    """Return {FIGURE_real: ..., FIGURE_synthetic: ...} from a figure of real and of synthetic rows."""
     return {f"{figure}_real": sides[0], f"{figure}_synthetic": sides[1]}
 
 
 MOST_TIMES = 20  # Held-out rows beyond this multiple of those there are too many to ask for.
-STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
 
 
 class Threshold(Record):
@@ -56,63 +55,11 @@ class Threshold(Record):
     source: str
 
 
-class Thresholds(Record):
-    """The thresholds of the verdicts. A file can set each one, together with its source."""
+class Thresholds(RootModel[dict[str, Threshold]]):
+    """The thresholds that replace those of the questions, by key. A file can set each one, together with its source."""
 
-    epsilon: Threshold = Threshold(
-        limit=10.0, source="Ponomareva et al. 2023, How to DP-fy ML: tier 2, 'reasonable', ends at 10"
-    )
-    delta_times_rows: Threshold = Threshold(
-        limit=0.1, source="delta well below one over the number of rows: NIST SP 800-226 (2025)"
-    )
-    attack_advantage: Threshold = Threshold(
-        limit=0.09,
-        source="by analogy with the re-identification limit 0.09 of EMA Policy 0070 and Health Canada's guidance",
-    )
-    attack_certainty: Threshold = Threshold(
-        limit=0.05, source="a convention of this report, five times chance; set your own"
-    )
-    mean_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    mean_r2_loss: Threshold = Threshold(limit=0.1, source="a convention of this report; set your own")
-    two_way_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    relations_lost: Threshold = Threshold(
-        limit=0.0, source="Cohen 1988: an effect of 0.5 is large. Half of it lost: a convention of this report"
-    )
-    propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
-    lagged_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    last_row_share_gap: Threshold = Threshold(limit=0.1, source=STANDARDISED)
-    time_to_last_row_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    time_to_event_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    last_values_gap: Threshold = Threshold(limit=0.25, source="a convention of this report; set your own")
-    rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
-    rows_apart: Threshold = Threshold(limit=0.0, source="the file that names the tables")
-
-
-FEWER = "Declare a schema with bounds and levels, leave out columns that nobody needs, or fit with a larger epsilon."
-
-# What to do about a figure that is beyond its threshold, by the threshold's key. The summary prints it.
-CURES = {
-    "no guarantee": "Fit with a privacy budget, and sample with medsynth: it then proves where the rows come from.",
-    "epsilon": "Fit again with a smaller epsilon, or let the board set its own limit.",
-    "delta_times_rows": "Fit again with a smaller delta. The default delta is small enough.",
-    "attack_advantage": "Do not share these rows. Read under Attacks what was found, and fit again.",
-    "attack_certainty": "Do not share these rows. Look for copies of real rows, and fit again.",
-    "mean_auroc_loss": f"Do not train models on these rows for this task. {FEWER}",
-    "mean_r2_loss": f"Do not train models on these rows for this task. {FEWER}",
-    "two_way_gap": f"Do not study relations between columns. {FEWER} Merge rare levels.",
-    "relations_lost": "Do not study these relations. Look under Strong relations for rules that would keep them.",
-    "propensity_auroc": f"See under Fidelity which columns give the rows away. {FEWER}",
-    "lagged_gap": f"Do not study changes from one row to the next. {FEWER}",
-    "next_row_auroc_loss": f"Do not predict what comes next with these rows. {FEWER}",
-    "last_row_share_gap": "Do not count outcomes in these rows. Declare a rule that ties the state to the last row.",
-    "time_to_last_row_gap": "Do not study the time to this state. Declare a rule that ties it to the last row.",
-    "time_to_event_gap": f"Do not study the time to the event. {FEWER}",
-    "last_values_gap": "Do not study last values by state. Fit the state as a column of the last row, with a rule that "
-    f"ties it to that row. {FEWER}",
-    "rules_broken": "See under Plausibility which rules are broken. Sample again with these rules, or report a fault.",
-    "rows_apart": "Draw all tables again together. Do not join these files.",
-}
+    model_config = ConfigDict(frozen=True)
+    root: dict[str, Threshold] = {}
 
 
 def _said(what: str) -> Any:
@@ -203,7 +150,7 @@ def draft_review() -> str:
     return "\n".join([head, *lines(Review)]) + "\n"
 
 
-Kind = TypeVar("Kind", bound=Record)
+Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def load(path: Path | None, kind: type[Kind]) -> Kind:
@@ -219,8 +166,8 @@ def load(path: Path | None, kind: type[Kind]) -> Kind:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
-        known = ", ".join(kind.model_fields)
-        raise UsageError(f"{path}: {place}: {first['msg']}. The keys are: {known}.") from None
+        known = "" if issubclass(kind, RootModel) else f" The keys are: {', '.join(kind.model_fields)}."
+        raise UsageError(f"{path}: {place}: {first['msg']}.{known}") from None
 
 
 class Verdict(Record):
@@ -256,10 +203,16 @@ FAILURES: dict[str, tuple[Outcome, ...]] = {
 }
 
 
-def check_failures(wanted: Sequence[str], keys: Sequence[str]) -> None:
+def check_failures(wanted: Sequence[str], keys: Collection[str]) -> None:
     """Raise UsageError for a word that is neither in FAILURES nor the key of a verdict."""
     if unknown := [word for word in wanted if word not in FAILURES and word not in keys]:
         raise UsageError(f"`fail_on` does not accept {', '.join(unknown)}. Use {', '.join([*FAILURES, *keys])}.")
+
+
+def check_thresholds(given: Thresholds, keys: Collection[str]) -> None:
+    """Raise UsageError for a threshold without a question."""
+    if unknown := [key for key in given.root if key not in keys]:
+        raise UsageError(f"A threshold is for {unknown[0]!r}, but no question has this key. Use {', '.join(keys)}.")
 
 
 def failing(verdicts: Sequence[Verdict], wanted: Sequence[str]) -> list[Verdict]:
@@ -278,16 +231,16 @@ def compared(estimate: Estimate, limit: float) -> Outcome:
 
 
 def decide(
-    key: str, question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *,
+    key: str, question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *, cure: str = "",
     instead: Outcome | None = None, advice: str | None = None, allowed: float | None = None, decimals: int = 3,
 ) -> Verdict:  # fmt: skip
     """Return the verdict on `estimate`, by its interval: see `compared`.
 
     With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met. `advice`:
-    what to do if it is not within; by default, if it is beyond, that of CURES.
+    what to do if it is not within; by default `cure`, if it is beyond.
     """
     outcome = instead or compared(estimate, threshold.limit)
-    cure = CURES.get({"beyond": key}.get(outcome, outcome), "")
+    advice = advice if advice is not None else cure if outcome == "beyond" else ""
     return Verdict(
         key=key,
         question=question,
@@ -298,7 +251,7 @@ def decide(
         outcome=outcome,
         met={"within": True, "beyond": False, "no guarantee": False}.get(outcome),
         detail=detail.strip(),
-        advice="" if outcome == "within" else cure if advice is None else advice,
+        advice="" if outcome == "within" else advice,
         allowed=allowed,
         decimals=decimals,
     )

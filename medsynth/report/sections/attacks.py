@@ -19,9 +19,11 @@ from ..data import statistics as stats
 from ..data.columns import words
 from ..data.context import Context
 from ..data.over_time import Sequences
+from ..data.proposal import PASSING_ON
+from ..data.question import Question, Wording
 from ..data.statistics import Flags, Patients
 from ..data.tables import Tables, keys, points
-from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
+from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict
 from .claim import Claim
 from .registry import Section
 
@@ -350,12 +352,14 @@ def attacks(
     rng: Stream,
     sequences: Mapping[str, Sequences] | None = None,
     looks: int = 1,
+    known: Mapping[str, Attack] = ATTACKS,
 ) -> Attacks | None:
     """Return every figure of the section, or None without a training table or with too few rows.
 
     Controls are held-out rows. Half of them are the attacker's reference rows, and half are candidates next to the
     members. If patients are the unit, patients are halved. With the `sequences` of the tables, attacks on whole
-    patients are added: a row's score is then that of its patient. `looks`: see `memberships`.
+    patients are added: a row's score is then that of its patient. `looks`: see `memberships`. `known`: the other
+    attacks to run, by name.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
@@ -368,7 +372,7 @@ def attacks(
     member = np.repeat([True, False], [len(members), len(controls)])
     own = [tables.patients_of(frame, part) for frame, part in ((members, "train"), (controls, "real"))]
     patients = np.concatenate([numbers for numbers in own if numbers is not None]) if tables.patients else None
-    run = [attack for attack in ATTACKS.values() if isinstance(attack, MembershipAttack)]
+    run = [attack for attack in known.values() if isinstance(attack, MembershipAttack)]
     scored = [(attack, attack.score(candidates, coded[2], coded[3])) for attack in run]
     if sequences and patients is not None:
         others = tables.patients["real"][split[0]]
@@ -386,7 +390,7 @@ def attacks(
         membership=found,
         attributes=[
             attribute(attack, tables, (members, controls, synthetic), name, rng)
-            for attack in ATTACKS.values()
+            for attack in known.values()
             if isinstance(attack, AttributeAttack)
             for name in sensitive
         ],
@@ -408,28 +412,51 @@ def _unique(frame: pd.DataFrame) -> list[str]:
     return [str(row) for row in counts.index[counts == 1]]
 
 
+DIFFER = "Rows of the table and other rows differ even without the synthetic ones. So no attack can be judged."
+ADVANTAGE = Question(
+    key="attack_advantage",
+    words="Did attacks fail to find who was in the table?",
+    measure="advantage of the best membership attack",
+    limit=0.09,
+    source="by analogy with the re-identification limit 0.09 of EMA Policy 0070 and Health Canada's guidance",
+    cure="Do not share these rows. Read under Attacks what was found, and fit again.",
+    uses=(PASSING_ON,),
+    plain=Wording(
+        "Of two rows, one was in the table. The best attack picks the right one {value} times in 100{between}. A "
+        "coin is right 50 times. The limit is {limit}.", scale=50, shift=50, decimals=1,
+    ),
+    unjudged=DIFFER,
+)  # fmt: skip
+CERTAINTY = Question(
+    key="attack_certainty",
+    words="Did attacks fail to pick out single rows?",
+    measure="share of members that an attack finds at 1 % false alarms",
+    limit=0.05,
+    source="a convention of this report, five times chance; set your own",
+    cure="Do not share these rows. Look for copies of real rows, and fit again.",
+    uses=(PASSING_ON,),
+    plain=Wording(
+        "The best attack names {value} in 100 rows of the table{between}, if it may wrongly name 1 in 100 others. "
+        "The limit is {limit}.", scale=100, decimals=1,
+    ),
+    unjudged=DIFFER,
+)  # fmt: skip
+
+
 def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict]:
-    question, measure = "Did attacks fail to find who was in the table?", "advantage of the best membership attack"
     if found is None:
-        nothing = Estimate(value=None)
-        return [decide("attack_advantage", question, measure, nothing, thresholds.attack_advantage, NO_ATTACK,
-                       advice=RUN_ATTACKS)]  # fmt: skip
+        return [ADVANTAGE.judge(Estimate(value=None), thresholds, NO_ATTACK, advice=RUN_ATTACKS)]
     outcome: Outcome | None = None if found.fair else "not judged"
     advice = None if found.fair else HOLD_OUT
-    advantage = stats.worst([attack.advantage for attack in found.membership])
-    certain = stats.worst([attack.at_one_percent for attack in found.membership])
-    return [
-        decide(
-            "attack_advantage", question, measure, advantage, thresholds.attack_advantage,
-            _worded(found, advantage, found.allowed), instead=outcome, advice=advice, allowed=found.allowed,
-        ),
-        decide(
-            "attack_certainty", "Did attacks fail to pick out single rows?",
-            "share of members that an attack finds at 1 % false alarms", certain, thresholds.attack_certainty,
-            _worded(found, certain, found.allowed_at_one_percent), instead=outcome, advice=advice,
-            allowed=found.allowed_at_one_percent,
-        ),
-    ]  # fmt: skip
+    lines = []
+    for question, figures, allowed in (
+        (ADVANTAGE, [attack.advantage for attack in found.membership], found.allowed),
+        (CERTAINTY, [attack.at_one_percent for attack in found.membership], found.allowed_at_one_percent),
+    ):
+        worst = stats.worst(figures)
+        detail = _worded(found, worst, allowed)
+        lines.append(question.judge(worst, thresholds, detail, instead=outcome, advice=advice, allowed=allowed))
+    return lines
 
 
 def _worded(found: Attacks, worst: Estimate, allowed: float | None) -> str:
@@ -459,5 +486,6 @@ def _compute(context: Context) -> Attacks | None:
 
 
 ATTACKED = Section(
-    "attacks", "Attacks", _compute, Attacks, variant="internal", needs=("real rows",), always=True, verdicts=_verdicts
-)
+    "attacks", "Attacks", _compute, Attacks, variant="internal", needs=("real rows",), always=True,
+    questions=(ADVANTAGE, CERTAINTY), verdicts=_verdicts,
+)  # fmt: skip

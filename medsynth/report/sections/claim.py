@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +19,9 @@ from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussi
 from ...privacy.accounting.ledger import Ledger
 from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.proposal import PASSING_ON
+from ..data.question import Question, Wording
+from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .registry import Section
 
 POINTS = 41  # Points of the trade-off curve.
@@ -91,7 +94,7 @@ def privacy(model: Model) -> Claim | None:
 
 
 def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by: accountant.Accountant) -> Reach:
-    """Return what measurements allow an attacker at most, of a ledger or of a plan; `by` names the accountant."""
+    """Return the limits that measurements, of a ledger or of a plan, set to attackers; `by` names the accountant."""
     deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
     pairs = [(epsilon, delta), *accountant.profile(events, [float(d) for d in deltas], by)]  # all valid at once
     # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.
@@ -137,27 +140,47 @@ def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, f
     return list(zip(rates.tolist(), _power(rates, pairs).tolist(), strict=True))
 
 
+EPSILON = Question(
+    key="epsilon",
+    words="Is the guarantee strong enough?",
+    measure="epsilon",
+    limit=10.0,
+    source="Ponomareva et al. 2023, How to DP-fy ML: tier 2, 'reasonable', ends at 10",
+    cure="Fit again with a smaller epsilon, or let the board set its own limit.",
+    uses=(PASSING_ON,),
+    plain=Wording("The privacy budget, epsilon, is {value}. The limit is {limit}.", decimals=2),
+)
+DELTA = Question(
+    key="delta_times_rows",
+    words="Is the chance small that the guarantee fails?",
+    measure="delta times rows",
+    limit=0.1,
+    source="delta well below one over the number of rows: NIST SP 800-226 (2025)",
+    cure="Fit again with a smaller delta. The default delta is small enough.",
+    uses=(PASSING_ON,),
+    plain=Wording(
+        "The chance that the guarantee fails, times the number of rows, is {value}. The limit is {limit}.", decimals=2
+    ),
+)
+NO_GUARANTEE = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
+GET_ONE = "Fit with a privacy budget, and sample with medsynth: it then proves where the rows come from."
+
+
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if claim is None:
-        question = "Is there a privacy guarantee?"
-        nothing = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
+        asked = replace(EPSILON, words="Is there a privacy guarantee?")
         none = Estimate(value=None)
-        return [decide("epsilon", question, "epsilon", none, thresholds.epsilon, nothing, instead="no guarantee")]
+        return [asked.judge(none, thresholds, NO_GUARANTEE, instead="no guarantee", advice=GET_ONE)]
     failing = f"This is the expected number of {claim.unit}s for which the guarantee might fail."
-    if claim.delta_times_units > thresholds.delta_times_rows.limit:
-        failing += f" Fit with a smaller `delta`: at most {thresholds.delta_times_rows.limit / claim.units:.1g}."
+    limit = DELTA.threshold(thresholds).limit
+    if claim.delta_times_units > limit:
+        failing += f" Fit with a smaller `delta`: at most {limit / claim.units:.1g}."
     shown = Estimate(value=float(rounded_up(claim.epsilon)))  # as the claim is quoted everywhere
     odds = guess(claim.unit, claim.guess_right)
+    of_units = replace(DELTA, measure=f"delta times {claim.unit}s")
     return [
-        decide("epsilon", "Is the guarantee strong enough?", "epsilon", shown, thresholds.epsilon, odds),
-        decide(
-            "delta_times_rows",
-            "Is the chance small that the guarantee fails?",
-            f"delta times {claim.unit}s",
-            Estimate(value=claim.delta_times_units),
-            thresholds.delta_times_rows,
-            failing,
-        ),
+        EPSILON.judge(shown, thresholds, odds),
+        of_units.judge(Estimate(value=claim.delta_times_units), thresholds, failing),
     ]
 
 
@@ -230,6 +253,6 @@ def _ledger(context: Context) -> PrivacyLedger | None:
 
 CLAIM = Section(
     "claim", "The claim", lambda context: privacy(context.claiming_model) if context.claiming_model else None, Claim,
-    needs=("claim",), always=True, verdicts=_verdicts, compares=False,
+    needs=("claim",), always=True, questions=(EPSILON, DELTA), verdicts=_verdicts, compares=False,
 )  # fmt: skip
 LEDGER = Section("ledger", "Appendix: privacy ledger", _ledger, PrivacyLedger, needs=("claim",))

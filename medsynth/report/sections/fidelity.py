@@ -25,10 +25,12 @@ from ...schema.columns.number import Quantity
 from ...similarity import similarity
 from ..data import statistics as stats
 from ..data.columns import codes_of, values_alone, words
+from ..data.proposal import EXPLORING, TEACHING
 from ..data.protocol import features
+from ..data.question import FEWER, Question, Wording
 from ..data.statistics import Floats, MeanSimilarity, Patients, Whole
 from ..data.tables import Cells, Tables, matrices
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, of_both
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, of_both
 from .registry import Section
 
 Bars = tuple[list[str], list[Floats]]
@@ -288,24 +290,37 @@ def pmse_ratio(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
     return float(np.square(score - share).mean() / expected) if expected else None
 
 
+PAIRS = Question(
+    key="two_way_gap",
+    words="Do pairs of columns look real?",
+    measure="two-way similarity below a second real sample's",
+    limit=0.05,
+    cure=f"Do not study relations between columns. {FEWER} Merge rare levels.",
+    uses=(TEACHING, EXPLORING),
+    plain=Wording(
+        "In two columns together, {value} in 100 rows are wrong beyond what chance explains{between}. The limit is "
+        "{limit}.", scale=100, decimals=1,
+    ),
+)  # fmt: skip
+WHOLE_ROWS = Question(
+    key="propensity_auroc",
+    words="Do whole rows look real?",
+    measure="propensity AuROC (0.5 is no better than chance)",
+    limit=0.8,
+    cure=f"See under Fidelity which columns give the rows away. {FEWER}",
+    plain=Wording(
+        "Of two rows, one is real. A computer picks it {value} times in 100{between}. A coin is right 50 times. The "
+        "limit is {limit}.", scale=100, decimals=0,
+    ),
+)  # fmt: skip
+
+
 def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:
+    scores = f"Synthetic rows score {found.two_way:.3f}, a second real sample {found.two_way_ceiling:.3f}."
+    of_real = f"Two real samples score {found.propensity_ceiling}."
     return [
-        decide(
-            "two_way_gap",
-            "Do pairs of columns look real?",
-            "two-way similarity below a second real sample's",
-            found.two_way_gap,
-            thresholds.two_way_gap,
-            f"Synthetic rows score {found.two_way:.3f}, a second real sample {found.two_way_ceiling:.3f}.",
-        ),
-        decide(
-            "propensity_auroc",
-            "Do whole rows look real?",
-            "propensity AuROC (0.5 is no better than chance)",
-            found.propensity_auroc,
-            thresholds.propensity_auroc,
-            f"Two real samples score {found.propensity_ceiling}.",
-        ),
+        PAIRS.judge(found.two_way_gap, thresholds, scores),
+        WHOLE_ROWS.judge(found.propensity_auroc, thresholds, of_real),
     ]
 
 
@@ -440,8 +455,9 @@ def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticCol
 
 
 FIDELITY = Section(
-    "fidelity", "Fidelity", lambda c: fidelity(c.compared, c.rng), Fidelity, needs=("real rows",), verdicts=_verdicts
-)
+    "fidelity", "Fidelity", lambda c: fidelity(c.compared, c.rng), Fidelity, needs=("real rows",),
+    questions=(PAIRS, WHOLE_ROWS), verdicts=_verdicts,
+)  # fmt: skip
 CUT_POINTS = Section(
     "cut_points", "Appendix: shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
     CutPoints, needs=("schema",),

@@ -84,7 +84,7 @@ def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], 
     """Return the mean rise of the squared error on the rows `test` if each column is permuted: (columns,)."""
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
-    model = (regressors() if numeric else classifiers(y))["hgb"].fit(learnable(x), y)
+    model = (regressors if numeric else classifiers)(y)["hgb"].fit(learnable(x), y)
     scoring = "neg_mean_squared_error" if numeric else _negative_brier
     found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
     return np.asarray(found.importances_mean)

@@ -17,9 +17,11 @@ from ...schema import Schema
 from ...schema.columns.column import level_text
 from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
+from ..data.proposal import ENDING
+from ..data.question import FEWER, LIVES, STANDARDISED, Question, Wording
 from ..data.statistics import Flags, Floats, largest, resampled, weighted_means, worst
-from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.survival import Survival, Times, drawn, largest_gap
+from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .over_time import FEWEST, MOST_SHOWN
 from .registry import Section
 
@@ -29,6 +31,10 @@ NO_STATE = (
     "No state is compared: no rule ties a level to the last row, as `died = yes implies last row` does, and the target "
     "has no levels. Declare such a rule to compare shares of states and the time to them."
 )
+SPREAD = Wording(
+    "The largest difference is {value} in 100 of a standard deviation, the usual yardstick{between}. The limit is "
+    "{limit}.", scale=100, decimals=0,
+)  # fmt: skip
 TOO_FEW = "At least {} real and {} synthetic patients are needed. Hold out more patients."
 
 
@@ -216,8 +222,7 @@ def _state(
     real = times[1] if len(times) > 1 else None
     gap = Estimate(value=None)
     if compare and real is not None and (real.event.any() or times[0].event.any()):
-        at = compared_times(real, times[0], FEWEST)
-        gap = largest(*curve_gaps(real, times[0], at, rng)) if len(at) else gap
+        gap = largest_gap(real, times[0], FEWEST, rng)
     hits = int(flags[1][k].sum()) if len(flags) > 1 else 0
     return State(
         name=state.name,
@@ -294,47 +299,62 @@ def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], li
     return labels, [np.stack(side, 1) if side else np.zeros((0, 0)) for side in sides]
 
 
+SHARES = Question(
+    key="last_row_share_gap",
+    words="Do as many patients end in each state?",
+    measure="difference of the share of a state in last rows, in standard deviations",
+    limit=0.1,
+    source=STANDARDISED,
+    cure="Do not count outcomes in these rows. Declare a rule that ties the state to the last row.",
+    uses=(ENDING,),
+    plain=SPREAD,
+)
+TIMES = Question(
+    key="time_to_last_row_gap",
+    words="Do they reach it at the same time?",
+    measure="difference of the survival curves of a state",
+    limit=0.05,
+    cure="Do not study the time to this state. Declare a rule that ties it to the last row.",
+    uses=(ENDING,),
+    plain=LIVES,
+)
+VALUES = Question(
+    key="last_values_gap",
+    words="Are last values real, by state?",
+    measure="difference of a last value's mean or share in a state, in standard deviations",
+    limit=0.25,
+    cure="Do not study last values by state. Fit the state as a column of the last row, with a rule that ties it to "
+    f"that row. {FEWER}",
+    uses=(ENDING,),
+    plain=SPREAD,
+)
+
+
 def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None or found.patients_real is None:
         return []
-    lines = []
-    shown = [state for state in found.states if state.share_real is not None]
+    lines, reason = list[Verdict](), found.reason or ""
     if found.states:
+        detail = reason
+        shown = [state for state in found.states if state.share_real is not None]
         apart = max(shown, key=lambda state: abs(state.difference or 0.0), default=None)
-        detail = found.reason or ""
         if apart is not None and apart.share_real is not None:
             detail = (
                 f"Farthest apart: {apart.name}, {apart.share_real:.1%} of real patients and "
-                f"{apart.share_synthetic:.1%} of synthetic ones. {detail}"
+                f"{apart.share_synthetic:.1%} of synthetic ones. {reason}"
             )
-        limit = thresholds.last_row_share_gap
-        lines.append(decide(
-            "last_row_share_gap", "Do as many patients end in each state?",
-            "difference of the share of a state in last rows, in standard deviations", found.share_gap, limit,
-            detail,
-        ))  # fmt: skip
-        limit = thresholds.time_to_last_row_gap
-        lines.append(decide(
-            "time_to_last_row_gap", "Do they reach it at the same time?",
-            "difference of the survival curves of a state", found.time_gap, limit,
-            found.reason or "",
-        ))  # fmt: skip
-    limit = thresholds.last_values_gap
-    detail = found.reason or ""
+        lines.append(SHARES.judge(found.share_gap, thresholds, detail))
+        lines.append(TIMES.judge(found.time_gap, thresholds, reason))
+    detail = reason
     if found.last_values:
         one = found.last_values[0]
         level = f" = {one.level}" if one.level else ""
         figures = f"real {one.real:.3g}, synthetic {one.synthetic:.3g}"
         detail = f"Farthest apart: {one.column}{level} in {one.state}, {figures}."
-    lines.append(decide(
-        "last_values_gap", "Are last values real, by state?",
-        "difference of a last value's mean or share in a state, in standard deviations", found.values_gap, limit,
-        detail,
-    ))  # fmt: skip
-    return lines
+    return [*lines, VALUES.judge(found.values_gap, thresholds, detail)]
 
 
 OUTCOMES = Section(
     "outcomes", "How patients end", lambda c: outcomes(c.sequences, c.declared, c.target, c.rng), Outcomes,
-    needs=("schema",), verdicts=_verdicts,
+    needs=("schema",), questions=(SHARES, TIMES, VALUES), verdicts=_verdicts,
 )  # fmt: skip

@@ -15,10 +15,12 @@ from ...rng import Stream
 from ...schema import Schema
 from ..data import over_time as successive
 from ..data.over_time import Sequences
+from ..data.proposal import CHANGING
+from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
 from ..data.statistics import Floats, Whole, halves
 from ..data.survival import Survival
 from ..data.tables import Cells
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, impossible_gain, of_both
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, impossible_gain, of_both
 from .over_time_models import NextRow, Slopes, Unit, next_row, slopes
 from .registry import Section
 
@@ -348,36 +350,43 @@ def _change(samples: Compared, name: str, similarity: float | None, ceiling: flo
     )
 
 
+SUCCESSION = Question(
+    key="lagged_gap",
+    words="Do successive rows of a patient look real?",
+    measure="similarity of successive rows below a second real sample's",
+    limit=0.05,
+    cure=f"Do not study changes from one row to the next. {FEWER}",
+    uses=(CHANGING,),
+    plain=Wording(
+        "From one row of a patient to the next, {value} in 100 rows are wrong beyond what chance explains{between}. "
+        "The limit is {limit}.", scale=100, decimals=1,
+    ),
+)  # fmt: skip
+NEXT_ROW = Question(
+    key="next_row_auroc_loss",
+    words="Do models learn what comes next?",
+    measure="loss of AuROC, target of the next row",
+    limit=0.05,
+    cure=f"Do not predict what comes next with these rows. {FEWER}",
+    uses=(CHANGING,),
+    plain=LEARNED,
+    unjudged=GAIN,
+)
+
+
 def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None or found.lagged is None or found.lagged_ceiling is None:
         return []
-    lines = [
-        decide(
-            "lagged_gap",
-            "Do successive rows of a patient look real?",
-            "similarity of successive rows below a second real sample's",
-            found.lagged_gap,
-            thresholds.lagged_gap,
-            f"Synthetic patients score {found.lagged:.3f}, a second real sample {found.lagged_ceiling:.3f}.",
-        )
-    ]
+    scores = f"Synthetic patients score {found.lagged:.3f}, a second real sample {found.lagged_ceiling:.3f}."
+    lines = [SUCCESSION.judge(found.lagged_gap, thresholds, scores)]
     if (ahead := found.next_row) is not None:
-        limit = thresholds.next_row_auroc_loss
-        lines.append(
-            decide(
-                "next_row_auroc_loss",
-                "Do models learn what comes next?",
-                "loss of AuROC, target of the next row",
-                ahead.loss,
-                limit,
-                f"AuROC is {ahead.real} after real patients and {ahead.synthetic} after synthetic ones.",
-                instead=impossible_gain(ahead.loss, limit),
-            )
-        )
+        scores = f"AuROC is {ahead.real} after real patients and {ahead.synthetic} after synthetic ones."
+        gain = impossible_gain(ahead.loss, NEXT_ROW.threshold(thresholds))
+        lines.append(NEXT_ROW.judge(ahead.loss, thresholds, scores, instead=gain))
     return lines
 
 
 OVER_TIME = Section(
     "over_time", "Patients over time", lambda c: over_time(c.sequences, c.declared, c.target, c.rng), OverTime,
-    needs=("schema",), verdicts=_verdicts,
+    needs=("schema",), questions=(SUCCESSION, NEXT_ROW), verdicts=_verdicts,
 )  # fmt: skip

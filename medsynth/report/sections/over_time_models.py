@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +134,22 @@ def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozen
     return Slopes(per=unit.name, patients=patients, columns=found, mean_overlap=shared)
 
 
-def slope(made: Sequences, name: str, unit: float) -> Estimate:
+def _wald(values: Floats, design: Floats, patient: Patients, random: Floats | None) -> Floats:
+    """Return the second fixed effect with its 95 % interval, (3,); NaN if the likelihood has no maximum."""
+    import statsmodels.api as sm
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # statsmodels warns if patients do not vary, which is a valid result.
+        try:
+            model = sm.MixedLM(values, design, groups=patient, exog_re=random)
+            result = model.fit(method=["lbfgs"])
+            found = np.array([result.fe_params[1], *np.asarray(result.conf_int())[1]], np.float64)
+        except (np.linalg.LinAlgError, ValueError):
+            return np.full(3, np.nan)
+    return found if result.converged else np.full(3, np.nan)
+
+
+def slope(made: Sequences, name: str, unit: float, fit: Callable[..., Floats] = _wald) -> Estimate:
     """Return the fixed slope of a column on the time since the patient's first row, with a 95 % Wald interval.
 
     The linear mixed model has a random intercept and slope per patient, fitted by restricted maximum likelihood (Laird
@@ -148,10 +164,10 @@ def slope(made: Sequences, name: str, unit: float) -> Estimate:
     values, time, patient = values[known], time[known], made.patient[known]
     if len(values) < FEWEST_ROWS or not time.std() or not values.std():
         return Estimate(value=None)
-    return _mixed(values, time, patient)
+    return _mixed(values, time, patient, fit)
 
 
-def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
+def _mixed(values: Floats, time: Floats, patient: Patients, fit: Callable[..., Floats]) -> Estimate:
     """Return the slope of `values` on `time`, both (rows,), with a random intercept and slope per patient.
 
     If random slopes cannot be estimated, for example with two rows per patient, only the intercept is random.
@@ -159,23 +175,8 @@ def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
     centre, scale, spread = values.mean(), values.std(), time.std()
     design = np.column_stack([np.ones(len(time)), time / spread])
     for random in (design, None):
-        found = _wald((values - centre) / scale, design, patient, random)
+        found = fit((values - centre) / scale, design, patient, random)
         if np.isfinite(found).all():
             value, low, high = found * float(scale / spread)
             return Estimate(value=value, low=low, high=high)
     return Estimate(value=None)
-
-
-def _wald(values: Floats, design: Floats, patient: Patients, random: Floats | None) -> Floats:
-    """Return the second fixed effect with its 95 % interval, (3,); NaN if the likelihood has no maximum."""
-    import statsmodels.api as sm
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # statsmodels warns if patients do not vary, which is a valid result.
-        try:
-            model = sm.MixedLM(values, design, groups=patient, exog_re=random)
-            result = model.fit(method=["lbfgs"])
-            found = np.array([result.fe_params[1], *np.asarray(result.conf_int())[1]], np.float64)
-        except (np.linalg.LinAlgError, ValueError):
-            return np.full(3, np.nan)
-    return found if result.converged else np.full(3, np.nan)

@@ -12,7 +12,9 @@ from ...schema import Column, Schema
 from ...schema.rules import Rule, ValuesByName, evaluate
 from ..data.columns import known_cells
 from ..data.context import Context, LinkedFacts
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.proposal import TEACHING, TESTING
+from ..data.question import Question, Wording
+from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .documentation import schema_learned
 from .registry import Section
 
@@ -105,17 +107,36 @@ def _broken(column: Column, values: pd.Series) -> dict[str, float]:
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}
 
 
+RULES = Question(
+    key="rules_broken",
+    words="Do synthetic rows obey the schema?",
+    measure="rules broken",
+    limit=0.0,
+    source="the schema",
+    cure="See under Plausibility which rules are broken. Sample again with these rules, or report a fault.",
+    uses=(TESTING,),
+    further_uses=(TEACHING,),
+    plain=Wording("Rules that synthetic rows break: {value}. The limit is {limit}."),
+    decimals=0,
+)
+LINKS = Question(
+    key="rows_apart",
+    words="Do the tables belong together?",
+    measure="rows that belong to no row, come too early or are too many",
+    limit=0.0,
+    source="the file that names the tables",
+    cure="Draw all tables again together. Do not join these files.",
+    further_uses=(TESTING, TEACHING),
+    plain=Wording("Rows without a patient or partner, too early or too many: {value}. The limit is {limit}."),
+    decimals=0,
+)
+
+
 def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
-    question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
-    broken = Estimate(value=float(found.broken))
     if not found.judged:
-        detail, broken = found.unchecked or "", Estimate(value=None)
-    return [
-        decide(
-            "rules_broken", question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0,
-            instead=None if found.judged else "not judged",
-        )
-    ]  # fmt: skip
+        return [RULES.judge(Estimate(value=None), thresholds, found.unchecked or "", instead="not judged")]
+    detail = f"{len(found.rules)} rules were checked on every row."
+    return [RULES.judge(Estimate(value=float(found.broken)), thresholds, detail)]
 
 
 def _plausibility(context: Context) -> Plausibility:
@@ -125,13 +146,14 @@ def _plausibility(context: Context) -> Plausibility:
 
 
 def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
-    question, measure = "Do the tables belong together?", "rows that belong to no row, come too early or are too many"
     detail = f"Keys and dates of {len(found.tables)} tables were compared row by row."
-    broken = Estimate(value=float(found.broken))
-    return [decide("rows_apart", question, measure, broken, thresholds.rows_apart, detail, decimals=0)]
+    return [LINKS.judge(Estimate(value=float(found.broken)), thresholds, detail)]
 
 
 PLAUSIBILITY = Section(
-    "plausibility", "Plausibility", _plausibility, Plausibility, needs=("schema",), verdicts=_verdicts, compares=False,
+    "plausibility", "Plausibility", _plausibility, Plausibility, needs=("schema",), questions=(RULES,),
+    verdicts=_verdicts, compares=False,
 )  # fmt: skip
-TABLES = Section("tables", "Several tables", lambda c: c.linked, LinkedFacts, verdicts=_links, compares=False)
+TABLES = Section(
+    "tables", "Several tables", lambda c: c.linked, LinkedFacts, questions=(LINKS,), verdicts=_links, compares=False
+)

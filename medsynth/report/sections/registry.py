@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from ..data.context import Context
+from ..data.question import Question
 from ..data.verdict import Record, Thresholds, Verdict
 
 Variant = Literal["both", "internal", "shareable"]
@@ -30,10 +31,10 @@ class Section:
     shown. `fragment` is the text of a Jinja template; None means `page/templates/sections/<id>.html`. The template can
     use `record`, the section's own record, and `report`.
 
-    `verdicts` returns lines for the verdicts from the record (None only if the section is `always` shown) and the
-    thresholds. `compares`: whether these lines use real rows; then they are not judged on rows that the model was
-    fitted to. `summary`: computed after all other sections. `waits`: computed late, after the classifiers in the
-    background. `beside`: computed in the background, for a section that takes long.
+    `questions` are those that the section answers. `verdicts` returns the answers from the record (None only if the
+    section is `always` shown) and the thresholds. `compares`: whether these lines use real rows; then they are not
+    judged on rows that the model was fitted to. `summary`: computed after all other sections. `waits`: computed late,
+    after the classifiers in the background. `beside`: computed in the background, for a section that takes long.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Section:
     variant: Variant = "both"
     needs: tuple[Need, ...] = ()
     always: bool = False
+    questions: tuple[Question, ...] = ()
     verdicts: Callable[[Any, Thresholds], Sequence[Verdict]] | None = None
     compares: bool = True
     summary: bool = False
@@ -75,10 +77,20 @@ def computed() -> int:
     return sum(section.compute is not None for section in SECTIONS.values())
 
 
+def questions() -> dict[str, Question]:
+    """Return the questions of all sections by key, in the order of the page."""
+    return {question.key: question for section in SECTIONS.values() for question in section.questions}
+
+
 def register(section: Section, *, before: str | None = None) -> Section:
-    """Add a section at the end of the page, or before the section `before`. Raises ValueError if the id is in use."""
+    """Add a section at the end of the page, or before the section `before`.
+
+    Raises ValueError if its id, or the key of one of its questions, is in use.
+    """
     if section.id in SECTIONS:
         raise ValueError(f"There is already a section {section.id!r}. Choose another id.")
+    if taken := questions().keys() & {question.key for question in section.questions}:
+        raise ValueError(f"There is already a question {min(taken)!r}. Choose another key.")
     later = list(SECTIONS)[list(SECTIONS).index(before) :] if before else []
     SECTIONS[section.id] = section
     for name in later:

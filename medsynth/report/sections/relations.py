@@ -26,9 +26,11 @@ from ...rng import Stream
 from ...schema.rules import parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
+from ..data.proposal import EXPLORING, TEACHING
+from ..data.question import Question, Wording
 from ..data.statistics import DRAWS, Floats, Whole, cramers_v
 from ..data.tables import Cells, Tables
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .registry import Section
 
 Kept = Literal["lost", "cannot tell", "kept"]
@@ -408,6 +410,19 @@ def _picture(
     }
 
 
+LOST_RELATIONS = Question(
+    key="relations_lost",
+    words="Are strong relations kept?",
+    measure="pairs of columns whose relation is lost",
+    limit=0.0,
+    source="Cohen 1988: an effect of 0.5 is large. Half of it lost: a convention of this report",
+    cure="Do not study these relations. Look under Strong relations for rules that would keep them.",
+    further_uses=(TEACHING, EXPLORING),
+    plain=Wording("{detail}"),
+    decimals=0,
+)
+
+
 def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None:
         return []
@@ -419,15 +434,10 @@ def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdi
         detail = "No strong relation is visible in these real rows."
     if lost:
         detail += f" Farthest apart: {'; '.join(one.sentence for one in lost[:3])}."
-    return [
-        decide(
-            "relations_lost", "Are strong relations kept?", "pairs of columns whose relation is lost", found.lost,
-            thresholds.relations_lost, detail, decimals=0,
-        )
-    ]  # fmt: skip
+    return [LOST_RELATIONS.judge(found.lost, thresholds, detail)]
 
 
 RELATIONS = Section(
     "relations", "Strong relations", lambda c: relations(c.compared, c.rng), Relations, needs=("real rows",),
-    verdicts=_verdicts,
+    questions=(LOST_RELATIONS,), verdicts=_verdicts,
 )  # fmt: skip

@@ -6,15 +6,17 @@ There is no averaged score: each question has its own line and threshold. Each s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ..data.context import Context
-from ..data.plain import plain
-from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, sentences
+from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, may_leave, sentences
+from ..data.question import Question
 from ..data.verdict import Record, Verdict, rows_to_settle
 from .attacks import HOLD_OUT
 from .inference import Estimation
-from .registry import SECTIONS, Section
+from .registry import SECTIONS, Section, questions
 
 FITTED = "No row was held out, so this compares with rows that the model was fitted to."
 TOO_CLOSE = "The figure is too close to its limit: no affordable number of held-out rows would settle it. You decide."
@@ -23,7 +25,7 @@ TOO_CLOSE = "The figure is too close to its limit: no affordable number of held-
 class Verdicts(Record):
     """The verdict lines of all sections, in the order of the page, and what they come to.
 
-    `uses` follows the table `USES` of `medsynth.report.data.proposal`, and `proposal` says it in sentences.
+    `uses` follows the rule of `medsynth.report.data.proposal`, and `proposal` puts it into sentences.
     """
 
     lines: list[Verdict]
@@ -33,7 +35,7 @@ class Verdicts(Record):
 
 def verdicts(context: Context) -> Verdicts:
     """Collect the lines that the sections on the page offer, and propose what follows from them."""
-    found: list[Verdict] = []
+    found, asked = list[Verdict](), questions()
     for section in SECTIONS.values():
         record = context.records.get(section.id)
         if section.verdicts and section.appears(context.shareable, record):
@@ -41,13 +43,20 @@ def verdicts(context: Context) -> Verdicts:
             unjudged = context.fitted_rows and section.compares
             found += [_unjudged(line) for line in lines] if unjudged else lines
     found = [_advised(line, context) for line in found]
-    found = [line.model_copy(update={"plain": line.plain or plain(line)}) for line in found]
-    uses = judged_uses(found, context.target)
+    found = [line.model_copy(update={"plain": line.plain or _meaning(line, asked)}) for line in found]
+    uses = judged_uses(found, asked, context.target)
     estimation = context.record(Estimation)
     fit = estimation is not None and estimation.fit_for != "prediction only"
     name = "estimating the declared regressions" if fit else ESTIMATING
     uses.append(JudgedUse(use=name, fitness="fit" if fit else "not fit", because=["estimation"]))
-    return Verdicts(lines=found, uses=uses, proposal=sentences(found, uses, context.review.purpose))
+    proposal = sentences(may_leave(found, asked), found, uses, context.review.purpose)
+    return Verdicts(lines=found, uses=uses, proposal=proposal)
+
+
+def _meaning(line: Verdict, asked: Mapping[str, Question]) -> str:
+    """Return the line in a plain sentence. A line of another package may have no question: it shows its measure."""
+    own = asked.get(line.key) or Question(key=line.key, words=line.question, measure=line.measure, limit=line.limit)
+    return own.meaning(line)
 
 
 def _unjudged(line: Verdict) -> Verdict:

@@ -15,9 +15,11 @@ from ...rng import Stream
 from ...schema import Schema
 from ..data.columns import words
 from ..data.context import Context
-from ..data.statistics import Floats, largest, mean
-from ..data.survival import Survival, Times, compared_times, curve_gaps, drawn, surviving
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.proposal import SURVIVING
+from ..data.question import FEWER, LIVES, Question
+from ..data.statistics import Floats, mean
+from ..data.survival import Survival, Times, drawn, largest_gap, surviving
+from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, coefficients, independent, leading
 from .over_time import FEWEST
 from .registry import Section
@@ -65,11 +67,8 @@ def time_to_event(
     frames = [_known(frame, roles.time, roles.event, rng) for frame in frames]
     sides = [_times(frame, schema) for frame in frames]
     made, ours = sides[0], sides[1] if real is not None else None
-    reasons, gap = list[str](), Estimate(value=None)
-    if ours is not None:
-        at = compared_times(ours, made, FEWEST)
-        gap = largest(*curve_gaps(ours, made, at, rng)) if len(at) else gap
-        reasons += [] if len(at) else [TOO_FEW]
+    gap = Estimate(value=None) if ours is None else largest_gap(ours, made, FEWEST, rng)
+    reasons = [TOO_FEW] if ours is not None and gap.value is None else []
     hazards = _hazards(frames, sides, schema, numbers)
     column = schema.columns[roles.time]
     return TimeToEventFigures(
@@ -145,18 +144,23 @@ def cox(x: Floats, times: Times) -> RegressionFit:
     return found
 
 
+TIMES = Question(
+    key="time_to_event_gap",
+    words="Do patients live as long until the event?",
+    measure="difference of the survival curves",
+    limit=0.05,
+    cure=f"Do not study the time to the event. {FEWER}",
+    uses=(SURVIVING,),
+    plain=LIVES,
+)
+
+
 def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None or found.rows_real is None:
         return []
-    limit = thresholds.time_to_event_gap
     detail = f"{found.events_real} of {found.rows_real} real rows and {found.events_synthetic} of "
     detail += f"{found.rows_synthetic} synthetic rows have {found.event}."
-    return [
-        decide(
-            "time_to_event_gap", "Do patients live as long until the event?", "difference of the survival curves",
-            found.curve_gap, limit, detail,
-        )
-    ]  # fmt: skip
+    return [TIMES.judge(found.curve_gap, thresholds, detail)]
 
 
 def _time_to_event(context: Context) -> TimeToEventFigures | None:
@@ -167,5 +171,6 @@ def _time_to_event(context: Context) -> TimeToEventFigures | None:
 
 
 TIME_TO_EVENT = Section(
-    "time_to_event", "Time to the event", _time_to_event, TimeToEventFigures, needs=("schema",), verdicts=_verdicts
-)
+    "time_to_event", "Time to the event", _time_to_event, TimeToEventFigures, needs=("schema",), questions=(TIMES,),
+    verdicts=_verdicts,
+)  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal
@@ -24,10 +25,22 @@ from ...schema.columns.number import Quantity
 from ..data import protocol
 from ..data.columns import words
 from ..data.context import Context
-from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_aurocs, regressors
+from ..data.proposal import PREDICTING
+from ..data.protocol import (
+    FOLDS,
+    LABELS,
+    Models,
+    Predictions,
+    TaskPredictions,
+    aurocs,
+    features,
+    mean_aurocs,
+    regressors,
+)
+from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
 from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
 from ..data.tables import Tables
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, impossible_gain, of_both
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, impossible_gain, of_both
 from .registry import Section
 
 BINS, THIN = 10, 8  # Bins of predicted probabilities for calibration, and rows that a bin needs to be drawn.
@@ -211,7 +224,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     """Return every figure of the section."""
     tables = predictions.tables
     truth = tables.real[tables.predicted].to_numpy(np.float64)
-    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted))
+    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted, regressors))
     errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
 
     def r2(weights: Floats) -> Floats:
@@ -242,43 +255,61 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     )
 
 
-def _after_real(tables: Tables) -> dict[str, Floats]:
+def _after_real(tables: Tables, models: Models = regressors) -> dict[str, Floats]:
     """Predict after training on the training table, or on the other folds of the held-out rows without one."""
     real, train = tables.baseline
     if train is not None:
-        return _predict(train, real, tables.predicted)
+        return _predict(train, real, tables.predicted, models)
     found = {name: np.zeros(len(real)) for name in LABELS}
     for inside, outside in folds(np.zeros(len(real)), FOLDS, tables.patients.get("real")):
-        fold = _predict(real.iloc[inside], real.iloc[outside], tables.predicted)
+        fold = _predict(real.iloc[inside], real.iloc[outside], tables.predicted, models)
         for name, predicted in fold.items():
             found[name][outside] = predicted
     return found
 
 
-def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Floats]:
+def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str, models: Models) -> dict[str, Floats]:
     x, x_test = features(train, test, target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         y = train[target].to_numpy(np.float64)
-        return {name: model.fit(x, y).predict(x_test) for name, model in regressors().items()}
+        return {name: model.fit(x, y).predict(x_test) for name, model in models(y).items()}
+
+
+AUROC_LOSS = Question(
+    key="mean_auroc_loss",
+    words="Do models learn to predict the target?",
+    measure="loss of AuROC, mean of four classifiers",
+    limit=0.05,
+    cure=f"Do not train models on these rows for this task. {FEWER}",
+    uses=(PREDICTING,),
+    plain=LEARNED,
+    unjudged=GAIN,
+)
+R2_LOSS = replace(
+    AUROC_LOSS,
+    key="mean_r2_loss",
+    measure="loss of R2, mean of four regressors",
+    limit=0.1,
+    plain=Wording(
+        "A model that learned from these rows explains {value} in 100 parts less of the differences between patients "
+        "than one that learned from real rows{between}. The limit is {limit}.", scale=100, decimals=1,
+    ),
+)  # fmt: skip
 
 
 def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequence[Verdict]:
-    question = "Do models learn to predict the target?"
-    if isinstance(found, NumericUtility):
-        key, measure, limit = "mean_r2_loss", "loss of R2, mean of four regressors", thresholds.mean_r2_loss
-        detail = f"Best regressor: {_lost(found.best_loss)}."
-    else:
-        key, measure, limit = "mean_auroc_loss", "loss of AuROC, mean of four classifiers", thresholds.mean_auroc_loss
-        detail = f"Best classifier: {_lost(found.best_loss)}."
-        if found.missing_classes:
-            detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
-    outcome = impossible_gain(found.mean_loss, limit)
+    numeric = isinstance(found, NumericUtility)
+    question = R2_LOSS if numeric else AUROC_LOSS
+    detail = f"Best {'regressor' if numeric else 'classifier'}: {_lost(found.best_loss)}."
+    if isinstance(found, Utility) and found.missing_classes:
+        detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
+    outcome = impossible_gain(found.mean_loss, question.threshold(thresholds))
     if outcome:
         detail += " Not judged: synthetic rows seem to teach more than real ones, which is impossible."
+    question = replace(question, words=question.words.replace("the target", found.target))
     advice = WRONG_BASELINE if outcome else None
-    question = question.replace("the target", found.target)
-    return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome, advice=advice)]
+    return [question.judge(found.mean_loss, thresholds, detail, instead=outcome, advice=advice)]
 
 
 def _lost(loss: Estimate) -> str:
@@ -422,7 +453,7 @@ def _subgroups(context: Context) -> Subgroups:
 
 
 UTILITY = Section(
-    "utility", "Utility: the task", _utility, Utility | NumericUtility, needs=("real rows",), verdicts=_verdicts,
-    waits=True,
+    "utility", "Utility: the task", _utility, Utility | NumericUtility, needs=("real rows",),
+    questions=(AUROC_LOSS, R2_LOSS), verdicts=_verdicts, waits=True,
 )  # fmt: skip
 SUBGROUPS = Section("subgroups", "Subgroups", _subgroups, Subgroups, needs=("real rows",), waits=True)

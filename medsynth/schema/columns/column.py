@@ -65,11 +65,12 @@ Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL), AfterValidator(pri
 
 
 class Fault(NamedTuple):
-    """Texts that the schema does not allow, `found`: (texts,), with what is wrong with them and the cure."""
+    """Texts that the schema does not allow, `found`: (texts,), with what is wrong with them, the cure and its kind."""
 
     found: Mask
     what: str
     cure: str
+    kind: str = ""
 
 
 class Reading(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, StrictFloat, StrictInt, model_validator
 
+from ...errors import OUTSIDE
 from ...io.table import Kind
 from .column import (
     MAX_CODES,
@@ -128,7 +129,7 @@ class Quantity(Column):
         faults = [Fault(~finite, *self.unreadable())] if self.unknown is None else []
         if self.out_of_range == "error":
             cure = "Widen the bounds, correct the cell, or set `out_of_range: clip`."
-            faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
+            faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure, OUTSIDE))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
         if self.out_of_range == "missing":
             codes = np.where(finite & (inside != units), self.size, codes)

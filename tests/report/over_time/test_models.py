@@ -12,7 +12,6 @@ from medsynth.report.data import protocol
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.over_time import Sequences
 from medsynth.report.data.tables import gather
-from medsynth.report.sections import attacks as module_of_attacks
 from medsynth.report.sections import over_time_models as module
 from medsynth.report.sections.attacks import as_points, attacks, whole_patients
 from medsynth.report.sections.over_time_models import AIM, Unit, compared_aurocs, examples, next_row, slope, slopes
@@ -95,20 +94,21 @@ def test_the_slope_of_a_balanced_table_is_the_mean_of_its_patients_slopes() -> N
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * each.std(ddof=1) / np.sqrt(60), rel=0.01)
 
 
-def test_two_rows_a_patient_give_a_slope_with_intercepts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_rows_a_patient_give_a_slope_with_intercepts_alone() -> None:
     """Where slopes of their own have no maximum: least squares on differences, which is exact for two rows each."""
-    wald = module._wald
-    monkeypatch.setattr(module, "_wald", lambda values, design, patient, random: (
-        np.full(3, np.nan) if random is not None else wald(values, design, patient, random)))  # fmt: skip
+
+    def intercepts(values: Any, design: Any, patient: Any, random: Any) -> Any:
+        return np.full(3, np.nan) if random is not None else module._wald(values, design, patient, random)
+
     rng = np.random.default_rng(0)
     patients = np.repeat(np.arange(50), 2)
     values = 3.0 * rng.normal(size=50)[patients] + 0.7 * np.tile([0.0, 1.0], 50) + rng.normal(size=100)
-    found = slope(made(patients.tolist(), np.tile([0.0, 1.0], 50).tolist(), x=values), "x", 1.0)
+    sequences = made(patients.tolist(), np.tile([0.0, 1.0], 50).tolist(), x=values)
+    found = slope(sequences, "x", 1.0, intercepts)
     steps = np.diff(values.reshape(50, 2), axis=1)[:, 0]
     assert found.value == pytest.approx(steps.mean(), abs=1e-4) and found.high is not None and found.low is not None
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * steps.std(ddof=1) / np.sqrt(50), rel=0.01)
-    monkeypatch.setattr(module, "_wald", lambda *_: np.full(3, np.nan))
-    assert slope(made(patients.tolist(), np.tile([0.0, 1.0], 50).tolist(), x=values), "x", 1.0).value is None
+    assert slope(sequences, "x", 1.0, lambda *_: np.full(3, np.nan)).value is None
 
 
 def test_a_likelihood_without_a_maximum_is_no_slope() -> None:
@@ -150,17 +150,14 @@ def test_a_patient_as_a_point_is_its_mean_first_and_last_row_and_their_number() 
     assert len(points[1]) == 1
 
 
-def test_an_attack_on_whole_patients_finds_copies(
-    found: Any, parts: Any, schema: Schema, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attack_on_whole_patients_finds_copies(found: Any, parts: Any, schema: Schema) -> None:
     """Training patients as synthetic ones are found; other patients tell nothing."""
     train = parts[0].assign(patient_id="t" + parts[0]["patient_id"])
     for synthetic, leaks in ((train, True), (parts[2], False)):
         rng = np.random.default_rng(0)
-        monkeypatch.setattr(module_of_attacks, "ATTACKS", {})
         real, drawn, fitted = (cells_of(frame) for frame in (parts[1], synthetic, train))
         tables = gather(real, drawn, fitted, "flare", schema, rng, disjoint=True)
-        made = attacks(tables, [], rng, found(synthetic))
+        made = attacks(tables, [], rng, found(synthetic), known={})
         assert made is not None
         named = {m.name: m.auroc.value or 0.0 for m in made.membership}
         for name in ("nearest patient", "nearest patient against reference"):

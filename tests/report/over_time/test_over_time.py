@@ -193,7 +193,7 @@ def test_a_gain_in_what_comes_next_is_not_judged(found: Any, parts: Any, schema:
     lines = OVER_TIME.verdicts(made.model_copy(update={"next_row": better}), Thresholds())
     assert lines[-1].outcome == "not judged"
     alone = OVER_TIME.verdicts(made.model_copy(update={"next_row": None}),
-                             Thresholds(lagged_gap=Threshold(limit=-1, source="a test")))  # fmt: skip
+                             Thresholds({"lagged_gap": Threshold(limit=-1, source="a test")}))  # fmt: skip
     assert [line.outcome for line in alone] == ["beyond"]
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from medsynth.report.data import over_time as place
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.over_time import Sequences, changing, sequences
 from medsynth.schema import Schema
@@ -92,12 +91,11 @@ def test_columns_that_one_table_lacks_are_left_out_with_what_depends_on_them() -
     assert all(list(one.rows) == ["sex", "dose", "state"] for one in found.values())
 
 
-def test_a_large_table_is_represented_by_whole_patients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_is_represented_by_whole_patients() -> None:
     many = pd.concat([ROWS.assign(patient=ROWS["patient"] + str(k)) for k in range(50)], ignore_index=True)
     found, rng = of(many, schema()), np.random.default_rng(0)
     assert found.capped(rng) is found and found.some(100, rng) is found
-    monkeypatch.setattr(place, "MOST_ROWS", 90)
-    some = found.capped(rng)
+    some = found.capped(rng, most=90)
     assert 60 < len(some.patient) <= 90 and set(some.sizes) <= {1, 3}
     few = found.some(10, rng)
     assert len(few.sizes) == 10 and set(few.sizes) <= {1, 3} and len(few.rows) == len(few.patient) == few.sizes.sum()

@@ -1,0 +1,102 @@
+"""A question of the report with all that belongs to it. It is defined next to its section, which registers it.
+
+Thresholds, page one, the proposal and the tables of docs/report.md are built from the registered questions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, decide
+
+CONVENTION = "a convention of this report; set your own"
+STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
+FEWER = "Declare a schema with bounds and levels, leave out columns that nobody needs, or fit with a larger epsilon."
+GAIN = "These rows seem to teach more than real ones do. That cannot be, so something is wrong with the comparison."
+
+
+class Wording(NamedTuple):
+    """A sentence with places for figures of the verdict. Each figure is shown as `scale` times itself plus `shift`.
+
+    `decimals`: None means those of the verdict.
+    """
+
+    text: str
+    scale: float = 1.0
+    shift: float = 0.0
+    decimals: int | None = None
+
+
+LEARNED = Wording(
+    "Two patients have different outcomes. A model that learned from these rows tells which is which {value} times in "
+    "100 less often than one that learned from real rows{between}. The limit is {limit}.", scale=100, decimals=1,
+)  # fmt: skip
+LIVES = Wording(
+    "At some time, the share of patients without the event differs by {value} in 100 from the real share{between}. The "
+    "limit is {limit}.", scale=100, decimals=1,
+)  # fmt: skip
+OTHER = Wording("{measure}: {value}{between}. The limit is {limit}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question, the figure that answers it, and what follows from the answer.
+
+    `key` is the name in thresholds files. `limit` and `source` are the default threshold. `cure`: what to do about a
+    figure beyond the threshold. `uses`: what the answer allows or forbids (see `proposal`). `further_uses`: uses that
+    it decides, too, but only if another question on the page brings them up.
+
+    `plain` is the figure in a sentence that can be read aloud to people who know no statistics, and `unjudged` a reason
+    of this kind. Page one prints them. `decimals` are those of the figure elsewhere.
+    """
+
+    key: str
+    words: str
+    measure: str
+    limit: float
+    source: str = CONVENTION
+    cure: str = ""
+    uses: tuple[str, ...] = ()
+    further_uses: tuple[str, ...] = ()
+    plain: Wording = OTHER
+    unjudged: str = ""
+    decimals: int = 3
+
+    def threshold(self, given: Thresholds) -> Threshold:
+        """Return the threshold: as it is given, else the default."""
+        return given.root.get(self.key) or Threshold(limit=self.limit, source=self.source)
+
+    def judge(
+        self, estimate: Estimate, given: Thresholds, detail: str, *, instead: Outcome | None = None,
+        advice: str | None = None, allowed: float | None = None,
+    ) -> Verdict:  # fmt: skip
+        """Return the verdict on `estimate`. The other arguments are those of `decide`."""
+        return decide(
+            self.key, self.words, self.measure, estimate, self.threshold(given), detail, cure=self.cure,
+            instead=instead, advice=advice, allowed=allowed, decimals=self.decimals,
+        )  # fmt: skip
+
+    def meaning(self, verdict: Verdict) -> str:
+        """Return what the figure of a verdict means, or why it is not judged; "" if it passed or the verdict says it.
+
+        >>> asked = Question(key="k", words="?", measure="m", limit=5, plain=Wording("Wrong: {value}{between}."))
+        >>> asked.meaning(asked.judge(Estimate(value=7, low=6, high=8), Thresholds(), ""))
+        'Wrong: 7.000, perhaps 6.000 to 8.000.'
+        """
+        if verdict.outcome == "not judged":
+            return self.unjudged
+        if verdict.outcome not in ("beyond", "cannot tell"):
+            return ""
+        figure, wording = verdict.estimate, self.plain
+        decimals = verdict.decimals if wording.decimals is None else wording.decimals
+
+        def shown(number: float | None) -> str:
+            return "?" if number is None else f"{wording.scale * number + wording.shift:,.{decimals}f}"
+
+        between = ""
+        if figure.low is not None and figure.high is not None and figure.low != figure.high:
+            between = f", perhaps {shown(figure.low)} to {shown(figure.high)}"
+        limit = f"{wording.scale * verdict.limit + wording.shift:,.6f}".rstrip("0").rstrip(".")
+        return wording.text.format(value=shown(figure.value), between=between, limit=limit, detail=verdict.detail,
+                                   measure=verdict.measure[:1].upper() + verdict.measure[1:])  # fmt: skip
