@@ -121,20 +121,16 @@ def report(
     if review == DRAFT and not review.exists():
         return _draft_review(force, quiet, as_json)
     with starting(show := sys.stderr.isatty() and not quiet):
-        from medsynth.artifact import load
         from medsynth.report.data.verdict import failing
 
         wanted = _wanted(fail_on)
         inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-        fitted = load(inputs.model) if inputs.model else None
-        if fitted:
-            inputs = inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, fitted))
+        inputs, fitted = _with_model(inputs, synthetic)
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
         inputs = _with_real_rows(inputs, real, train, shareable, several)
-        output = output or inputs.folder / f"{inputs.name}.report.html"
-        pages = {"": output, **_pages_in_order(fitted, output)}
+        pages = _pages(fitted, output or inputs.folder / f"{inputs.name}.report.html")
         _check(pages, inputs, review, thresholds, pdf, force)
 
     spent = None if shareable else _spent(inputs)
@@ -187,14 +183,23 @@ def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: boo
             print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
-def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
-    """Return the page of each table that has an order, by name: next to hospital.report.html it is
-    hospital.visits.report.html for visits.
+def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model | None]:
+    """Return the model, if the report is about one, and the inputs with its table unless another is `synthetic`."""
+    from medsynth.artifact import load
+
+    if inputs.model is None:
+        return inputs, None
+    model = load(inputs.model)
+    return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
+
+
+def _pages(fitted: Model | None, output: Path) -> dict[str, Path]:
+    """Return the page of the model, and that of each table that has an order, by name: next to hospital.report.html it
+    is hospital.visits.report.html for visits.
     """
-    if fitted is None or fitted.tables is None:
-        return {}
-    stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables
-    return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
+    stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables if fitted else None
+    in_order = [name for name in tables.others if tables.tables[name].order] if tables else []
+    return {"": output} | {name: output.with_name(f"{stem}.{name}.report.html") for name in in_order}
 
 
 def _common(review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:

@@ -16,8 +16,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .arrays import Arrays
 from .errors import NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
 from .io.formats import FileForm
@@ -59,7 +59,6 @@ FIELDS: dict[str, type | UnionType] = {
     "form": dict | None,
 }
 ADDED = {"rows_read": None, "form": None}  # fields that files of earlier versions lack
-Arrays = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
+
+from .arrays import Mask
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +106,7 @@ def torch_secret(entropy: Entropy, device: str = "cpu") -> torch.Generator:
     return torch.Generator(device=device).manual_seed(int.from_bytes(entropy.bytes(8)) >> 1)
 
 
-def coins(entropy: Entropy, count: int, probability: float) -> NDArray[np.bool_]:
+def coins(entropy: Entropy, count: int, probability: float) -> Mask:
     """Return `count` secret coins, (count,), each true with `probability` rounded down to a multiple of 2^-32.
 
     Each coin compares 32 random bits with a whole number, so that its probability is exact.

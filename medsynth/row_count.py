@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .arrays import Floats
 
 # Prior probabilities that a declared number is exact, is off because coins held rows out (standard deviation: at most
 # half the root of the number), or is rounded and out of date (a fifth of it).
@@ -31,7 +32,7 @@ class NoisyTotal(NamedTuple):
     std: float
 
     @classmethod
-    def of(cls, counts: NDArray[np.float64], std: float) -> NoisyTotal:
+    def of(cls, counts: Floats, std: float) -> NoisyTotal:
         """Return the total of a noisy table of all rows, of any shape, whose cells have noise of `std`."""
         return cls(float(counts.sum()), std * math.sqrt(counts.size))
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+from .arrays import Floats, Whole
+
 CELLS = 12  # of a number's known values; a value that many rows share has a cell of its own
 
 

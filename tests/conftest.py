@@ -124,6 +124,16 @@ def composed_once(shared_folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def commands_once() -> Iterator[None]:
+    """Build the commands once per process: each call of typer's runner builds all of them, in some thirty ms."""
+    from typer.main import get_command
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", functools.cache(get_command))
+        yield
+
+
 @pytest.fixture(scope="session")
 def cohort() -> pd.DataFrame:
     made: pd.DataFrame = simulate.cohort(300, 5)
@@ -151,23 +161,24 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
     """Makes reports quick, where it is not their figures that are tested.
 
-    Sixty resamples, thirty trees a forest, one permutation, and four columns that sdmetrics scores.
+    Sixty resamples, ten trees per forest, one permutation, 200 guesses, and four columns that sdmetrics scores.
     """
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 
     from medsynth.report.data import statistics
-    from medsynth.report.sections import fidelity
+    from medsynth.report.sections import criteria, fidelity
 
     def few(patch: pytest.MonkeyPatch) -> None:
         for module, name, value in (
             (statistics, "DRAWS", 60), (fidelity, "REPEATS", 1), (fidelity, "MOST_SCORED", 4),
+            (criteria, "GUESSES", 200),
         ):  # fmt: skip
             patch.setattr(module, name, value)
         for family, size in ((BaseForest, "n_estimators"), (BaseHistGradientBoosting, "max_iter")):
 
             def fit(self: Any, *args: Any, _true: Any = family.fit, _size: str = size, **kwargs: Any) -> Any:
-                setattr(self, _size, min(getattr(self, _size), 30))
+                setattr(self, _size, min(getattr(self, _size), 10))
                 return _true(self, *args, **kwargs)
 
             patch.setattr(family, "fit", fit)

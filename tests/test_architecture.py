@@ -18,6 +18,7 @@ import medsynth
 ROOT = Path(__file__).parent.parent
 # Ground up. A module may import modules of lower floors, and siblings in its own folder.
 FLOORS = [
+    ["arrays"],
     ["cores", "errors", "rng", "row_count", "similarity"],
     ["io", "combining"],
     ["schema"],

@@ -13,12 +13,12 @@ from filelock import FileLock
 from medsynth.budget import Budget
 from medsynth.errors import ArtifactError, MedsynthError
 from medsynth.privacy.accounting import accountant
-from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, Plan, make_plan
 
 
 @functools.cache
 def planned(epsilon: float = 1.0, patient: int | None = None) -> Plan:
-    return make_plan([Query(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, max_rows=patient)
+    return make_plan([Charge(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, max_rows=patient)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_cancelled_reservation_costs_nothing(budget: Budget) -> None:
 
 
 def test_an_ended_fit_counts_by_its_charges_until_it_is_resumed(budget: Budget) -> None:
-    plan = make_plan([Query(label="m", weight=1.0, times=4)], epsilon=1.0, delta=1e-5, rows=1000)
+    plan = make_plan([Charge(label="m", weight=1.0, times=4)], epsilon=1.0, delta=1e-5, rows=1000)
     ((event, times),) = plan.events.values()
     number = budget.reserve(plan, method="independent", noise=True)
     whole = budget.spent().row().epsilon
@@ -117,7 +117,7 @@ def test_which_checkpoint_goes_on_with_a_fit(budget: Budget) -> None:
 
 
 def test_a_fit_that_ends_counts_by_its_charges_only_if_all_are_plain_gaussian(budget: Budget) -> None:
-    queries = [Query(label="m", weight=1.0), Query(label="names", weight=1.0, thresholded=True)]
+    queries = [Charge(label="m", weight=1.0), Charge(label="names", weight=1.0, thresholded=True)]
     plan = make_plan(queries, epsilon=1.0, delta=1e-5, rows=1000)
     plain, names = (event for event, _ in plan.events.values())
     whole = sum(times for _, times in plan.events.values())

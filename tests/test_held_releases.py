@@ -213,10 +213,7 @@ def distances(one: list[Answer], two: list[Answer], records: int, odd: list[int]
     return found
 
 
-QUICK = (
-    "gs-wgan joint", "gs-wgan public-order", "gs-wgan all-critics", "pate-gan", "g-pate", "dp-gan weight-bias",
-    "dp-gan public", "dp-cgan microbatches", "dp-cgan random-features microbatches", "dp-merf",
-)  # fmt: skip
+QUICK = ("gs-wgan joint", "pate-gan", "dp-gan weight-bias", "dp-cgan microbatches", "dp-merf")
 
 
 @pytest.mark.nightly_for(*(name for name in CASES if name not in QUICK))

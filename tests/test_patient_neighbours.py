@@ -29,7 +29,7 @@ from medsynth.io import reader
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.patients import conditional
-from medsynth.patients.successive_rows import successive_rows
+from medsynth.patients.split_rows import split_rows
 from medsynth.privacy.contribution import bound_contributions
 from medsynth.privacy.queries.noising import WholeNoise
 from medsynth.privacy.queries.query import PrivateQuery
@@ -241,7 +241,7 @@ def patients_of(frame: pd.DataFrame, schema: Schema) -> dict[str, Any]:
     private = PrivateTable(data=table, declared=schema, target="state")
     stay, units = private.bounded_rows(rng.SeededEntropy(0))
     assert stay is not None and units is not None
-    rows = successive_rows(encode(table, schema.core)[stay], units, schema)
+    rows = split_rows(encode(table, schema.core)[stay], units, schema)
     core = schema.core.columns
     sizes = np.array([core[name].size + core[name].gaps for _ in range(3) for name in schema.core.names])
     assert (rows.later >= 0).all() and (rows.later[:, : len(sizes)] < sizes).all()

@@ -177,9 +177,9 @@ def test_drafts_show_both_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_total_for_a_patient_needs_one_declaration(tmp_path: Path) -> None:
     from medsynth.budget import Budget
-    from medsynth.privacy.accounting.calibration import Query, make_plan
+    from medsynth.privacy.accounting.calibration import Charge, make_plan
 
-    plan = make_plan([Query(label="q", weight=1.0)], epsilon=1.0, delta=1e-5, rows=100)
+    plan = make_plan([Charge(label="q", weight=1.0)], epsilon=1.0, delta=1e-5, rows=100)
     each = {"row": plan, "one": replace(plan, one_row_a_patient=True), "unit": replace(plan, max_rows=2)}
     for names, total in {
         ("row",): False, ("one",): True, ("unit",): True, ("one", "one"): True, ("unit", "unit"): True,

@@ -14,18 +14,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
+from ..arrays import Codes, Floats, Mask
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, PublicOrderGaussian
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.clipping import factors, pair_gradients
+from ..privacy.clipping import pair_gradients
+from ..privacy.exact_sums import factors
 from ..privacy.queries.gradients import GradientSum, PairGradientSum
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.rows import CodedRows, Codes, Features, Floats
+from ..privacy.queries.rows import CodedRows, Features
 from ..privacy.queries.tables import Marginals, centred_axes
+from ..privacy.queries.vectors import UNIT, VectorSum, clipped_vectors
 from ..privacy.shards import CriticConfig, Shards
 from ..privacy.vault import Vault
 from ..rng import Entropy, NoNoise, numpy_stream, system_entropy
@@ -34,7 +36,6 @@ from .mechanisms import Recorder
 from .statistics import DELTA, Finding, Step, one_run_epsilon, silent
 from .whole_fits import Attacked, WholeFits, in_stds
 
-Bools = NDArray[np.bool_]
 Result = TypeVar("Result")
 CANARIES = 400
 EPSILON = 2.0  # Small enough to convict a fit without noise: 400 right guesses prove about 4.
@@ -71,7 +72,7 @@ def audit_one_run(
     )  # fmt: skip
 
 
-def _proven(evidence: Floats, included: Bools, confidence: float) -> float:
+def _proven(evidence: Floats, included: Mask, confidence: float) -> float:
     """Return the largest bound over SHARES of guessed canaries: half guessed as included, half as left out."""
     order, found = np.argsort(-evidence), 0.0
     for share in SHARES:
@@ -88,7 +89,7 @@ class CanaryVault(Attacked):
     `evidence`, (canaries,): approximate log likelihood ratio of each canary's inclusion, from all releases so far.
     """
 
-    def __init__(self, codes: Codes, included: Bools, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
+    def __init__(self, codes: Codes, included: Mask, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
         super().__init__(plan)
         self._codes, self._included, self._names, self._entropy = codes, included, names, entropy
         self._ledger = plan.ledger(entropy.source)
@@ -101,6 +102,8 @@ class CanaryVault(Attacked):
         found = self._vault.measure(label, query)
         if isinstance(query, Marginals):
             self._learn(label, query, self._cells(query))
+        elif isinstance(query, VectorSum):
+            self._learn(label, query, [clipped_vectors(query.vectors(self._codes)).double().numpy() * UNIT])
         elif isinstance(query, GradientSum):
             self._learn(label, query, self._gradients(query))
         elif isinstance(query, PairGradientSum):
@@ -114,7 +117,8 @@ class CanaryVault(Attacked):
 
     def _cells(self, query: Marginals) -> list[Floats]:
         """Return the change by a canary: one in one cell of each table, minus the means along the centred axes."""
-        rows, found = self._rows(), []
+        rows = self._rows()
+        found = []
         for name, axes in query.tables.items():
             shape = tuple(cells.cells for _, cells in axes)
             places = np.ravel_multi_index([rows.cells(*axis) for axis in axes], shape)
@@ -170,12 +174,12 @@ class CanaryVault(Attacked):
         """
         places, secret = np.arange(len(self._codes), dtype=np.uint64), self._entropy.bytes(8)
 
-        def shards(kept: Bools, ledger: Ledger, kind: type[_Scripted], rest: Entropy) -> tuple[Recorder, Shards]:
+        def shards(kept: Mask, ledger: Ledger, kind: type[_Scripted], rest: Entropy) -> tuple[Recorder, Shards]:
             recorder = Recorder(ledger, kind([places[kept].tobytes(), secret], rest))
             vault = Vault(self._codes[kept], self._names, recorder)
             return recorder, vault.split_into_shards(count, features, classes, config)
 
-        def known(kept: Bools) -> Shards:
+        def known(kept: Mask) -> Shards:
             """Return shards without noise that allow computing each shard's gradient as often as needed."""
             event: Event = PublicOrderGaussian(multiplier=1.0, shards=count)
             ledger = Ledger(delta=0.5, accountant="rdp", random_source="audit", allowance={EXACT: (event, MANY)})

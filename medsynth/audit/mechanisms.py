@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from ..arrays import Codes, Floats
 from ..io import table as io_table
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting import accountant, events
@@ -28,7 +29,7 @@ from ..privacy.clipping import Groups
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
 from ..privacy.queries.cells import Regrouped
-from ..privacy.queries.rows import Axes, Codes, Features, Floats
+from ..privacy.queries.rows import Axes, Features
 from ..privacy.release import Release, Releases, on_host
 from ..privacy.shards import CriticConfig, Shards
 from ..privacy.vault import Vault
@@ -243,16 +244,16 @@ CAUTION = 0.1
 LEARNING_EVENT = events.Thresholded(multiplier=math.sqrt(len(LEARNING)) / MU, delta=CHANCE)
 
 
-def _raw_table(last: list[tuple[str, ...]], releases: Recorder) -> partition_selection.RawTable:
+def _raw_vault(last: list[tuple[str, ...]], releases: Recorder) -> partition_selection.RawVault:
     """Return a table without a schema: rows of both common levels, then the `last` rows. Columns alternate words."""
     words = [[a] * WORD_ROWS + [b] * WORD_ROWS + [row[k] for row in last] for k, (a, b) in enumerate((COMMON, USUAL))]
     table = io_table.from_frame(pd.DataFrame({name: words[k % 2] for k, name in enumerate(WORDS)}))
-    return partition_selection.RawTable(table, 2 * WORD_ROWS, releases)
+    return partition_selection.RawVault(table, 2 * WORD_ROWS, releases)
 
 
 def _learning(present: bool, releases: Recorder) -> Trial:
     """Attack schema learning: the target has a common level in every column and adds one to each of its counts."""
-    raw = _raw_table([(COMMON[0], USUAL[0])] * present, releases)
+    raw = _raw_vault([(COMMON[0], USUAL[0])] * present, releases)
     usual, word = CellKinds().usual.index(USUAL[0]), CellKinds().names.index("word")
 
     def trial() -> float:
@@ -273,7 +274,7 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
     allowance: dict[str, tuple[Event, int]] = dict.fromkeys(LEARNING, (LEARNING_EVENT, trials))
     ledger = Ledger(delta=0.5, accountant="rdp", random_source=entropy.source, allowance=allowance)
     releases = Recorder(ledger, entropy)
-    raw, hits = _raw_table([(OWN, OWN)], releases), 0
+    raw, hits = _raw_vault([(OWN, OWN)], releases), 0
     for _ in range(trials):
         raw.measure_schema("audit", WORDS[-1])
         hits += OWN in releases.last[label].names

@@ -108,7 +108,9 @@ def run(
     known = simulated_schema(Schema.from_dict(EXAMPLE) if schema is None else schema)
     todo = [*_measurements(QUICK if quick else FULL, confidence), *_fits(known, method, quick, confidence)]
     todo.append(Task("input files", 0.3 * len(known.names), partial(audit_inputs, known)))
-    total, before, found = sum(task.seconds for task in todo), 0.0, list[Any]()
+    total = sum(task.seconds for task in todo)
+    before = 0.0
+    found = list[Any]()
     with one_thread():
         for task in todo:
 

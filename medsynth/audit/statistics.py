@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
+from ..arrays import Floats
 from ..privacy.accounting import accountant
-from ..privacy.queries.rows import Floats
 
 Step = Callable[[int, int], None]  # Steps done, steps in total.
 DELTA = 1e-5  # The delta at which epsilon is stated.

@@ -19,18 +19,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..arrays import Arrays, Codes, Floats
 from ..errors import UsageError
 from ..fitting.settings import NO_DP_BUDGET
 from ..methods import registry
 from ..methods.loss_noise import claimed
-from ..methods.registry import Arrays, Method
+from ..methods.registry import Method
 from ..privacy.accounting import accountant
 from ..privacy.accounting.calibration import PRV_FAILURES, Plan, make_plan
 from ..privacy.accounting.events import Event, Gaussian, SubsampledGaussian
 from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.rows import Codes, Floats
 from ..privacy.release import Releases
 from ..privacy.vault import Vault
 from ..rng import Entropy, NoNoise, numpy_stream, system_entropy
@@ -90,7 +90,9 @@ class _Logged:
     """Entropy that keeps the draws since the last measurement began."""
 
     def __init__(self, entropy: Entropy) -> None:
-        self.source, self._entropy, self.draws = entropy.source, entropy, list[bytes]()
+        self.source = entropy.source
+        self._entropy = entropy
+        self.draws = list[bytes]()
 
     def bytes(self, count: int) -> bytes:
         self.draws.append(self._entropy.bytes(count))
@@ -126,7 +128,9 @@ class WatchedVault(Attacked):
 
     def __init__(self, codes: Codes, present: bool, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
         super().__init__(plan)
-        self._log, self._sizes, self.evidence = _Logged(entropy), list[int](), 0.0
+        self._log = _Logged(entropy)
+        self._sizes = list[int]()
+        self.evidence = 0.0
         self._others = [_OthersDraws(self._log, self._sizes, side) for side in (False, True)]
         sources: list[tuple[bool, Entropy]] = [(present, self._log), (False, self._others[0]), (True, self._others[1])]
         self._recorders = [Recorder(plan.ledger(source.source), source) for _, source in sources]

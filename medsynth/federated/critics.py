@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..arrays import Floats
 from ..errors import QueryError
 from ..methods import registry
 from ..methods.adversarial import Indicators, ShardMethod
 from ..privacy.accounting.calibration import Plan
-from ..privacy.queries.rows import Floats
 from ..privacy.shards import Shards, UpstreamSum
 from ..privacy.vault import Vault
 from .derivation import Derived, Releases, ShardsAsked, derived

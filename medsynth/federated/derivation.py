@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..arrays import Floats
 from ..cores import one_thread
 from ..errors import QueryError
 from ..fitting.training import rows_of_patients
@@ -34,7 +35,7 @@ from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.rows import CodedRows, Features, Floats
+from ..privacy.queries.rows import CodedRows, Features
 from ..privacy.shards import CriticConfig
 from .study import Study
 

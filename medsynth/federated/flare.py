@@ -84,7 +84,8 @@ class Flare:
             raise MedsynthError(
                 "The FLARE job has ended. The measurements are saved: fit again with `resume`."
             ) from None
-        found, place = {}, 0
+        found = {}
+        place = 0
         for name in sorted(head["sizes"]):
             found[name] = body[place : place + head["sizes"][name]]
             place += head["sizes"][name]

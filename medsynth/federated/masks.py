@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from ..arrays import Whole
 from ..errors import MedsynthError, OutputExists, UsageError
 from .study import Study
 
@@ -77,7 +78,7 @@ def new_nonce() -> str:
 
 
 def masked(
-    arrays: list[NDArray[np.int64]], key: SecretKey, study: Study, name: str, among: Mapping[str, str], request: str
+    arrays: list[Whole], key: SecretKey, study: Study, name: str, among: Mapping[str, str], request: str
 ) -> list[Words]:
     """Add the pads that site `name` shares with each other site of a sum to whole numbers, modulo 2^64.
 

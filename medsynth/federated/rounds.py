@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..arrays import Floats
 from ..errors import MedsynthError
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.checkpoint import Arrays, Checkpoint, Floats
+from ..privacy.checkpoint import Checkpoint, StoredArrays
 from ..privacy.release import SECRET
 from .masks import new_nonce
 
@@ -53,14 +54,14 @@ class Rounds(Checkpoint):
         self.nonces: dict[str, str] = {}  # of all sites that the run has named
         self.finished = False
         self.asked: Asked | None = None
-        self._secrets: dict[str, Arrays] = {}  # numbers that are drawn once and never released
+        self._secrets: dict[str, StoredArrays] = {}  # numbers that are drawn once and never released
         try:
             for label, arrays, names in self.rest():
                 self._again(label, arrays, names)
         except ValueError:
             raise MedsynthError(f"{path} was altered, or another version of medsynth wrote it.") from None
 
-    def _again(self, label: str, stored: Arrays, names: list[str]) -> None:
+    def _again(self, label: str, stored: StoredArrays, names: list[str]) -> None:
         """Read a record on file. Raise ValueError if it is not a site's record."""
         arrays = [*(stored.values() if isinstance(stored, Mapping) else stored)]
         if label == RUN:
@@ -90,12 +91,12 @@ class Rounds(Checkpoint):
                 raise MedsynthError(f"{self.path} does not match the plan: another version of medsynth wrote it.")
             ledger.charge(answered.label, planned[0], answered.sensitivity)
 
-    def replay(self, label: str) -> tuple[Arrays, list[str]] | None:
+    def replay(self, label: str) -> tuple[StoredArrays, list[str]] | None:
         """Return numbers that were drawn once. Answers on file are found in `answers`, before anything is charged."""
         found = self._secrets.get(label)
         return None if found is None else (found, [])
 
-    def store(self, label: str, arrays: Arrays, names: list[str]) -> None:
+    def store(self, label: str, arrays: StoredArrays, names: list[str]) -> None:
         """Write the answer to the current request, or numbers that are drawn once, to disk."""
         if label.startswith(SECRET):
             super().store(label, arrays, names)

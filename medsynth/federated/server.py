@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import rng
+from ..arrays import Floats
 from ..artifact import Model
 from ..errors import BudgetError, MedsynthError, QueryError
 from ..fitting.planning import PlannedFit, choose_method
@@ -22,7 +23,7 @@ from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
-from ..privacy.queries.rows import Features, Floats
+from ..privacy.queries.rows import Features
 from ..privacy.release import Release, Releases
 from ..privacy.shards import CriticConfig
 from .critics import RemoteShards
@@ -91,7 +92,8 @@ class Sites:
         Raises MedsynthError if too few sites answer, or if one refuses.
         """
         head = {"format": FORMAT, "study": self.study.digest, "run": self._run, "kind": kind, **more}
-        message, found = packed(head, body), dict[str, tuple[dict[str, Any], bytes]]()
+        message = packed(head, body)
+        found = dict[str, tuple[dict[str, Any], bytes]]()
         for attempt in range(tries):
             if attempt:
                 time.sleep(self.pause)
@@ -151,7 +153,9 @@ class FederatedMeasurements(ShardedMeasurements):
 
     def __init__(self, sites: Sites, releases: Releases, seed: int, told: Told) -> None:
         self._sites, self._releases, self._told, self._number = sites, releases, told, 0
-        self._study, self._seed, self._released = sites.study, seed, list[list[Floats]]()
+        self._study = sites.study
+        self._seed = seed
+        self._released = list[list[Floats]]()
 
     @property
     def max_rows(self) -> int | None:

@@ -163,12 +163,12 @@ def socket_of(folder: Path, name: str) -> Path:
 
 
 def send(connection: socket.socket, message: bytes) -> None:
-    """Send one message. Raise OSError if the other end is gone."""
+    """Send a message. Raise OSError if the other end is gone."""
     connection.sendall(len(message).to_bytes(LENGTH, "little") + message)
 
 
 def receive(connection: socket.socket) -> bytes:
-    """Return one message. Raise OSError if it is incomplete or too long."""
+    """Receive a message. Raise OSError if it is incomplete or too long."""
     size = int.from_bytes(_exactly(connection, LENGTH), "little")
     if size > MOST_BYTES:
         raise ConnectionError("too long a message")

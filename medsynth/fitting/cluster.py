@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Mask, Whole
 from ..budget import SUFFIX, Budget
 from ..errors import NEEDS_SCHEMA, WARNING, MedsynthError, Message, TableError, UsageError
 from ..io.formats import READ_WHOLE, SUFFIXES, USUAL, SavedAs, beside
@@ -30,8 +31,8 @@ from ..io.table import LargeTable, Table, check_rows
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Gaussian, SubsampledGaussian
 from ..privacy.queries.query import RowQuery, answered
-from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole
-from ..privacy.queries.stored_rows import Mask, positions_kept
+from ..privacy.queries.rows import CodedRows, Features, Lot
+from ..privacy.queries.stored_rows import positions_kept
 from ..privacy.release import on_host
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ CONNECT_SECONDS = 10.0
 LOST_SECONDS = 60.0  # without any worker, until a fit stops
 POLL_SECONDS = 2.0
 PSEUDONYM_BYTES = 16
-Keys = tuple[NDArray[np.int64], list[str]]  # the index of each row's key, and the keys
-People = tuple[NDArray[np.int64], list[bytes]]  # the same, with pseudonyms in place of keys
+Keys = tuple[Whole, list[str]]  # the index of each row's key, and the keys
+People = tuple[Whole, list[bytes]]  # the same, with pseudonyms in place of keys
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ class ClusterCodes:
     cluster: Cluster
     files: tuple[tuple[Any, int], ...]
 
-    def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[ClusterRows]:
+    def parts(self, names: tuple[str, ...], stay: Whole | None = None) -> Iterator[ClusterRows]:
         """Return the files' rows as parts of a vault: all of them, or those at the ascending positions `stay`."""
         first = 0
         for partition, count in self.files:

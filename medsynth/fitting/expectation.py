@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Floats, Texts
 from ..errors import TargetError
 from ..io.table import from_frame
 from ..methods.bins import fine_grid
@@ -24,15 +25,15 @@ from ..mixture.one_way import LEVELS_OF, OneWayMarginals
 from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event, Thresholded
-from ..privacy.partition_selection import RawTable
-from ..privacy.queries.rows import Axes, CodedRows, Codes, Floats
+from ..privacy.partition_selection import RawVault
+from ..privacy.queries.rows import Axes, CodedRows
 from ..privacy.queries.tables import Marginals
 from ..privacy.release import Release, Releases
 from ..rng import SeededEntropy, Stream, numpy_stream
 from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.columns.categorical import Categorical
-from ..schema.columns.column import Column, Texts, numbers_of
+from ..schema.columns.column import Column, numbers_of
 from ..schema.columns.number import Count
 from ..similarity import cells_in, count_of, edges_of, similarity
 
@@ -168,7 +169,8 @@ def typical_table(rows: int, columns: int, shift: int, stream: Stream) -> pd.Dat
     """Return texts of a typical table of patients. The last column is the target, with two classes.
 
     The columns are a public prior: no and yes, sex, a few stages, ages, laboratory values with one or two decimals,
-    counts, some of them with missing values. A table of fewer columns starts at another kind for each `shift`.
+    counts, some of them with missing values. `shift` rotates the kinds, so that small tables do not always begin with
+    the same ones.
     """
     makers = _MAKERS[3 * shift % len(_MAKERS) :] + _MAKERS[: 3 * shift % len(_MAKERS)]
     made = {f"column {k}": makers[k % len(makers)](rows, stream) for k in range(columns - 1)}
@@ -216,7 +218,7 @@ def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
     releases = OfPublicRows(plan.ledger(entropy.source), entropy)
     target = "target" if partition_selection.TARGET in plan.events else None
     try:
-        schema = RawTable(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
+        schema = RawVault(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
     except TargetError:
         return [0.0] * frame.shape[1]
     core = schema.core

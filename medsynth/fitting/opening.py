@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..io.table import LargeTable, Table
-from ..patients.successive_rows import ending
+from ..patients.split_rows import ending
 from ..schema import Schema
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules

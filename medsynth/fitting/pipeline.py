@@ -1,4 +1,4 @@
-"""Fit private tables and return an artifact, in phases. Only this package opens private rows."""
+"""Fit private tables and return an artifact, in phases. docs/architecture.md lists who else reads private rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def fit(table: Fittable, options: FitOptions) -> Model:
 
 
 def fit_by(options: FitOptions, source: Fittable) -> Model:
-    """Run the phases of a fit, one per line."""
+    """Open the table, plan the noise, reserve the budget, measure, and seal the model."""
     tell = options.notice
     options = replace(options, notice=lambda text: tell(Message.of(text)))
     options.phase("reading the table")

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .. import rng
+from ..arrays import Whole
 from ..errors import NEEDS_SCHEMA, PUBLIC, SPLIT, WARNING, BudgetError, MedsynthError, Message, UsageError, brief
 from ..methods import registry
 from ..methods.registry import METHODS, Method
@@ -53,7 +52,7 @@ class PlannedFit:
     plan: Plan
     ledger: Ledger
     entropy: rng.Entropy
-    stay: NDArray[np.int64] | None = None
+    stay: Whole | None = None
     units: PrivacyUnits | None = None
 
 

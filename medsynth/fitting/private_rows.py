@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Whole
 from ..errors import WARNING, MedsynthError, Message, SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..privacy.contribution import PrivacyUnits
-from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
@@ -54,17 +53,17 @@ def refuse_floats(data: Table | LargeTable, columns: Mapping[str, Column], keys:
         )
 
 
-def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
+def patients(data: Table | LargeTable, unit: str) -> Whole:
     """Return the patient of each row, (rows,), numbered by first rows. Raise SchemaError for an empty key."""
-    numbers, found = dict[str | bytes, int](), list[NDArray[np.int64]]()
-    pieces: Iterable[tuple[NDArray[np.int64], Sequence[str | bytes]]]
+    numbers, found = dict[str | bytes, int](), list[Whole]()
+    pieces: Iterable[tuple[Whole, Sequence[str | bytes]]]
     pieces = data.people if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
     for place, keys in pieces:
         found.append(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[place])
     return np.concatenate(found)
 
 
-def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
+def keys_of(piece: Table, unit: str) -> tuple[Whole, list[str]]:
     """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key, or floats."""
     refuse_floats(piece, {}, [unit])
     place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
@@ -78,7 +77,7 @@ def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
     return place, [*texts]
 
 
-def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float64]:
+def order_of_rows(data: Table | LargeTable, schema: Schema) -> Floats:
     """Return numbers by which a patient's rows ascend, (rows,): values of the order column, or ranks of its keys.
 
     Compare them only within a patient: the comparison of two numbers depends on their two rows alone. Raises UsageError
@@ -132,7 +131,7 @@ def coded(
 def vault_of(
     codes: Coded,
     names: tuple[str, ...],
-    stay: NDArray[np.int64] | None,
+    stay: Whole | None,
     releases: Releases,
     units: PrivacyUnits | None,
     noising: Noising | None = None,

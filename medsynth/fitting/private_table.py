@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Whole
 from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats, reader
 from ..io import table as io_table
@@ -22,9 +21,9 @@ from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
-from ..patients.successive_rows import changing, ending
+from ..patients.split_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.accounting.unit import SEVERAL_ROWS
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
@@ -89,10 +88,10 @@ class PrivateTable:
         """The schema, if one is declared."""
         return [self.declared] if self.declared else []
 
-    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
         learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
-        learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
+        learning += [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
         bare = [name for name in self.data.header if name not in self.learning.keys]
         declared = self.declared.core.columns if self.declared else dict.fromkeys(bare)
@@ -102,7 +101,7 @@ class PrivateTable:
             own = later_rows.queries(own, {"": bool(ending(self.declared))})
         return [*learning, *own]
 
-    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
+    def bounded_rows(self, entropy: Entropy) -> tuple[Whole | None, PrivacyUnits | None]:
         """Return the positions of the rows in use, and their patients; None for both if the row is the unit.
 
         Raises SchemaError for a row without a patient.
@@ -173,7 +172,7 @@ class PrivateTable:
 
     @property
     def rows_std(self) -> float | None:
-        """The standard deviation of `rows` if secret draws kept a part of them; None if it is not known."""
+        """How far `rows` may be off after a hold-out, as a standard deviation; None if unknown."""
         return self.data.expected_std
 
     def records(self, plan: Plan) -> int:

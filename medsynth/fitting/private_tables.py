@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Whole
 from ..errors import Message, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
-from ..patients.successive_rows import SuccessiveRows, changing, ending, successive_rows
-from ..privacy.accounting.calibration import Plan, Query
+from ..patients.split_rows import SplitRows, changing, ending, split_rows
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
-from ..privacy.queries.rows import Codes, Whole
 from ..sampling.patients import PatientRows
-from ..sampling.placing import form_of
+from ..sampling.placing import view_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
@@ -54,6 +54,10 @@ class PrivateTables(PrivateTable):
         return self.tables.max_rows
 
     @property
+    def rows_std(self) -> None:
+        """The standard deviation of `rows`: not known."""
+
+    @property
     def in_order(self) -> list[str]:
         """The tables in which a patient may have several rows."""
         return [name for name in self.tables.others if self.tables.tables[name].order]
@@ -62,7 +66,7 @@ class PrivateTables(PrivateTable):
         """Return the number of records that a method's notes are about: patients."""
         return plan.rows
 
-    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
@@ -179,7 +183,7 @@ class CodedTables:
 
     schema: Schema
     patients: Codes = field(repr=False)
-    rows: Mapping[str, SuccessiveRows] = field(repr=False)
+    rows: Mapping[str, SplitRows] = field(repr=False)
 
 
 def coded_tables(private: PrivateTables) -> CodedTables:
@@ -189,12 +193,12 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     """
     tables, schema = private.tables, joint(private.tables)
     first = encode(private.cells[tables.first], tables.view(tables.first).core)
-    columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, PatientRows]()
+    columns, rows, kept = [first], dict[str, SplitRows](), dict[str, PatientRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
-        form = form_of(tables, name, kept, np.arange(len(first)))
+        form = view_of(tables, name, kept, np.arange(len(first)))
         units = PrivacyUnits(np.unique(found.whose, return_inverse=True)[1], tables.tables[name].max_rows)
-        split = successive_rows(form.core(found.codes, found.whose), units, form.of_chain)
+        split = split_rows(form.core(found.codes, found.whose), units, form.of_chain)
         if tables.tables[name].order:
             rows[name] = split
         columns.append(_of_patients(split, np.unique(found.whose), len(first), schema, tables, name))
@@ -217,9 +221,7 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> PatientRows:
     return PatientRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
 
 
-def _of_patients(
-    split: SuccessiveRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str
-) -> Codes:
+def _of_patients(split: SplitRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str) -> Codes:
     """Return a table's part of the patients' codes: the number of rows, and the first row; (patients, 1 + its columns).
 
     A patient without a row has the code of an empty cell in each of these columns.

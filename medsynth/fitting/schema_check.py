@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Floats, Whole
 from ..errors import NEEDS_SCHEMA, OUTSIDE, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
@@ -295,7 +295,7 @@ class _BetweenDates:
         return by_start(pairs)
 
 
-def _quantile(ascending: NDArray[np.int64], counts: NDArray[np.int64], share: float) -> float:
+def _quantile(ascending: Whole, counts: Whole, share: float) -> float:
     """Return the quantile of values that occur `counts` times each, as numpy interpolates it.
 
     >>> float(_quantile(np.array([1, 5]), np.array([2, 2]), 0.5))
@@ -353,7 +353,7 @@ class _Rules:
                     break
 
 
-def _count_with(places: int, numbers: NDArray[np.float64]) -> int:
+def _count_with(places: int, numbers: Floats) -> int:
     """Return how many of `numbers`, missing ones left out, have at most this number of decimals."""
     scaled = numbers[np.isfinite(numbers)] * 10.0**places
     return int(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).sum())

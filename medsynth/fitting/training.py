@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..artifact import QUALITY, Arrays, Model
+from ..arrays import Arrays, Codes
+from ..artifact import QUALITY, Model
 from ..cores import one_thread
 from ..errors import LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
 from ..io.formats import FileForm
@@ -19,11 +20,10 @@ from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.plan import plan_of_first_rows
-from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
+from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
-from ..privacy.partition_selection import RawTable
-from ..privacy.queries.rows import Codes
+from ..privacy.partition_selection import RawVault
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
@@ -74,7 +74,7 @@ def declared_or_measured_schema(
         data, units = private.data, planned.units
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
-        raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
+        raw = RawVault(data, rows, releases, private.learning, units, _rows_std(planned))
         required = planned.options.target is not None or not METHODS[planned.method.name].without_target
         regressions = getattr(planned.method.config, "regressions", ())
         used = {name for regression in regressions for name in regression.columns}
@@ -257,7 +257,7 @@ def train_in_order(
     """
     codes = final_codes(private, planned, schema.core, codes)
     assert isinstance(codes, np.ndarray) and planned.units is not None
-    split = successive_rows(codes[planned.stay], planned.units, schema)
+    split = split_rows(codes[planned.stay], planned.units, schema)
     mean = rows_of_a_patient(sizes)
     patients, single = max(2, round(rows / mean)), float(sizes[ROWS_PER_PATIENT][0])
     of_first = with_rows_column(schema)
@@ -289,7 +289,7 @@ def simulated_patients(later: float) -> int:
 
 
 def train_later(
-    planned: PlannedFit, out: WayOut, schema: Schema, split: SuccessiveRows, patients: tuple[float, float],
+    planned: PlannedFit, out: WayOut, schema: Schema, split: SplitRows, patients: tuple[float, float],
     simulated: NDArray[np.int32], table: str = "",
 ) -> Arrays:  # fmt: skip
     """Train the model of the rows that follow first ones.
@@ -297,11 +297,11 @@ def train_later(
     `patients`: the numbers of patients with one row and with several, by noisy counts. `simulated`: first rows,
     (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
-    from ..patients.training import LaterRowsTraining
+    from ..patients.training import ChainTraining
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
     counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
-    later = LaterRowsTraining(
+    later = ChainTraining(
         schema=schema,
         vault=vault_of(split.later, later_columns(schema), None, out.releases, split.patients_of_later),
         last=vault_of(split.last, later_columns(schema), None, out.releases, split.patients_of_last),

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_object_dtype, is_string_dtype
+
+from ..arrays import Texts, Whole
 
 if TYPE_CHECKING:
     import pyarrow
 
-Texts = NDArray[np.object_]
 TextOf = Callable[[object], str]
 LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact, and are written as whole numbers.
 LARGEST_TYPED = 2.0**64  # Above the whole numbers of all types.
@@ -204,7 +204,7 @@ def _digits(part: int) -> str:
     return f".{part:09}" if part % 1000 else f".{part // 1000:06}" if part else ""
 
 
-def moment_texts(counts: NDArray[np.int64], unit: str, zone: datetime.tzinfo | None) -> list[str]:
+def moment_texts(counts: Whole, unit: str, zone: datetime.tzinfo | None) -> list[str]:
     """Return the texts of moments, (values,) `unit`s after 1970 in UTC, as the clocks of a zone show them.
 
     Moments outside the years of Python's dates are in UTC. numpy marks a missing moment with the least count: "".
@@ -225,11 +225,11 @@ def _far(count: int, unit: str, zoned: bool) -> str:
     return "" if count == MARK else f"{moment}{_digits(part)}{'+00:00' if zoned else ''}"
 
 
-def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:
+def _spans(counts: Whole, unit: str) -> list[str]:
     return ["" if count == MARK else span_text(count * NANOSECONDS[unit]) for count in counts.tolist()]
 
 
-def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:
+def placed(texts: Iterable[str], place: Whole) -> Texts:
     """Return the text of each row, (rows,), from its index among distinct texts; "" for an index of -1."""
     known: dict[str, str] = {}  # keeps each distinct text once in memory
     once = np.array([known.setdefault(text, text) for text in (*texts, "")], dtype=object)

@@ -17,9 +17,9 @@ from typing import BinaryIO, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .. import rng
+from ..arrays import Mask
 from ..errors import UsageError
 from .atomic import atomic_write, refuse_existing
 from .formats import OWN
@@ -81,7 +81,7 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
     return expecting(cast(Part, part), table, 1 - fraction)
 
 
-def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, bool]) -> NDArray[np.bool_]:
+def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, bool]) -> Mask:
     """Toss a secret coin per row, (rows,), or per patient: at the first row, and `known` from then on."""
     entropy = rng.system_entropy()
     if unit is None:

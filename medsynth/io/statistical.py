@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..arrays import Texts
 from ..errors import OTHER_ENCODING, Problem, TableError
 from .calendars import Calendar, calendar_of, clock, day, moment, text_of
-from .cell_text import Texts, arrow_texts, placed, plain_text, value_text
+from .cell_text import arrow_texts, placed, plain_text, value_text
 from .formats import STATISTICAL, statistical_kind
 from .statistical_process import ENCODING, LARGE, LENGTH
 from .table import OpenTable, Table, check_names

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Texts, Whole
 from ..errors import TableError
-from .cell_text import NOT_A_VALUE_CURE, NotAValue, Texts, frame_texts, has_floats
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, frame_texts, has_floats
 from .formats import FileForm
 from .writer import WrittenText
 
@@ -70,7 +70,7 @@ class Table:
         """Yield the table as one piece: larger ones have several."""
         yield self
 
-    def only(self, rows: NDArray[np.int64]) -> Table:
+    def only(self, rows: Whole) -> Table:
         """Return some of the rows, by their positions."""
         return replace(self, cells=self.cells.iloc[rows].reset_index(drop=True))
 
@@ -110,7 +110,7 @@ class LargeTable:
         """
         return self.pieces()
 
-    def only(self, rows: NDArray[np.int64]) -> LargeTable:
+    def only(self, rows: Whole) -> LargeTable:
         """Return some of the rows, by their ascending positions."""
 
         def pieces() -> Iterator[Table]:

@@ -11,16 +11,16 @@ import lzma
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
+from ..arrays import Mask
 from ..errors import UsageError
 from . import statistical_writer
 from .formats import is_hashed
@@ -93,8 +93,9 @@ def write(
             statistical_writer.write(file, path, own, days[name], columns.get(name, {}))
     else:
         with ExitStack() as packed:
-            opened = PACKED.get(suffix, lambda file, mode: nullcontext(file))
-            into = {name: packed.enter_context(opened(file, "wb")) for name, file in files.items()}
+            into = dict(files)
+            if suffix in PACKED:
+                into = {name: packed.enter_context(PACKED[suffix](file, "wb")) for name, file in files.items()}
             for text in texts:
                 for name, content in text.items():
                     into[name].write(content)
@@ -226,7 +227,7 @@ class Sink:
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._parquet, self._begun = file, ParquetParts(file), False
 
-    def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: NDArray[np.bool_]) -> None:
+    def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: Mask) -> None:
         """Add some rows, (rows,), of one more piece, whose text is `cells`."""
         if not isinstance(written, WrittenText):
             self._parquet.add_table(_taken(written, rows), written.schema)
@@ -247,7 +248,7 @@ class Sink:
         self._parquet.close()
 
 
-def _taken(table: pyarrow.Table, rows: NDArray[np.bool_]) -> pyarrow.Table:
+def _taken(table: pyarrow.Table, rows: Mask) -> pyarrow.Table:
     """Return some rows of an Arrow table, (rows,), in the same types."""
     import pyarrow
 

@@ -18,19 +18,20 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays, Codes, Floats
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.clipping import Loss
 from ..privacy.networks import Mlp, in_blocks
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, check_size
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, CellMap, Codes, Floats, cells_of, column_of
+from ..privacy.queries.rows import Axes, CellMap, cells_of, column_of
 from ..privacy.shards import CriticConfig
 from ..rng import torch_stream
 from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ..schema import Schema
 from .bins import Bins, cleaned_histograms, decoder, decoder_axes, decoder_tensors, fine_grid, grids
 from .marginals import CLASSES, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, MethodConfig, Positive, Progress, Rate, Share
+from .registry import Count, MethodConfig, Positive, Progress, Rate, Share
 from .sampler import MixtureMethod, mixture_tensors
 
 CRITIC_GRADIENTS = "critic gradient sum"  # label of this measurement in plan and ledger
@@ -65,11 +66,11 @@ class ClippedLotConfig(LotConfig):
         m = self.microbatches
         return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
 
-    def queries(self, rows: int) -> list[Query]:
+    def queries(self, rows: int) -> list[Charge]:
         """Return the setup's measurements and the critic's gradient sums, each with its share of the privacy loss."""
         rate, rest = self.sampling_rate(rows), 1 - self.histogram_share - self.class_share
         weight = rate * math.sqrt(self.lots / rest)
-        sums = Query(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=self.lots)
+        sums = Charge(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=self.lots)
         return [*setup_queries(self.histogram_share, self.class_share), sums]
 
 
@@ -86,7 +87,7 @@ class ShardConfig(MethodConfig):
         """Return the weight of each of `times` measurements that share the budget left by the setup."""
         return math.sqrt(times / (1 - self.histogram_share - self.class_share))
 
-    def with_setup(self, query: Query) -> list[Query]:
+    def with_setup(self, query: Charge) -> list[Charge]:
         """Return the setup's measurements, followed by the method's own."""
         return [*setup_queries(self.histogram_share, self.class_share), query]
 
@@ -95,10 +96,10 @@ class ShardConfig(MethodConfig):
         return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
-def setup_queries(histogram_share: float, class_share: float) -> list[Query]:
+def setup_queries(histogram_share: float, class_share: float) -> list[Charge]:
     """Return the measurements of a setup, by their shares of the privacy loss."""
     shares = {ONE_WAY: histogram_share, CLASSES: class_share}
-    return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
+    return [Charge(label=label, weight=share**-0.5) for label, share in shares.items()]
 
 
 def real_loss(output: Tensor) -> Tensor:
@@ -159,7 +160,9 @@ def clipped_mean_of_groups(
 def _layer_gradients(critic: Mlp, loss: Loss, rows: Tensor) -> tuple[list[Tensor], list[Tensor], float]:
     """Return each linear layer's inputs and the loss gradient at its outputs, (rows, numbers), and one for biases."""
     layers = [layer for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
-    followed, inputs, outputs = rows.requires_grad, list[Tensor](), list[Tensor]()
+    followed = rows.requires_grad
+    inputs = list[Tensor]()
+    outputs = list[Tensor]()
     with torch.enable_grad():
         x = rows if followed else rows.detach()
         for k, layer in enumerate(layers):
@@ -345,7 +348,8 @@ class TrainingSetup:
             own = own + net.added(chosen, labels)
         uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
         noisy = own - torch.log(-torch.log(uniform))
-        scores, parts = noisy / TEMPERATURE if relaxed else own, list[Tensor]()
+        scores = noisy / TEMPERATURE if relaxed else own
+        parts = list[Tensor]()
         alike, order = self._alike
         for places in alike:  # In (rows, bins, columns) these operations are fast.
             flat, shape = places.flatten(), (len(labels), *places.shape)
@@ -376,7 +380,8 @@ class TrainingSetup:
 
     def tensors(self) -> Arrays:
         """Return the tensors that `sampler.generate` needs."""
-        log_shares, added = self.base.detach().double().cpu().numpy(), dict[str, NDArray[np.float32]]()
+        log_shares = self.base.detach().double().cpu().numpy()
+        added = dict[str, NDArray[np.float32]]()
         base = {name: log_shares[:, span] for name, span in self.spans.items()}
         if self.network is not None:
             with torch.no_grad():

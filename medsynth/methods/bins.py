@@ -14,14 +14,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Codes, Floats, Whole
 from ..privacy.queries.cells import Regrouped
-from ..privacy.queries.rows import Axes, Codes, Floats, Whole
+from ..privacy.queries.rows import Axes
 from ..rng import Stream
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid, scale_edges
 from .digit_preference import digit_kinds, draw_numbers, kind_shares, kind_weights
 from .marginals import GRID_CELLS, Conditioning, Marginal, smoothed
-from .registry import Arrays
 from .stratified import strata, uniforms
 
 WIDE, MERGED_WIDE = 0.5, 0.75  # weight of the width when a number is cut into bins, and when bins are merged
@@ -117,8 +117,12 @@ class Bins:
         return self.place[self.grid.cell_of(codes)]
 
     def plain(self) -> Regrouped:
-        """Return the same map without other facts about the column."""
-        return Regrouped(self.grid, self.place.astype(np.int64), self.cells)
+        """Return this map as a query may hold it: grid and places only, no shares."""
+        return self.grouped(np.arange(self.cells))
+
+    def grouped(self, part: Whole) -> Regrouped:
+        """Return the map from codes to groups of bins. `part`: the group of each bin, (bins,)."""
+        return Regrouped(self.grid, part[self.place].astype(np.int64), int(part.max()) + 1)
 
     def middles(self, wide: float) -> Floats:
         """Return the position of each bin of values, from 0 to 1, in mass and, with weight `wide`, in width."""

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Floats, Whole
 from ..privacy.queries.content import require
-from ..privacy.queries.rows import Codes, Floats, Whole
 from ..rng import Stream
 from ..schema import Schema
 from .marginals import GRID_CELLS, Counts, mean_over_priors

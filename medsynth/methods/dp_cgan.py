@@ -17,7 +17,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
@@ -33,7 +34,7 @@ from .adversarial import (
     clipped_sum,
     step_along,
 )
-from .registry import Arrays, Count, Progress, Rate, Share
+from .registry import Count, Progress, Rate, Share
 from .sampler import MixtureMethod
 
 FEWEST_BINS, ROW_BINS = 3, 2048  # Bins of a number in wide tables: of all columns together about ROW_BINS.
@@ -55,7 +56,7 @@ class DpCgan(MixtureMethod):
 
     Config = DpCganConfig
 
-    def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: DpCganConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
         return config.queries(rows)
 

@@ -23,13 +23,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays, Codes
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.clipping import MOST_STEPS, ONE_GRADIENT, Groups, LocalTraining, pair_gradients
 from ..privacy.exact_sums import exact_sum
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Codes
 from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import (
@@ -41,7 +41,7 @@ from .adversarial import (
     setup_queries,
     step_along,
 )
-from .registry import Arrays, Count, Positive, Progress, Share
+from .registry import Count, Positive, Progress, Share
 from .sampler import MixtureMethod
 
 QUANTILES = "clipping quantiles"
@@ -87,7 +87,7 @@ class DpGan(MixtureMethod):
     Config = DpGanConfig
     warm = 400  # lots of public rows before the first private lot
 
-    def queries(self, config: DpGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: DpGanConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
         rate = config.sampling_rate(rows)
         below = config.bound_share if config.quantiles else 0.0
@@ -95,7 +95,7 @@ class DpGan(MixtureMethod):
         found = setup_queries(config.histogram_share, config.class_share)
         for label, share, times in ((CRITIC_GRADIENTS, rest, config.lots), (QUANTILES, below, config.quantiles)):
             if share:
-                found.append(Query(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
+                found.append(Charge(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
         return found
 
     def fit(

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ..privacy.accounting.calibration import Query
+from ..privacy.accounting.calibration import Charge
 from .adversarial import setup_queries
 from .random_features import RandomFeatures
 from .registry import Count, MethodConfig, Positive, Share
@@ -38,7 +38,7 @@ class DpMerfConfig(MethodConfig):
     steps: Count = Field(default=1500, description="generator steps; they cost time, not privacy")
 
     def sampling_rate(self, rows: int) -> float:
-        """Return one: the lot contains all rows."""
+        """Return the rate of a lot, which is one: it contains all rows."""
         return 1.0
 
     def terms(self, lot: float) -> float:
@@ -47,16 +47,16 @@ class DpMerfConfig(MethodConfig):
 
 
 class DpMerf(RandomFeatures):
-    """DP-MERF."""
+    """DP-MERF: the mean of random features, measured once."""
 
     Config = DpMerfConfig
     label = EMBEDDING
 
-    def queries(self, config: DpMerfConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: DpMerfConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal, and the mean embedding."""
         rest = 1 - (config.histogram_share + config.class_share)
         start = setup_queries(config.histogram_share, config.class_share)
-        return [*start, Query(label=EMBEDDING, weight=rest**-0.5)]
+        return [*start, Charge(label=EMBEDDING, weight=rest**-0.5)]
 
     def length(self, config: DpMerfConfig) -> tuple[int, int]:
         """Return the number of steps twice: the learning rate falls over all of them."""

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import Codes, Floats, Whole
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
-from ..privacy.queries.rows import CellMap, Codes, Floats, Whole, cells_of
+from ..privacy.queries.rows import CellMap, cells_of
 from ..rng import Stream
 from ..schema import Schema
 from ..schema.columns.grid import MOST_CODES, Grid
@@ -118,7 +119,8 @@ class EncodedRows:
     def of(cls, schema: Schema, counts: dict[str, Floats], rows: float) -> EncodedRows:
         """Return the map for one noisy histogram per column and the number of rows."""
         marginals = {name: Marginal.of(c, counts[name], rows) for name, c in schema.columns.items()}
-        spans, at = list[SpanEncoding](), 0
+        spans = list[SpanEncoding]()
+        at = 0
         for index, (name, column) in enumerate(schema.columns.items()):
             if name == schema.target:
                 continue

@@ -15,12 +15,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.vault import Vault
 from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
-from .registry import Arrays, Count, Positive, Progress, Rate
+from .registry import Count, Positive, Progress, Rate
 
 GRADIENT_VOTES = "teachers' gradient votes"
 
@@ -42,9 +43,9 @@ class GPate(ShardMethod):
     Config = GPateConfig
     critic_steps = 2
 
-    def queries(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal and the votes: plain Gaussians over all rows."""
-        votes = Query(label=GRADIENT_VOTES, weight=config.weight(config.steps), times=config.steps)
+        votes = Charge(label=GRADIENT_VOTES, weight=config.weight(config.steps), times=config.steps)
         return config.with_setup(votes)
 
     def notes(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[str]:

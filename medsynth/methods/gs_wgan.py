@@ -17,15 +17,16 @@ import math
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays
 from ..privacy.accounting import accountant
-from ..privacy.accounting.calibration import Plan, Query, make_plan
+from ..privacy.accounting.calibration import Charge, Plan, make_plan
 from ..privacy.accounting.events import PublicOrderGaussian
 from ..privacy.queries.measurements import ShardedMeasurements
 from ..privacy.shards import CriticConfig
 from ..privacy.vault import Vault
 from ..schema import Schema
 from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
-from .registry import Arrays, Count, Positive, Progress
+from .registry import Count, Positive, Progress
 
 GRADIENTS = "upstream gradients"
 LARGEST_EPSILON_NOTED = 100.0  # above this, the epsilon against a server is not noted
@@ -62,12 +63,12 @@ class GsWgan(ShardMethod):
     threshold = 2.0
     critic = CriticConfig()
 
-    def queries(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal, and the upstream gradients of sampled critics."""
         shards, times, ordered = config.shard_count(rows), config.measurements, config.public_order
         # To first order, shards divide the cost of a measurement by their number, or by its root in a public order.
         weight = config.weight(times) / (math.sqrt(shards) if ordered else shards)
-        gradients = Query(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=ordered)
+        gradients = Charge(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=ordered)
         return config.with_setup(gradients)
 
     def notes(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[str]:
@@ -160,9 +161,9 @@ class AllCritics(ShardMethod):
     threshold = 2.0
     critic = CriticConfig()
 
-    def queries(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal, and the sums of all critics' gradients."""
-        gradients = Query(label=GRADIENTS, weight=config.weight(config.steps), times=config.steps)
+        gradients = Charge(label=GRADIENTS, weight=config.weight(config.steps), times=config.steps)
         return config.with_setup(gradients)
 
     def notes(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[str]:

@@ -14,7 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.measurements import Measurements
 from ..rng import torch_stream
@@ -30,7 +31,7 @@ from .adversarial import (
     setup_queries,
     step_along,
 )
-from .registry import Arrays, Count, Positive, Progress
+from .registry import Count, Positive, Progress
 from .sampler import MixtureMethod
 
 HIDDEN_WIDTH = 64  # of the critic
@@ -55,10 +56,10 @@ class LossNoise(MixtureMethod):
 
     Config = LossNoiseConfig
 
-    def queries(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures. The planned noise is never added: the method is fitted without noise."""
         rate = config.sampling_rate(rows)
-        return [*setup_queries(0.15, 0.05), Query(label=CRITIC_GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
+        return [*setup_queries(0.15, 0.05), Charge(label=CRITIC_GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
 
     def notes(self, config: LossNoiseConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """Return a note on what the paper would claim here, and what is true."""

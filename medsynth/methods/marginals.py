@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ..arrays import Codes, Floats, Mask, Whole
 from ..privacy.queries.cells import ALL_CODES, Regrouped
-from ..privacy.queries.rows import Codes, Floats, Whole
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid
 
@@ -136,7 +135,7 @@ class Conditioning:
         return found.astype(np.int32)
 
     def plain(self) -> Grid | Regrouped:
-        """Return the same map without other facts about the column."""
+        """Return this map as a query may hold it: grid and places only, no shares."""
         if self.marginal is None:
             return ALL_CODES
         if self.marginal.column.categorical:
@@ -216,8 +215,8 @@ class Counts:
         cells = np.bincount(self.group, minlength=len(self.counts))
         return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
 
-    def on(self, inside: NDArray[np.bool_]) -> Counts:
-        """Return these counts, for a table in which only the cells `inside` have rows."""
+    def on(self, inside: Mask) -> Counts:
+        """Return the counts of the same groups if only the cells `inside` have rows."""
         return Counts(self.group[inside], self.counts, self.std)
 
     @property

@@ -16,14 +16,15 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.shards import CriticConfig
 from ..privacy.vault import Vault
 from ..rng import torch_stream
 from ..schema import Schema
 from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
-from .registry import Arrays, Count, Progress
+from .registry import Count, Progress
 
 VOTES = "teachers' votes"
 
@@ -44,9 +45,9 @@ class PateGan(ShardMethod):
     batch = 512  # generated rows of a generator step
     critic = CriticConfig(width=8, rate=5e-3, loss="cross-entropy")
 
-    def queries(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal and the votes: plain Gaussians over all rows."""
-        votes = Query(label=VOTES, weight=config.weight(config.rounds), times=config.rounds)
+        votes = Charge(label=VOTES, weight=config.weight(config.rounds), times=config.rounds)
         return config.with_setup(votes)
 
     def notes(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[str]:
@@ -94,7 +95,9 @@ class Student:
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
         self._net = Mlp([setup.classes * setup.width, 1], generator=torch_stream(seed, "student")).to(setup.device)
         self._adam = torch.optim.AdamW(self._net.parameters(), self.rate, weight_decay=self.decay)
-        self._setup, self._rows, self._shares = setup, list[Tensor](), list[Tensor]()
+        self._setup = setup
+        self._rows = list[Tensor]()
+        self._shares = list[Tensor]()
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Return logits of generated rows, (rows, width) to (rows,)."""

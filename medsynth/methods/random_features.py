@@ -17,11 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..arrays import Arrays, Codes
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream, torch_stream
 from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ..schema import Schema
@@ -29,7 +29,7 @@ from ..schema.columns.grid import grid
 from .adversarial import CRITIC_GRADIENTS, AveragedWeights, ClippedLotConfig
 from .encoded_rows import Embedding, EncodedRows
 from .marginals import CLASSES, GRID_CELLS, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
+from .registry import Count, Method, MethodConfig, Positive, Progress, Rate
 
 LATENT, WIDTH = 16, 128  # latent numbers per row; width of the hidden layers
 BATCH = 512  # generated rows per step
@@ -95,9 +95,9 @@ class RandomFeatures(Method):
     fall = 400  # number of last steps, over which Adam's rate falls to zero
     critic_steps = 4  # lots per generator step, until the planned lots are used up
 
-    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, with noise weights that give each query its share of the privacy loss."""
-        found: list[Query] = config.queries(rows)
+        found: list[Charge] = config.queries(rows)
         return found
 
     def length(self, config: Any) -> tuple[int, int]:

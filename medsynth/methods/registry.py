@@ -12,19 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
+from ..arrays import Arrays, Codes
 from ..errors import ArtifactError, UsageError, did_you_mean, validators_faults
 
 if TYPE_CHECKING:  # the command line imports this file for its help
-    from ..privacy.accounting.calibration import Plan, Query
-    from ..privacy.queries.rows import Codes
+    from ..privacy.accounting.calibration import Charge, Plan
     from ..schema import Schema
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
-Arrays = dict[str, NDArray[np.float32]]
 
 
 class IsShare:
@@ -61,7 +58,7 @@ class Method(ABC):
     Config: type[MethodConfig]
 
     @abstractmethod
-    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise. Read only public numbers."""
 
     def notes(self, config: Any, rows: int, columns: int, epsilon: float) -> list[str]:

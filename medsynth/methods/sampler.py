@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ..arrays import Arrays, Codes, Floats, Mask, Whole
 from ..errors import UsageError
-from ..privacy.queries.rows import Codes, Floats, Whole
 from ..rng import Stream, numpy_stream
 from ..schema import Schema
 from ..schema.codec import Ranges
 from ..schema.columns.grid import Grid
 from ..schema.rules import Definition
 from .bins import decoder, restored_grids, whole_numbers
-from .registry import Arrays, Method
+from .registry import Method
 from .stratified import choose, choose_each, uniforms
 
 BinsByColumn = dict[str, Whole]  # (rows,) each
@@ -249,7 +249,7 @@ class PairFactor:
 
     def refused(
         self, definition: Definition, codes: Codes, labels: Whole, cells: tuple[Whole, Whole], rng: Stream
-    ) -> NDArray[np.bool_]:
+    ) -> Mask:
         """Return which rows draw their two values again, (rows,): by the factor relative to the cell's largest.
 
         `codes`: of the inputs in order, (rows, 2). `cells`: bins of each input, (rows,). `labels`: classes, (rows,).
@@ -282,7 +282,7 @@ class Sampler:
         self.allowed = {name: bins[name].shares_of(inside[name], span) for name, span in spans.items()}
         self.inside = inside | {name: inside[name] * span for name, span in spans.items()}
 
-    def draw(self, labels: NDArray[np.int64], weights: Floats, rng: Stream) -> Codes:
+    def draw(self, labels: Whole, weights: Floats, rng: Stream) -> Codes:
         """Draw rows of the classes `labels`, (rows,), as codes, (rows, columns). `weights`: (points, classes)."""
         return self._decode(labels, self.mixture.draw(labels, rng, weights, self.allowed), {}, rng)
 
@@ -295,9 +295,7 @@ class Sampler:
         labels, points = self.mixture.draw_points_given(prior, weights, known, own, rng, self.allowed)
         return self._decode(labels, self.mixture.draw_at(labels, points, rng, self.allowed, known), fixed, rng)
 
-    def _decode(
-        self, labels: NDArray[np.int64], drawn: dict[str, NDArray[np.int64]], fixed: dict[str, Codes], rng: Stream
-    ) -> Codes:
+    def _decode(self, labels: Whole, drawn: dict[str, Whole], fixed: dict[str, Codes], rng: Stream) -> Codes:
         codes = np.zeros((len(labels), len(self.schema.columns)), np.int32)
         for k, name in enumerate(self.schema.names):
             span = self.where.get(name)

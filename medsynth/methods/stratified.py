@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..privacy.queries.rows import Floats, Whole
+from ..arrays import Floats, Whole
 from ..rng import Stream
 
 FEWEST_BITS = 32  # random bits to shuffle rows of a group; among a million rows, about a hundred pairs share them

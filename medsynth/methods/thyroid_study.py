@@ -17,12 +17,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ..arrays import Arrays, Codes, Floats
 from ..errors import NEEDS_SCHEMA, SchemaError
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.networks import Mlp
 from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Codes, Floats
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from ..schema.columns.column import Column
@@ -30,7 +30,7 @@ from ..schema.columns.grid import MOST_CODES, grid
 from .adversarial import CRITIC_GRADIENTS, clipped_sum, generated_loss, real_loss
 from .marginals import CLASSES, cleaned
 from .random_features import restore
-from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
+from .registry import Count, Method, MethodConfig, Positive, Progress, Rate
 
 CLASS_WEIGHT = 5.0  # relative noise of the class marginal: about a hundredth of the privacy loss
 
@@ -128,11 +128,11 @@ class ThyroidStudy(Method):
 
     Config = ThyroidConfig
 
-    def queries(self, config: ThyroidConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: ThyroidConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the class marginal, and one noised gradient sum of the critic per step."""
         return [
-            Query(label=CLASSES, weight=CLASS_WEIGHT),
-            Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
+            Charge(label=CLASSES, weight=CLASS_WEIGHT),
+            Charge(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
         ]
 
     def check(self, schema: Schema | None) -> None:

@@ -1,10 +1,19 @@
 """Measure moments of declared regressions, from which the coefficients of a linear model follow.
 
 A linear regression's coefficients are functions of the means, squares and products of its terms. The score of a
-logistic regression contains the products of outcome and predictors. Each value is read from its fine cell, so that bins
-do not blur it. The model computes the expected product of columns from the means of their bins. All products have
-about the same size in rows of independent columns, except those with another weight. A row's products are clipped at a
-norm that few rows reach, and the sums are corrected for the clipping.
+logistic regression contains the products of outcome and predictors. So one noisy sum of products over the rows
+determines both. For `weight ~ age + sex` this happens, in this order:
+
+1. `column_items` turns each fine cell of a column into *items*, the numbers that are multiplied: age and its square,
+   weight and its square, one indicator of sex. Fine cells, because bins would blur the slope.
+2. `_Items.factors` lists the *products*: each term, and any two terms together, such as age, age * sex, age squared.
+   Products differ in importance, so each has a constant weight, which is stored as one more item.
+3. `DeclaredMoments` chooses the norm at which a row's vector of products is clipped. A small norm needs little noise
+   but clips many rows. The choice uses rows drawn from the released one-way shares, and no private row.
+4. `measure` sums the clipped vectors of all rows in one query. It divides each sum by the part that clipping leaves.
+
+The model predicts the same sums: it replaces each item by its mean in a bin (`Products.inside`) and multiplies, because
+columns are independent within bins.
 """
 
 from __future__ import annotations
@@ -16,24 +25,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from ..arrays import Floats
 from ..methods.bins import Bins
 from ..methods.marginals import Conditioning
 from ..methods.regressions import Regression
-from ..privacy.networks import Mlp
-from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Features
+from ..privacy.queries.vectors import VectorSum
 from ..rng import numpy_stream
 from ..schema.columns.grid import scale_middles
 from . import constants as k
 from .measurement import MomentMeasurement
 from .products import Products, ProductsByClass
 
-Floats = NDArray[np.float64]
-CLIPPING_NORM = 1.0  # of a row's features, after division by the bound
 Product = tuple[int, ...]  # the places of the items that are multiplied
 
 
@@ -50,8 +56,10 @@ def fine_values(bins: Bins) -> Floats:
         first, last = np.searchsorted(below, [tail, 1 - tail]).clip(max=len(at) - 1)
         return np.asarray(np.clip(at, at[first], at[last]))
 
+    # Shares of far cells are mostly noise, so the deviation is that of the rows without them.
     trimmed = between(k.LEFT_OUT)
-    mean, std = share @ trimmed, np.sqrt(share @ np.square(trimmed - share @ trimmed))
+    mean = share @ trimmed
+    std = np.sqrt(share @ np.square(trimmed - mean))
     values = np.clip(between(k.CLIPPED_ENDS), mean - k.FAR * std, mean + k.FAR * std)
     values = (values - share @ values) / max(std, 1e-12)
     seen = bins.shares[: len(values)] > 0
@@ -64,7 +72,8 @@ def column_items(bins: Bins) -> Floats:
     A number has its standardised value and that value's square. A categorical column has the indicators of its most
     frequent levels except the first, each minus its share. Then come the constants.
     """
-    cells, values = bins.grid.cells, fine_values(bins) if bins.column.ordered else np.empty(0)
+    cells = bins.grid.cells
+    values = fine_values(bins) if bins.column.ordered else np.empty(0)
     if len(values):
         own = np.zeros((cells, 2))
         own[: len(values)] = np.stack([values, values**2], 1)
@@ -72,6 +81,7 @@ def column_items(bins: Bins) -> Floats:
         share = np.bincount(bins.place, bins.shares, bins.cells) / bins.shares.sum()
         frequent = np.argsort(-share, kind="stable")[1 : k.BINS + 1]
         own = (np.eye(bins.cells) - share)[bins.place][:, frequent]
+    # With items of one size, products of independent columns have one size too, and clipping treats them alike.
     sizes = np.sqrt(bins.shares @ own**2 / bins.shares.sum())
     return np.concatenate([own / np.maximum(sizes, k.LEAST_SIZE), np.tile([k.ALONE, k.OF_TARGET, 1.0], (cells, 1))], 1)
 
@@ -118,6 +128,7 @@ class _Items:
         constants = dict[Product, int]()
         for regression in regressions:
             terms, products = self.of_regression(regression, target)
+            # The target has no items: its classes separate the sums, so a term's sum is its product with the target.
             constants |= dict.fromkeys(terms, of_target) if target in regression.columns else {}
             for own in (*terms, *products):
                 constants.setdefault(own, alone if len(own) == 1 else one)
@@ -128,7 +139,8 @@ class _Items:
 
 def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], factors: Tensor) -> Floats:
     """Return products of rows drawn with independent columns, by the released shares of cells: (rows, products)."""
-    rng, items = numpy_stream(0, "declared moments"), list[Floats]()
+    rng = numpy_stream(0, "declared moments")
+    items = list[Floats]()
     for name, table in fine.items():
         share = shares[name] + 1e-12
         items.append(table[rng.choice(len(share), k.DRAWN_ROWS, p=share / share.sum())])
@@ -152,8 +164,8 @@ class DeclaredMoments:
 
     `bins`: of every column except the target. `given`: the target's name and the map from its codes to classes. If a
     regression names the target, each class has its own sums. `order`: the names of the codes' columns. `noise`: the
-    standard deviation of a sum's noise at norm one. `rows`: of the table. As few rows as possible are clipped, as long
-    as a product's noise stays within its sampling error. `kept`: the part of each sum that clipping leaves, (width,).
+    standard deviation of a sum's noise at norm one. `rows`: of the table. `kept`: the part of each sum that clipping
+    leaves, (width,).
     """
 
     def __init__(
@@ -164,36 +176,34 @@ class DeclaredMoments:
         by_class = any(target in regression.columns for regression in regressions)
         self.given = given if by_class else ("", Conditioning(None, None, np.empty(0), 1))
         names = list(dict.fromkeys(n for regression in regressions for n in regression.columns if n != target))
-        self._bins = {name: bins[name] for name in names}
         fine = {name: column_items(bins[name]) for name in names}
         factors = _Items.of(fine, bins).factors(regressions, target)
         tables = {name: torch.tensor(table, dtype=torch.float32) for name, table in fine.items()}
         grids = {name: bins[name].grid for name in names}
         independent = _independent_products(fine, {name: bins[name].shares for name in names}, factors)
         norms = np.linalg.norm(independent, axis=1)
+        # Clip as few rows as possible while a product's noise stays within its sampling error, the root of the rows.
         bounds = np.quantile(norms, 1 - np.array(k.CLIPPED_ROWS)).tolist()
         bound = next((bound for bound in bounds if noise * bound < math.sqrt(rows)), bounds[-1])
-        self.products = Products(grids, tuple(order), tables, factors, torch.tensor(1 / bound))
+        # Minus: model files and checkpoints contain minus the sums, and those of earlier versions are still read.
+        self.products = Products(grids, tuple(order), tables, factors, torch.tensor(-1 / bound))
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
     def measure(self, vault: Measurements, label: str, noise: float, bins: Mapping[str, Bins]) -> MomentMeasurement:
         """Measure the sums over rows, and correct them for clipping.
 
-        A sum of vectors, each clipped at one, is minus the gradient sum of a linear function of them.
-
         Args: `noise`: the standard deviation of a sum's noise at norm one; `bins`: bins of the model. The model
         computes a product of columns from the means of their bins.
         """
         classes, width = self.given[1].cells, self.products.width
-        linear = Mlp([classes * width, 1], bias=False)
-        (total,) = vault.measure_gradient_sum(label, linear, minus_output, self.features, CLIPPING_NORM)
-        inside, scale = self.products.inside({name: bins[name] for name in self.products.tables}), self.products.scales
-        scales = self.kept * scale.double().numpy()
+        total = vault.measure(label, VectorSum(self.features, classes * width))
+        inside = self.products.inside({name: bins[name] for name in self.products.tables})
+        scales = self.kept * self.products.scales.double().numpy()
         return MomentMeasurement(
             maps={name: table.double().numpy().T for name, table in inside.tables.items()},
             factors=inside.factors.numpy(),
-            values=-total.reshape(classes, width).double().numpy() / scales,
-            std=noise * CLIPPING_NORM / scales,
+            values=total.reshape(classes, width) / scales,
+            std=noise / np.abs(scales),
         )
 
     @property

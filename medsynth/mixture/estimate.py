@@ -1,4 +1,23 @@
-"""Fit the mixture: one loss for all measurements, and one normal prior."""
+"""Fit the mixture: one loss for all measurements, and one normal prior.
+
+The model predicts every measurement (`model.py`). The loss is half the squared distance between prediction and noisy
+value, divided by the noise's variance, summed over all cells, plus the prior's term. For a pair of age and sex in two
+classes, a cell's prediction is rows of the class * mean over latent points of share(age bin) * share(sex).
+
+`estimate` repeats this step, with Adam:
+
+1. `MixtureModel.shares` computes p(bin | class, point) of all columns at once, as one tensor.
+2. Each kind of measurement compares it with its values: `_Columns` (single columns), `_Pairs`, `_Rule` (columns that
+   determine another) and `_Moments` (products). These classes are the measurements as tensors, all tables of a kind in
+   one, since thousands of small operations would take most of the time.
+3. The gradient moves the logits and latent coefficients.
+
+Every 50 steps `_Prior.learn` sets the prior's covariance of latent coefficients to their current second moments. So
+directions that the data do not need shrink to nothing, and strong relations are hardly shrunk.
+
+A new kind of measurement needs a class here with `of` and `error`, a line in `Loss.__init__` and one in `Loss.value`.
+A replicate (`replicates.py`) calls `estimate` with a stream, which perturbs the prior as noise perturbs measurements.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import Floats
 from . import constants as k
-from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement
+from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
 
 # Gradients have no sampling noise and shrink by orders of magnitude, so Adam forgets squares as fast as means.
@@ -32,7 +52,8 @@ class _Columns:
 
     @classmethod
     def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Columns:
-        bins, classes = model.layout.bins, len(tables[0].values)
+        bins = model.layout.bins
+        classes = len(tables[0].values)
         values, weights, centred = np.zeros((bins, classes)), np.zeros((bins, classes)), np.zeros((bins, 1))
         for table in tables:
             span = model.layout.spans[table.columns[0]]
@@ -42,7 +63,9 @@ class _Columns:
 
     def error(self, rows: Tensor) -> Tensor:
         """Return half the squared error. `rows`: in each bin, (bins, classes)."""
+        # Tables of all classes together are compared with the sum over classes.
         gap = self.values - (rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True))
+        # A centred table does not show its mean, so the mean of its gaps does not count.
         means = (self.sums @ gap) / (self.sums @ torch.ones_like(gap[:, :1]))
         return ((gap - self.centred * (self.sums.T @ means)) * self.weights).square().sum() / 2
 
@@ -60,6 +83,7 @@ class _Pairs:
 
     @classmethod
     def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Pairs:
+        # Many pairs share a column's map: each is stacked once, and known by its identity.
         own = [[(name, id(one)) for name, one in zip(t.columns, t.maps, strict=True)] for t in tables]
         maps = {key: one for t, keys in zip(tables, own, strict=True) for key, one in zip(keys, t.maps, strict=True)}
         first = dict(zip(maps, np.cumsum([0, *map(len, maps.values())]).tolist(), strict=False))
@@ -78,6 +102,7 @@ class _Pairs:
 
     def error(self, shares: Tensor, sizes: Tensor) -> Tensor:
         """Return half the squared error. `shares`: (bins, classes, points); `sizes`: rows of each class."""
+        # All cells of all columns' maps, then the products of any two of them; `places` picks those of measured tables.
         each = (self.maps @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
         weighted = each * (sizes / shares.shape[-1])[:, None, None]
         if len(self.values) > 1 or len(sizes) == 1:
@@ -171,6 +196,7 @@ class _Prior:
         (Fazel, Hindi and Boyd 2003).
         """
         for place, part in enumerate((model.common, model.own)):
+            # The floor keeps a direction that has shrunk to zero from getting an infinite precision.
             flat = part.detach().flatten(1)
             second = flat @ flat.T / flat.shape[1]
             second.diagonal().add_(k.LATENT_FLOOR)
@@ -205,7 +231,8 @@ class Loss:
         groups = dict[tuple[int, int], list[Measurement]]()  # by columns and classes
         for table in tables:
             groups.setdefault((len(table.columns), len(table.values)), []).append(table)
-        self._model, self.prior = model, _Prior(model, stream)
+        self._model = model
+        self.prior = _Prior(model, stream)
         self._columns = [_Columns.of(some, model) for (columns, _), some in groups.items() if columns == 1]
         self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
         self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
@@ -215,7 +242,8 @@ class Loss:
         """Return the loss of the model's current parameters."""
         model = self._model
         shares = model.shares()
-        rows, loss = shares.mean(-1) * model.sizes, self.prior.error(model)
+        rows = shares.mean(-1) * model.sizes
+        loss = self.prior.error(model)
         for columns in self._columns:
             loss = loss + columns.error(rows)
         for pairs in self._pairs:
@@ -234,7 +262,8 @@ class Adam:
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self._parameters, self._steps = list(parameters), 0
+        self._parameters = list(parameters)
+        self._steps = 0
         self._moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in self._parameters]
 
     def step(self, loss: Tensor, rate: float) -> None:
@@ -257,7 +286,8 @@ def estimate(
     stream: torch.Generator | None = None,
 ) -> None:
     """Fit a mixture to all measurements, in place. With a stream, draws perturb its prior."""
-    loss, parameters = Loss(model, measured, stream), model.parameters()
+    loss = Loss(model, measured, stream)
+    parameters = model.parameters()
     adam = Adam([parameter.requires_grad_() for parameter in parameters])
     for step in range(steps):
         if step and step % k.LEARN_EVERY == 0:

@@ -7,8 +7,9 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Floats, Whole
 from ..methods.bins import MERGED_WIDE, decoder_tensors, grid_tensors
-from ..methods.registry import Arrays, Progress
+from ..methods.registry import Progress
 from ..methods.sampler import low_rank_tensors, mixture_tensors
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
@@ -20,14 +21,12 @@ from .config import Settings
 from .constants import DECLARED, MATRIX, PAIRS
 from .estimate import estimate
 from .matrix import MomentMatrix, latent_points, loadings, ordered_bins
-from .measurement import Floats
 from .model import Layout, MixtureModel, wave_features
 from .released import Recorded
 from .stages import Stages
 
 SEED_BITS = 53  # of a fresh public seed
 SMALLEST = 1e-12  # least share of a bin
-Places = NDArray[np.int64]
 
 
 def fitted(
@@ -38,7 +37,8 @@ def fitted(
     A table of hundreds of columns uses matrices of second moments in place of pairs. Its columns depend on a latent
     variable of few dimensions, and the mixture fits only the distribution of each column by class.
     """
-    seed, recorded = secrets.randbits(SEED_BITS) if seed is None else seed, Recorded(vault, plan)
+    seed = secrets.randbits(SEED_BITS) if seed is None else seed
+    recorded = Recorded(vault, plan)
     wide = MATRIX in plan.events
     source = vault if wide else recorded
     stages = Stages(schema=schema, vault=source, plan=plan, seed=seed, regressions=config.regressions)
@@ -62,7 +62,8 @@ def _of_low_rank(stages: Stages) -> Arrays:
 
     Scores are computed from the rough shares of bins, so that queries do not depend on an optimiser's last bits.
     """
-    stream, points = torch_stream(stages.seed, "matrix"), numpy_stream(stages.seed, "latent")
+    stream = torch_stream(stages.seed, "matrix")
+    points = numpy_stream(stages.seed, "latent")
     names = [name for name in stages.columns if ordered_bins(stages.bins[name]) > 1]
     if not names:
         stages.in_vain(MATRIX)
@@ -78,7 +79,9 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
 
     With one point there are no latent coefficients.
     """
-    bins, parts, features = {n: stages.bins[n] for n in stages.columns}, dict[str, Places](), dict[str, Floats]()
+    bins = {n: stages.bins[n] for n in stages.columns}
+    parts = dict[str, Whole]()
+    features = dict[str, Floats]()
     for name, own in bins.items():
         parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.BINS, stages.mass[name])
         middles = own.middles(MERGED_WIDE) if own.ordered else np.empty(0)
@@ -102,7 +105,8 @@ def tensors(stages: Stages, model: MixtureModel) -> Arrays:
         table = table / table.sum(2, keepdims=True)
         base[name] = np.log(np.maximum(table.mean(0), SMALLEST))
         residual[name] = (np.log(np.maximum(table, SMALLEST)) - base[name]).astype(np.float32, order="C")
-    own, prior = stages.numbers, (stages.sizes / stages.sizes.sum()).astype(np.float32)
+    own = stages.numbers
+    prior = (stages.sizes / stages.sizes.sum()).astype(np.float32)
     kept = decoder_tensors(own.shares, stages.bins, stages.columns) | grid_tensors(own.grids)
     return {
         **mixture_tensors(base, residual if model.points > 1 else {}),

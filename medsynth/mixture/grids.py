@@ -11,8 +11,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Floats, Mask, Whole
 from ..methods.marginals import Conditioning, Counts, cleaned, mean_over_priors, posterior_mode
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.cells import EveryCode
@@ -27,8 +27,6 @@ from .constants import COARSE, VALUES
 if TYPE_CHECKING:  # it imports PyTorch, which a plan does not need
     from ..privacy.queries.measurements import Measurements
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 TINY = 1e-12
 
 
@@ -61,7 +59,7 @@ class Survey:
         return np.asarray(np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1)
 
     def measured(self, fine: Grid, counts: Floats, std: float) -> list[Counts]:
-        """Return both measurements as counts of groups of the cells of `fine`."""
+        """Return the fine and the coarse counts as counts of groups of the cells of `fine`."""
         return [Counts.of_cells(counts, std), Counts(self.parents(fine), self.counts, self.std)]
 
     def rough(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:
@@ -75,7 +73,7 @@ class Survey:
         both = np.where(self.inside(fine, counts, std, rows), counts + off[parent], 0.0)
         return cleaned(both, rows)
 
-    def inside(self, fine: Grid, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
+    def inside(self, fine: Grid, counts: Floats, std: float, rows: float) -> Mask:
         """Return which cells of `fine` are not in a tail of noise, (cells,)."""
         parent = self.parents(fine)
         pieces, sums = np.bincount(parent), np.bincount(parent, counts)
@@ -106,7 +104,7 @@ class Survey:
         widths = np.diff(fine.ends).astype(np.float64)
         return np.asarray(widths / widths.sum())
 
-    def along(self, fine: Grid) -> NDArray[np.bool_]:
+    def along(self, fine: Grid) -> Mask:
         """Return which cells of `fine` should be smooth: those of values that are not frequent."""
         return ~np.isin(fine.ends[:-1], self.frequent) & (np.arange(fine.cells) < fine.cells - fine.gaps)
 
@@ -116,7 +114,7 @@ class Survey:
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
         return np.asarray(k.FLAT * np.eye(fine.cells) + curvature.T @ curvature / max(k.CURVATURES) ** 2)
 
-    def _kept(self, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
+    def _kept(self, counts: Floats, std: float, rows: float) -> Mask:
         """Return which coarse cells are not in a tail of noise, by their noisy `counts`: (cells,).
 
         At each end, keep the outermost clear cell and all cells inside it. Cut off cells beyond it only if their
@@ -133,9 +131,7 @@ class Survey:
         return kept if kept[: self.values].any() else np.ones_like(kept)  # if no cell is clear, there is no tail
 
 
-def shares_of_cells(
-    measured: Sequence[Counts], rows: float, widths: Floats, expected: Floats, along: NDArray[np.bool_]
-) -> Floats:
+def shares_of_cells(measured: Sequence[Counts], rows: float, widths: Floats, expected: Floats, along: Mask) -> Floats:
     """Return the shares of a number's cells, (cells,), as smooth as their counts suggest.
 
     Ages are smooth: a cell's neighbours are nearly as informative as its own count. In other columns, each cell differs

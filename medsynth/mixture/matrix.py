@@ -1,11 +1,18 @@
 """Measure a noisy matrix of second moments per class, for tables of hundreds of columns: one sum for all pairs.
 
-A column's value is its normal score within the row's class: the mean of a standard normal variable over the part that
-belongs to the bin, by the released shares of bins. A row's vector is divided by its expected norm, also by these
-shares, and clipped. (Private covariance: Dwork, Talwar, Thakurta and Zhang 2014.)
+500 columns have 124,750 pairs, and a table of each would be all noise. One matrix per class measures all of them, with
+the noise of a single query. `fit._of_low_rank` calls these, in this order:
 
-The noisy covariances give a normal latent variable of few dimensions, and each column's loadings. Columns are
-independent given the latent variable: Gaussian copulas on the noisy class-by-bin marginals.
+1. `normal_scores`: a bin's score is the mean of a standard normal variable over the bin's part of it, by the released
+   shares of the row's class. A binary column with even shares has the scores -0.8 and 0.8.
+2. `MomentMatrix`: a row's vector of scores is divided by its expected norm, also by these shares, and clipped. The sum
+   of x x^T over a class's rows is released (private covariance: Dwork, Talwar, Thakurta and Zhang 2014).
+3. `loadings`: the largest eigenvectors of the noisy matrix, shrunk by what noise adds, give each column's loadings on a
+   normal latent variable of few dimensions. Two columns are related as far as their loadings point the same way.
+4. `latent_points`: the points of that variable at which the sampler computes shares of bins.
+
+Columns are independent given the latent variable: Gaussian copulas on the noisy class-by-bin marginals. Levels without
+an order have no score, so they depend on the class alone.
 """
 
 from __future__ import annotations
@@ -15,18 +22,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from ..arrays import Codes, Floats
 from ..methods.bins import Bins
 from ..methods.sampler import normal_cuts
 from ..privacy.queries.content import MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
+from ..privacy.queries.rows import CellMap, cells_of, column_of
 from ..rng import Stream
 from . import constants as k
-
-Floats = NDArray[np.float64]
 
 
 def ordered_bins(bins: Bins) -> int:
@@ -93,13 +98,16 @@ class MomentMatrix:
         most = int(np.sqrt(2 * k.MOST_ENTRIES / given[1].cells))
         kept = set(torch.randperm(len(some), generator=stream)[:most].tolist())
         self.names = [name for place, name in enumerate(some) if place in kept]
-        self.bins, self.given, self.order = bins, given, tuple(order)
+        self.bins = bins
+        self.given = given
+        self.order = tuple(order)
         self.ordered = {name: ordered[name] for name in self.names}
         scores = {name: normal_scores(shares[name], self.ordered[name]) for name in self.names}
         # (columns, classes): the expected squared score; less than one, because bins hide variance
         self.squares = np.stack([(shares[n] * np.square(scores[n])).sum(1) for n in self.names])
         # (classes,): the norms at which rows are clipped
         self.norms = np.sqrt(k.NORM_ROOM * np.maximum(self.squares.sum(0), 1e-12))
+        # Rounded, because last bits of logarithms differ by machine, and a query must not.
         tables = {name: np.round(scores[name] / self.norms[:, None] * STEPS) / STEPS for name in self.names}
         self.features = Scores({name: bins[name] for name in self.names}, self.order, given, tables)
 
@@ -150,19 +158,22 @@ def _factors(matrix: Floats, squares: Floats, std: float) -> Floats:
     (columns std^2) / x and rotates its vector. sqrt(y^2 - 4 columns std^2) is the best estimate of x, and zero if y is
     smaller than the noise (Gavish and Donoho 2017).
     """
-    columns, edge = len(squares), 2 * std * np.sqrt(len(squares))
+    columns = len(squares)
+    edge = 2 * std * np.sqrt(len(squares))
     rank = min(k.RANK, columns)
     clipped = np.clip(np.trace(matrix) / max(squares.sum(), 1e-12), 0.25, 1.0)  # variance left by clipping
     work, level = matrix / clipped, edge / clipped
     shared = np.zeros(columns)
     factors = np.zeros((columns, k.RANK))
     for _ in range(k.SHARED_ROUNDS):
+        # The diagonal contains each column's own variance, which no factor shares: replace it by the shared part.
         np.fill_diagonal(work, shared)
         values, vectors = eigh(work, subset_by_index=[columns - rank, columns - 1])
         kept = np.sqrt(np.maximum(np.square(np.maximum(values, 0)) - level**2, 0))
         factors[:, :rank] = vectors * np.sqrt(kept)
         shared = np.minimum(np.square(factors).sum(1), k.MOST_SHARED * squares)
     strength = np.maximum(np.square(factors).sum(0), 1e-12)
+    # Shrink each loading by its own noise, relative to the usual size of the factor's loadings.
     size = strength / max(np.square(squares).sum(), 1e-12)  # mean squared loading of the factor over columns
     noise = (level / 2) ** 2 / columns / strength
     found = factors * squares[:, None] * size / (np.square(squares)[:, None] * size + noise + 1e-12)

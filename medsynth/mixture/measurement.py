@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..arrays import Floats, Whole
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,7 +59,7 @@ class MomentMeasurement:
     """
 
     maps: Mapping[str, Floats]
-    factors: NDArray[np.int64]
+    factors: Whole
     values: Floats
     std: Floats
 

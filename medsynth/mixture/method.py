@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..arrays import Arrays
 from ..errors import UsageError
-from ..methods.registry import Arrays, MethodConfig, Progress
+from ..methods.registry import MethodConfig, Progress
 from ..methods.sampler import MixtureMethod
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 from ..schema import Schema
 from . import constants as k
 from .config import IndependentConfig, MixtureConfig, Settings
@@ -23,7 +24,7 @@ class LatentMixture(MixtureMethod):
 
     Config: type[MethodConfig] = MixtureConfig
 
-    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise.
 
         A table with fewer than two columns next to the target has no pairs; the other queries get their share. A table
@@ -41,7 +42,7 @@ class LatentMixture(MixtureMethod):
             shares |= {STRONGEST: config.strongest_share} if config.strongest_share else {}
         shares = config.with_declared(shares, DECLARED)
         total = sum(shares.values())
-        return [Query(label=label, weight=(share / total) ** -0.5) for label, share in shares.items()]
+        return [Charge(label=label, weight=(share / total) ** -0.5) for label, share in shares.items()]
 
     def fit(
         self, config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
@@ -66,9 +67,9 @@ class Independent(LatentMixture):
 
     Config = IndependentConfig
 
-    def queries(self, config: IndependentConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+    def queries(self, config: IndependentConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise."""
         shares = config.one_way_shares
         shares[BY_CLASS] = 1 - sum(shares.values())
         shares = config.with_declared(shares, DECLARED)
-        return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
+        return [Charge(label=label, weight=share**-0.5) for label, share in shares.items()]

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from torch import Tensor
 
+from ..arrays import Floats, Whole
 from . import constants as k
 
-Floats = NDArray[np.float64]
 TINY = 1e-30  # least sum of a column's weights, against division by zero
 
 
@@ -35,7 +34,7 @@ class Layout:
 
     sizes: Mapping[str, int]
     ordered: Mapping[str, int]
-    parts: Mapping[str, NDArray[np.int64]]
+    parts: Mapping[str, Whole]
     features: Mapping[str, Floats]
     spans: dict[str, slice] = field(init=False)
 
@@ -50,14 +49,14 @@ class Layout:
         return sum(self.sizes.values())
 
     @property
-    def part_of(self) -> NDArray[np.int64]:
+    def part_of(self) -> Whole:
         """The place of the part of each bin among the parts of all columns, (bins,)."""
         counts = [len(self.features[name]) for name in self.sizes]
         firsts = np.cumsum([0, *counts])[:-1]
         return np.concatenate([first + self.parts[name] for name, first in zip(self.sizes, firsts, strict=True)])
 
     @property
-    def column_of(self) -> NDArray[np.int64]:
+    def column_of(self) -> Whole:
         """The place of the column of each bin, (bins,)."""
         return np.repeat(np.arange(len(self.sizes)), [*self.sizes.values()])
 

@@ -6,9 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..arrays import Floats
 from ..methods.bins import DIGITS_OF, decoder_axes, digit_shares, fine_grid, grids
 from ..methods.marginals import ONE_WAY
 from ..privacy.accounting.calibration import Plan
@@ -23,7 +21,6 @@ from .weights import centred, noise_of_cells, weights_by_size
 if TYPE_CHECKING:  # it imports PyTorch, which a plan does not need
     from ..privacy.queries.measurements import Measurements
 
-Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # prefix of the marginal of a column with few values; no column has this name
 
 
@@ -82,7 +79,7 @@ class OneWayMarginals:
         )
 
     def of_rows(self, rows: float) -> OneWayMarginals:
-        """Return these for another number of rows. For levels, only deviations from their mean were measured."""
+        """Move all counts to another number of rows. For levels, only deviations from their mean were measured."""
         told = {name: counts for name, counts in self.counts.items() if name.startswith(LEVELS_OF) and len(counts) > 1}
         more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
         return replace(self, counts=self.counts | more, rows=rows)

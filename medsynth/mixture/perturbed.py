@@ -13,23 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..methods.registry import Arrays
+from ..arrays import Arrays, Codes, Floats, Whole
 from ..methods.sampler import Sampler
-from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.rows import CodedRows, Codes
+from ..privacy.queries.rows import CodedRows
 from ..rng import Stream
 from ..schema import Schema
 from .constants import VALUES
 from .released import Kept
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 MOST_ROWS = 20_000  # drawn for one replicate; deviations of larger tables are scaled
-CHUNK = 2_000  # rows whose features are in memory at once
 UNCHANGED = {VALUES}  # it only determines which values are frequent
 
 
@@ -64,7 +60,7 @@ def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng
     return codes
 
 
-def _chosen(weights: Floats, groups: NDArray[np.int64], rng: Stream) -> NDArray[np.int64]:
+def _chosen(weights: Floats, groups: Whole, rng: Stream) -> Whole:
     """Draw a cell for each row by the `weights` of its group, (groups, cells), independently."""
     below = np.cumsum(weights, 1)
     below /= below[:, -1:]
@@ -117,13 +113,6 @@ class Population:
 
 def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:
     """Return the exact answer of a query on synthetic rows, array by array."""
-    if isinstance(query, GradientSum):  # minus the sum of features, each row clipped
-        total = np.zeros(0)
-        for k in range(0, len(rows), CHUNK):
-            found = query.features(rows[k : k + CHUNK]).double()
-            found *= (query.bound / found.norm(dim=1, keepdim=True).clamp(min=query.bound)).clamp(max=1.0)
-            total = found.sum(0).numpy() + (total if len(total) else 0.0)
-        return [-total[None]]
     coded = CodedRows(rows, names, np.zeros((len(rows), 0), np.uint64))
     scales = query.scales(1.0)
     return [np.asarray(a * scale.unit) for a, scale in zip(query.finished(query.exact(coded)), scales, strict=True)]
@@ -133,18 +122,14 @@ class Perturbed(Measurements):
     """The measurements of one replicate: released values plus new noise plus a simulated sampling error."""
 
     __slots__ = ("_asked", "_kept", "_population", "_replicate", "_rng")
+    max_rows = None  # models with replicates have one row per patient
 
     def __init__(self, kept: Kept, population: Population, replicate: int, rng: Stream) -> None:
         self._kept, self._population, self._replicate, self._rng = kept.again(), population, replicate, rng
         self._asked = dict[str, int]()
 
-    @property
-    def max_rows(self) -> int | None:
-        """None: rows per patient are not bounded."""
-        return None
-
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """Return the perturbed answer."""
+        """Return the released answer plus new noise and a simulated sampling error."""
         k = self._asked.get(label, 0)
         self._asked[label] = k + 1
         arrays, stds = self._kept.arrays(label, query)

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import Codes
 from ..methods.bins import Bins
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
-from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
+from ..privacy.queries.rows import CellMap, cells_of, column_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Products:
         return _multiplied(each, self.factors) * self.scales
 
     def inside(self, bins: Mapping[str, Bins]) -> Products:
-        """Return these products by bins instead of fine cells, with each feature's mean in a bin by the cells' shares.
+        """Return the products by bins instead of fine cells, with each feature's mean in a bin by the cells' shares.
 
         These are a mixture's expected products, because its columns are independent within bins.
         """

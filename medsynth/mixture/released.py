@@ -9,19 +9,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ..arrays import Arrays, Floats, Whole
 from ..errors import ArtifactError
-from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
-from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.tables import Marginals
+from ..privacy.queries.vectors import VectorSum
 from ..row_count import PARTS_OF_A_ROW
 from .constants import VALUES
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
 # Increased when a measurement's numbers change their meaning or their fit. Files with another number are not read.
@@ -31,7 +29,7 @@ CLEAR_STDS = 3.5  # of the noise: smaller counts of single values are stored as 
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class RecordedRelease:
     """One release: its arrays of numbers, the standard deviation of each array's noise, and the names of the
     tables.
     """
@@ -46,9 +44,9 @@ def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
     """Return the shapes of a query's arrays. Raise TypeError for a kind of query that is not kept."""
     if isinstance(query, Marginals):
         return [tuple(cells.cells for _, cells in axes) for axes in query.tables.values()]
-    if isinstance(query, GradientSum):
-        return [tuple(parameter.shape) for parameter in query.critic.parameters()]
-    raise TypeError("Only tables and gradient sums are kept.")
+    if isinstance(query, VectorSum):
+        return [(query.width,)]
+    raise TypeError("Only tables and vector sums are kept.")
 
 
 def names(query: RowQuery[Any]) -> list[str]:
@@ -58,11 +56,7 @@ def names(query: RowQuery[Any]) -> list[str]:
 
 def _arrays(found: object) -> list[Floats]:
     """Return the arrays of a query's result."""
-    if isinstance(found, dict):
-        several = list(found.values())
-        return several if isinstance(several[0], np.ndarray) else [np.array(several)]
-    assert isinstance(found, tuple)
-    return [part.double().cpu().numpy() if isinstance(part, Tensor) else part for part in found]
+    return [np.asarray(array) for array in (found.values() if isinstance(found, dict) else [found])]
 
 
 class Recorded(Measurements):
@@ -71,7 +65,9 @@ class Recorded(Measurements):
     __slots__ = ("_of", "_plan", "releases")
 
     def __init__(self, of: Measurements, plan: Plan) -> None:
-        self._of, self._plan, self.releases = of, plan, list[Measured]()
+        self._of = of
+        self._plan = plan
+        self.releases = list[RecordedRelease]()
 
     @property
     def max_rows(self) -> int | None:
@@ -83,7 +79,7 @@ class Recorded(Measurements):
         rounded = [a.astype(np.float32).astype(np.float64) for a in _arrays(self._of.measure(label, query))]
         event, _ = self._plan.events[label]
         noise = query.scales(event.multiplier * query.sensitivity(self.max_rows))
-        self.releases.append(Measured(label, rounded, [scale.std for scale in noise], names(query)))
+        self.releases.append(RecordedRelease(label, rounded, [scale.std for scale in noise], names(query)))
         return query.result(rounded)
 
     def tensors(self, seed: int) -> Arrays:
@@ -128,15 +124,16 @@ def public_numbers(tensors: Arrays) -> tuple[int, int, float | None]:
 
 @dataclass
 class Kept(Measurements):
-    """The measurements of a model file, returned again to the same queries.
+    """Replays a model file's measurements to a refit.
 
     `noisy`, `stds`, `names`: of each label, in the order of the releases. `asked`: the number returned so far.
     """
 
-    noisy: dict[str, list[tuple[Floats, NDArray[np.int64] | None]]] = field(default_factory=dict)
+    noisy: dict[str, list[tuple[Floats, Whole | None]]] = field(default_factory=dict)
     stds: dict[str, list[list[float]]] = field(default_factory=dict)
     names: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
+    max_rows = None  # models with replicates have one row per patient
 
     @classmethod
     def of(cls, tensors: Arrays) -> Kept:
@@ -152,13 +149,8 @@ class Kept(Measurements):
             found.names.setdefault(label, []).append(tables)
         return found
 
-    @property
-    def max_rows(self) -> int | None:
-        """None: models with replicates have one row per patient."""
-        return None
-
     def again(self) -> Kept:
-        """Return the same measurements, from the start."""
+        """Replay the measurements from the start, for another refit."""
         return Kept(self.noisy, self.stds, self.names)
 
     def arrays(self, label: str, query: RowQuery[Any]) -> tuple[list[Floats], list[float]]:

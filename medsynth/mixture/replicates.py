@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..arrays import Arrays
 from ..cores import one_thread
 from ..errors import ArtifactError
-from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema

@@ -11,18 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Whole
 from ..methods.bins import WIDE, Bins, fine_grid
 from ..methods.stratified import uniforms
 from ..privacy.queries.cells import Computed
-from ..privacy.queries.rows import Axes, CellMap, Codes
+from ..privacy.queries.rows import Axes, CellMap
 from ..rng import Stream
 from ..schema import Schema
 from ..schema.rules import Definition
 from . import constants as k
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -37,12 +35,12 @@ class DerivedColumn:
         """The number of bins."""
         return self.bins.cells
 
-    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
+    def cell_of(self, codes: Codes) -> Whole:
         """Return the bin of each row, (rows,), by the codes of the inputs, (rows, inputs)."""
         return self.bins.cell_of(self.definition.codes(codes))
 
     def plain(self) -> Computed:
-        """Return the same map without other facts about the column."""
+        """Return this map as a query may hold it: grid and places only, no shares."""
         return Computed(self.definition, self.bins.plain())
 
     @property
@@ -81,7 +79,7 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
 
 def drawn_in_cells(
     bins: Mapping[str, Bins], names: Sequence[str], each: int, rng: Stream
-) -> tuple[list[int], NDArray[np.int64], Codes]:
+) -> tuple[list[int], Whole, Codes]:
     """Draw `each` rows in every cell of the table of some columns, with values in bins by one-way marginals.
 
     Returns the columns' numbers of bins, the cell of each row, (rows,), and the rows, (rows, columns).
@@ -98,7 +96,7 @@ def _drawn(bins: Bins, rng: Stream) -> Codes:
     return _even(bins, fine, rng)
 
 
-def _even(bins: Bins, fine: NDArray[np.int64], rng: Stream) -> Codes:
+def _even(bins: Bins, fine: Whole, rng: Stream) -> Codes:
     ends = bins.grid.ends
     first, last = ends[fine], ends[fine + 1] - 1
     return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)

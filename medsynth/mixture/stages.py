@@ -1,7 +1,22 @@
 """Measure in stages: columns, columns by class, all pairs by class, the strongest pairs again, declared regressions.
 
-The first four stages measure contingency tables; the fifth measures sums of products. The cells of a query are computed
-from the numbers released before, by sums and sorting alone. So the same numbers give the same query on any machine.
+Each stage needs what the stages before it released. For `age`, `sex` and the target `ill` this happens, in this order:
+
+1. `one_way` counts each column. It cuts age into at most 20 bins by these counts, and makes the map from `ill` to
+   classes. From here on all queries use these bins.
+2. `by_class` counts ill, (ill, age), (ill, sex) and each column that a rule computes. Now the rows of the table and of
+   each class are known more precisely (`_count_rows`), and each bin's rough share in each class (`_look_at`).
+3. `pairs` counts (ill, age, sex), in coarser bins: as fine as the noise allows, merged by the rough shares.
+4. `strongest` finds the pairs that are farthest from independence in 3. It counts these again, without the class.
+5. `declared` measures sums of products, if the user declared regressions (`declared.py`).
+
+The results are measurements (`measurement.py`), to which `estimate.py` fits the model. A wide table has no pairs:
+`matrix.py` replaces stages 3 and 4. The plan fixes the noise of each stage before a row is read, so every planned
+stage measures something, even if nothing is left to ask (`in_vain`).
+
+The cells of a query are computed from released numbers, by sums and sorting alone. So the same numbers give the same
+query on any machine. This is how a replicate asks the queries of its fit again: its `Stages` has the fit's as `like`,
+and takes bins, cells and chosen pairs from there, but values from its own perturbed measurements.
 """
 
 from __future__ import annotations
@@ -13,14 +28,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..arrays import Floats, Whole
 from ..methods.bins import WIDE, Bins, decoder
 from ..methods.marginals import Conditioning, cleaned, spurious_missing, without_spurious_missing
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
-from ..privacy.queries.cells import Regrouped
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, CellMap, Codes, Whole
+from ..privacy.queries.rows import Axes, CellMap
 from ..privacy.queries.tables import Marginals
 from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
@@ -28,34 +43,13 @@ from ..schema import Schema
 from . import constants as k
 from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from .declared import DeclaredMoments
-from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
+from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, derived_columns
 from .weights import weights_by_size
 
 CLASSES = "\0classes"  # the name of the table of classes; no column has this name
 TINY = 1e-9  # noise assumed in a fit without noise
-
-
-@dataclass(frozen=True)
-class MergedBins:
-    """Bins of a column, merged by a public map. `part`: the coarse bin of each bin, (bins,)."""
-
-    bins: Bins
-    part: Whole
-
-    @property
-    def cells(self) -> int:
-        """The number of coarse bins."""
-        return int(self.part.max()) + 1
-
-    def cell_of(self, codes: Codes) -> Whole:
-        """Return the coarse bin of each code."""
-        return self.part[self.bins.cell_of(codes)]
-
-    def plain(self) -> Regrouped:
-        """Return the same map without other facts about the column."""
-        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -109,6 +103,7 @@ class Stages:
         like = self.like.numbers if self.like else None
         own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.BINS, like)
         if self.like:
+            # Same bins, other shares: a replicate's values must be of the cells that were measured.
             self.cut = self.like.cut
             self.bins = {n: replace(b, shares=own.shares.get(n, b.shares)) for n, b in self.like.bins.items()}
             self.condition = self.like.condition
@@ -144,6 +139,7 @@ class Stages:
         axes |= {name: column.axes(self.given) for name, column in derived.items()}
         levels = [n for n in self.columns if n not in self.numbers.grids and self.bins[n].cells > 1]
         free = {name: math.prod(cells.cells for _, cells in own) for name, own in axes.items()}
+        # Tables with more free cells get less noise in each (weights.py).
         # Planned sizes, because the number of bins of a number depends on noisy counts.
         free |= {n: self.condition.cells * k.BINS for n in [*self.numbers.grids, *derived] if n in axes}
         noisy, std = self._measured(BY_CLASS, axes, free, levels)
@@ -152,9 +148,9 @@ class Stages:
         tables = list[Measurement | RuleMeasurement]()
         for name in self.columns:
             cells = self.bins[name].cells
-            centred, noise = name in levels, np.array(std[name])
+            centred = name in levels  # released minus its mean: put the mean back, which follows from the class's rows
             self._look_at(name, noisy[name] + (self.sizes[:, None] / cells if centred else 0.0), std[name])
-            tables.append(Measurement(columns=(name,), values=noisy[name], std=noise, centred=centred))
+            tables.append(Measurement(columns=(name,), values=noisy[name], std=np.array(std[name]), centred=centred))
         for name, column in derived.items():
             inside = column.of_inputs(self.bins, numpy_stream(self.seed, "derived"))
             tables.append(RuleMeasurement(columns=column.inputs, map=inside, values=noisy[name], std=std[name]))
@@ -163,6 +159,7 @@ class Stages:
     def _look_at(self, name: str, table: Floats, std: float) -> None:
         """Set a column's mass and shares from its noisy table by class, (classes, bins), and its one-way marginal."""
         whole, noise = self._own_counts(name)
+        # Two counts of the same rows, weighted by their precision.
         one, other = (np.maximum(error, TINY) ** -2 for error in (noise, std * math.sqrt(len(table))))
         both = (one * whole + other * table.sum(0)) / (one + other)
         self.mass[name] = self.rows * cleaned(both, self.rows)
@@ -174,6 +171,7 @@ class Stages:
 
         The sum of a table of n cells has n times the variance of one cell, so tables of few cells count most.
         """
+        # First the table's rows, from all tables of either stage; then their parts in each class, which add up to them.
         known = [NoisyTotal.of(table, std[name]) for name, table in whole.items()]
         self.rows = likely_rows(self.plan.rows, [*self.numbers.totals, *known], self.plan.rows_std)
         self.numbers = self.numbers.of_rows(self.rows)
@@ -224,24 +222,28 @@ class Stages:
         """Run stage 5: measure means, squares and products of the columns of declared regressions."""
         if DECLARED not in self.plan.events:
             return []
-        noise, order = self.plan.noise(DECLARED), self.schema.names
+        noise = self.plan.noise(DECLARED)
         bins = (self.like or self).bins  # the multiplied values are those of the fit
-        moments = DeclaredMoments(self.regressions, bins, self.given, order, noise, self.plan.rows)
+        moments = DeclaredMoments(self.regressions, bins, self.given, self.schema.names, noise, self.plan.rows)
         found = moments.measure(self.vault, DECLARED, noise, self.bins)
+        # The error that counts here is that of the coefficients, so these sums get a larger weight than their noise.
         return [replace(found, std=found.std / math.sqrt(k.DECLARED_FIRMNESS))]
 
     def _of_pairs(self, label: str, pairs: Sequence[tuple[str, ...]], given: tuple[str, CellMap]) -> list[Measurement]:
         """Count some pairs, centred along both columns, in bins as fine as the noise allows."""
-        own, classes = self.like or self, given[1].cells
+        own = self.like or self
+        classes = given[1].cells
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(own.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
-        merged = {name: MergedBins(own.cut[name], own.parts(name, most[name])) for name in names}
+        parts = {name: own.parts(name, most[name]) for name in names}
+        merged = {name: own.cut[name].grouped(parts[name]) for name in names}
         axes: dict[str, Axes] = {"\0".join(p): [given, *((name, merged[name]) for name in p)] for p in pairs}
         free = {key: classes * math.prod(cells.cells - 1 for _, cells in both[1:]) for key, both in axes.items()}
         noisy, std = self._measured(label, axes, free, list(axes))
+        # A centred table says nothing about its own margins: keep only the components that it measures.
         basis = {name: contrasts(merged[name].cells) for name in names}
-        maps = {name: basis[name][:, merged[name].part] for name in names}
+        maps = {name: basis[name][:, parts[name]] for name in names}
         tables = []
         for pair, (key, table) in zip(pairs, noisy.items(), strict=True):
             one, other = pair
@@ -255,7 +257,8 @@ class Stages:
         """Return a coarser bin for each bin of a column. Absent missing values join the commonest bin: a cell of their
         own would add noise alone.
         """
-        part, gone = self.cut[name].merged(most, self.mass[name]), self.absent[name]
+        part = self.cut[name].merged(most, self.mass[name])
+        gone = self.absent[name]
         left = np.delete(np.arange(len(part)), gone)
         if len(np.unique(part[left])) > 1:
             part[gone] = part[left[self.mass[name][left].argmax()]]

@@ -1,4 +1,21 @@
-"""Later rows, one after another: in each the gap, then each column that changes, given the last row and the first."""
+"""Draw later rows, one after another: in each the gap, then each column that changes, given the last row and the first.
+
+`training.py` fits a `Chain`, `stored.py` writes and restores it, and `sampling/visits.py` draws from it. A later row is
+one line of codes with the columns `later_columns`: the row itself (NOW), the row before it (LAST), the patient's first
+row (FIRST), and facts: the gap, the rows left, the rows before the last, and the patient's number of rows minus one.
+
+For patients with 3 rows each, `later_rows` draws all second rows, then all third rows. For each of these two:
+
+1. `blank` fills in what is known: LAST, FIRST and the facts. NOW and the gap are zero.
+2. `begin` copies constant columns, such as sex, from FIRST to NOW.
+3. `draw_column` draws the gap, which moves the date, and then each changing column, in the order in which it was
+   fitted. Each has weights for its contexts, and log chances are their sum (`conditional.py`). For weight these may be
+   the weight in LAST, the gap, and the severity in NOW, which was drawn before it.
+4. The finished NOW becomes LAST of the next row.
+
+Rules are met column by column (`possible`): a value that would break a rule gets no chance. A rule that depends on
+whether the row is the patient's last, such as death, has weights of its own for last rows (`ends`).
+"""
 
 from __future__ import annotations
 
@@ -8,16 +25,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes, Floats, Whole
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Floats, Mask, Whole
 from ..rng import Stream
 from ..schema import Schema
 from .column_rules import ColumnRules
 from .conditional import drawn, log_chances
 from .contexts import Context, Contexts, moving
-from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
-
-Draw = Callable[[Codes, Stream], None]
+from .split_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, named, only_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +72,20 @@ class Chain:
         """
         if name not in self.rules.of:
             return None
-        variable, trial, width = self.contexts.variables[name], rows.copy(), self.contexts.width
+        variable = self.contexts.variables[name]
+        trial = rows.copy()
+        width = self.contexts.width
+        # A rule reads values, and a cell has many: try one value of each cell, which is also the one that is drawn.
         codes = np.empty((len(rows), variable.cells), np.int32)
         allowed = np.empty(codes.shape, np.bool_)
-        only, last = self.only(rows), self.last(rows)
+        only = self.only(rows)
+        last = self.last(rows)
         for cell in range(variable.cells):
             codes[:, cell] = variable.draw(np.full(len(rows), cell), self._before(name, rows), rng)
             self._put(name, trial, codes[:, cell])
             broken = self.rules.broken(name, self.now(trial), trial[:, width : 2 * width], only, last)
             allowed[:, cell] = ~broken
-        allowed[~allowed.any(1)] = True
+        allowed[~allowed.any(1)] = True  # the columns before left no value: the caller draws this row again
         return codes, allowed
 
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
@@ -121,7 +139,8 @@ class Chain:
 
     def _put(self, name: str, rows: Codes, found: Codes) -> None:
         """Write a column, (rows,); with the gap also the order, cut to its last value; in place."""
-        place, order = self.contexts.place, self.schema.order or ""
+        place = self.contexts.place
+        order = self.schema.order or ""
         rows[:, place[named(OF if name == GAP else NOW, name)]] = found
         if name == GAP:
             rows[:, place[named(NOW, order)]] = self.reached(rows).clip(max=self.schema.columns[order].size - 1)
@@ -144,14 +163,15 @@ def blank(last: Codes, first: Codes, visit: int, most: Codes) -> Codes:
     return np.column_stack([np.zeros_like(last), last, first, *facts]).astype(np.int32)
 
 
-def later_rows(chain: Chain, first: Codes, counts: Whole, rng: Stream, draw: Draw | None = None) -> Iterator[
-    tuple[Whole, Codes]
-]:  # fmt: skip
+def later_rows(
+    chain: Chain, first: Codes, counts: Whole, rng: Stream, draw: Callable[[Codes, Stream], None] | None = None
+) -> Iterator[tuple[Whole, Codes]]:
     """Yield for the second rows of patients, the third and so on: their patients, (rows,), and (rows, `later_columns`).
 
     `first`: (patients, columns of the core); `counts`: (patients,) rows of each; `draw`: replaces the chain's own.
     """
-    width, last = first.shape[1], first.copy()
+    width = first.shape[1]
+    last = first.copy()
     for visit in range(int(counts.max(initial=1)) - 1):
         who = np.flatnonzero(counts > visit + 1)
         most = (counts[who] - 1).astype(np.int32)

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from ..arrays import Floats, Whole
 from ..privacy.queries.cells import Beside
-from ..privacy.queries.rows import Floats, Whole
 from .conditional import Chances
-from .successive_rows import LAST, NOW, named
+from .split_rows import LAST, NOW, named
 from .variables import Axis, Variable
 
 STEPS = (0, 1, 2, 4, 8, 16)  # cells from the last value: a change is above one step and up to the next
@@ -72,7 +72,8 @@ class Changes:
     @cached_property
     def groups(self) -> Whole:
         """The group of each change, (cells of values in the last row, cells in this one)."""
-        size, middle = np.searchsorted(self.steps, np.abs(self.apart)), len(self.steps)
+        size = np.searchsorted(self.steps, np.abs(self.apart))
+        middle = len(self.steps)
         found = np.where(self.apart < 0, middle - size, middle + size)
         found[self.ordered :] = found[:, self.ordered :] = self.sizes - 2
         found = np.column_stack([found, np.full(self.variable.values, self.sizes - 1)])
@@ -83,7 +84,8 @@ class Changes:
 
         "About the same" means the number of cells that contains closest to a third of the changes.
         """
-        middle, sizes = len(self.steps), np.maximum(counts, 0)
+        middle = len(self.steps)
+        sizes = np.maximum(counts, 0)
         near = sizes[middle] + sizes[-1] + np.append(0, np.cumsum(sizes[middle + 1 : -2] + sizes[middle - 1 :: -1]))
         same = self.steps[int(np.abs(near[:-1] / max(near[-1], 1e-9) - 1 / 3).argmin())]
         found = np.where(np.abs(self.apart) <= same, 1, np.where(self.apart < 0, 0, 2))
@@ -92,7 +94,9 @@ class Changes:
 
     def axis(self, groups: Whole) -> Axis:
         """Return the axis of the `groups` or directions of changes in a contingency table."""
-        name, values, cells = self.variable.name, self.variable.map(np.arange(self.variable.values)), groups.max() + 1
+        name = self.variable.name
+        values = self.variable.map(np.arange(self.variable.values))
+        cells = groups.max() + 1
         return (named(NOW, name), named(LAST, name)), Beside(values, groups[:, :-1], groups[:, -1], int(cells))
 
     def kernel(self, counts: Floats, std: float) -> Floats:
@@ -105,7 +109,8 @@ class Changes:
         from scipy.optimize import minimize  # slow to import, and every sample imports this module
 
         apart = self.apart[: self.ordered, : self.ordered] / self.ordered
-        size, cells = self.groups[: self.ordered, : self.ordered] % self.sizes, np.arange(self.ordered)
+        size = self.groups[: self.ordered, : self.ordered] % self.sizes
+        cells = np.arange(self.ordered)
         total = max(float(counts[:-2].sum()), 1.0)
 
         def chances(point: Floats, power: float) -> Floats:
@@ -119,7 +124,8 @@ class Changes:
             found = np.bincount(size.ravel(), joint.ravel(), self.sizes)[:-2]
             return float((((counts[:-2] - total * found) / std) ** 2).sum() + 0.01 * (point**2).sum())
 
-        power, found = 1.0, np.empty(0)
+        power = 1.0
+        found = np.empty(0)
         for _ in range(2):
             fits = [minimize(loss, start, (power,), method="L-BFGS-B", bounds=LIMITS) for start in STARTS]
             found = chances(min(fits, key=lambda fit: float(fit.fun)).x, power)
@@ -131,7 +137,8 @@ class Changes:
 
     def offset(self, kernel: Floats) -> Floats:
         """Return what a kernel adds to the base log chances of cells, (cells of values in the last row, cells)."""
-        found, base = np.zeros((self.variable.values, self.variable.cells)), self.variable.base[: self.ordered]
+        found = np.zeros((self.variable.values, self.variable.cells))
+        base = self.variable.base[: self.ordered]
         logs = np.log(np.maximum(kernel, 1e-12))
         found[: self.ordered, : self.ordered] = logs + np.log(np.exp(base).sum()) - base
         return found
@@ -140,7 +147,8 @@ class Changes:
         """Return a table, (groups of the last value, of this one), that follows a kernel if both have a value."""
         groups = int(part[: self.ordered].max()) + 1
         inside = np.eye(groups)[part[: self.ordered]]
-        joint, found = inside.T @ (self.shares[:, None] * kernel) @ inside, table.copy()
+        joint = inside.T @ (self.shares[:, None] * kernel) @ inside
+        found = table.copy()
         rows = table[:groups, :groups].sum(1, keepdims=True)
         found[:groups, :groups] = joint / joint.sum(1, keepdims=True) * rows
         return found

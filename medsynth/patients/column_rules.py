@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Mask
 from ..schema import Schema
 from ..schema.codec import column_values
 from ..schema.columns.column import Values
 from ..schema.rules import Position, Rule
-from .successive_rows import GAP
+from .split_rows import GAP
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,8 @@ class ColumnRules:
     @classmethod
     def by_column(cls, schema: Schema, drawn: Sequence[str], fixed: Iterable[str]) -> ColumnRules:
         """Return the rules of a schema whose columns are `drawn` in this order. The gap decides the order column."""
-        core, found = schema.core, dict[str, list[Rule]]()
+        core = schema.core
+        found = dict[str, list[Rule]]()
         turn = {name: k for k, name in enumerate(drawn)} | dict.fromkeys(fixed, -1)
         turn |= {schema.order or "": turn[GAP]} if GAP in turn else {}
         for rule in schema.parsed_rules:

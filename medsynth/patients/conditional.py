@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Floats, Mask, Whole
 from ..methods.stratified import choose_each
-from ..privacy.queries.rows import Floats, Whole
 from ..rng import Stream
 
 PRECISION = 0.05  # of the normal prior of a weight, in addition to the noise of its count
@@ -39,7 +38,7 @@ class Chances:
 
     @classmethod
     def by_group(cls, counts: Floats, std: float, group: Whole) -> Chances:
-        """Create it from `counts`, (groups of the context, groups of cells); `group`: (cells,) that of each cell."""
+        """Create chances from `counts`, (groups of the context, groups of cells). `group`: of each cell, (cells,)."""
         one, other = counts.shape
         each = np.arange(one)
         return cls(each[:, None] * other + group, counts.ravel(), std, each, np.repeat(each, other))
@@ -86,7 +85,7 @@ class Fitted:
 
 def fitted(
     base: Floats, wanted: Sequence[Chances], contexts: Sequence[Whole], rows: float, weights: Floats,
-    start: Floats | None = None, allowed: NDArray[np.bool_] | None = None,
+    start: Floats | None = None, allowed: Mask | None = None,
 ) -> Fitted:  # fmt: skip
     """Fit weights to add to the log chances `base`, (cells,), so that the tables expected over simulated rows of
     `weights`, (rows,), are the wanted ones.

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from ..arrays import Codes, Whole
 from ..privacy.queries.cells import Regrouped
-from ..privacy.queries.rows import Codes, Whole
 from ..schema import Schema
 from ..schema.columns.grid import Grid
-from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, VISIT, later_columns, named
+from .split_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, VISIT, later_columns, named
 from .variables import Axis, Variable
 
 Context = tuple[str, str]  # whose value, and of which column

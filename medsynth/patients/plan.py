@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.calibration import Charge, Plan
 
 SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables: half stays for first rows
 LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
@@ -27,7 +27,7 @@ def shares(ending: bool) -> dict[str, float]:
     return {label: rest * part for label, part in SHARES.items()} | ({LAST_ROWS: LAST_SHARE} if ending else {})
 
 
-def queries(of_method: Sequence[Query], tables: Mapping[str, bool]) -> list[Query]:
+def queries(of_method: Sequence[Charge], tables: Mapping[str, bool]) -> list[Charge]:
     """Return the method's measurements, with their part of the privacy loss, and those of later rows in `tables`.
 
     For each table, by name: whether a rule is about the last row of a patient.
@@ -35,7 +35,7 @@ def queries(of_method: Sequence[Query], tables: Mapping[str, bool]) -> list[Quer
     share = SEVERAL_SHARE if len(tables) > 1 else LATER_SHARE * len(tables)
     first = [replace(query, weight=query.weight * (1 - share) ** -0.5) for query in of_method]
     return first + [
-        Query(label=of_table(table, label), weight=(share / len(tables) * part) ** -0.5)
+        Charge(label=of_table(table, label), weight=(share / len(tables) * part) ** -0.5)
         for table, ending in tables.items()
         for label, part in shares(ending).items()
     ]

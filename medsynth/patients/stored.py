@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Arrays, Floats, Whole
 from ..methods.bins import Bins
-from ..methods.registry import Arrays
 from ..schema import Schema
 from .chain import Chain
 from .contexts import EVERY, FACT_GROUPS, MOVED, Context, Contexts, plain
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, fixed, gap_column
+from .split_rows import FIRST, GAP, LAST, NOW, OF, changing, fixed, gap_column
 from .variables import Variable, fine_cells
 
 WHOSE = (NOW, LAST, FIRST, OF, *(MOVED + whose for whose in (NOW, LAST, FIRST, OF)))
@@ -58,7 +58,8 @@ def tensors_of(number: int, tensors: Arrays) -> Arrays:
 
 def tensors(chain: Chain) -> Arrays:
     """Return the chain's tensors, under names that no method uses."""
-    names, found = _Names(chain.schema.core.names), dict[str, NDArray[np.float64] | NDArray[np.int64]]()
+    names = _Names(chain.schema.core.names)
+    found = dict[str, Floats | Whole]()
     found[ORDER] = np.array([names.core.index(name) for name in chain.contexts.variables if name != GAP], np.int64)
     for name, variable in {**chain.contexts.variables, **chain.contexts.fixed}.items():
         key = names.key(name)
@@ -78,8 +79,10 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
 
     Earlier models do not state an order: they drew the target last, and knew nothing of the ends of only rows.
     """
-    core, gap = schema.core, gap_column(schema)
-    names, current = _Names(core.names), ORDER in kept
+    core = schema.core
+    gap = gap_column(schema)
+    names = _Names(core.names)
+    current = ORDER in kept
     order = sorted(changing(schema), key=lambda name: (name == schema.target, core.names.index(name)))
     order = [core.names[k] for k in kept[ORDER].astype(int)] if current else order
     moving = [*([GAP] if gap else []), *order]
@@ -100,8 +103,9 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
             repeats=moves and Variable.blurs(column, medium),
         )  # fmt: skip
 
-    def weights(name: str, part: str) -> list[tuple[Context, NDArray[np.float64]]]:
-        key, found = names.key(name), list[tuple[Context, NDArray[np.float64]]]()
+    def weights(name: str, part: str) -> list[tuple[Context, Floats]]:
+        key = names.key(name)
+        found = list[tuple[Context, Floats]]()
         while f"{key}.{part}.{len(found)}.of" in kept:
             own = f"{key}.{part}.{len(found)}"
             whose, place = kept[f"{own}.of"].astype(int).tolist()

@@ -11,12 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import dct
 
+from ..arrays import Floats, Whole
 from ..methods.marginals import cleaned
 from ..privacy.noise import MEAN_SIZE
-from ..privacy.queries.rows import Floats
 from ..schema import Column
 
 TAIL_ROWS = 1.0  # that a simulated table is assumed to have anywhere else
@@ -45,7 +44,7 @@ def independent(noisy: Floats, total: float) -> Floats:
     return np.asarray(total * np.outer(one, other))
 
 
-def later_shares(noisy: Floats, std: float, before: NDArray[np.int64], total: float, column: Column) -> Floats:
+def later_shares(noisy: Floats, std: float, before: Whole, total: float, column: Column) -> Floats:
     """Return shares of a column's fine cells in later rows, from noisy counts of `total` rows and simulated first rows.
 
     The difference between later rows and the first rows, `before`, is shrunk. If first rows have nothing in a cell,
@@ -102,7 +101,7 @@ def chances(deviations: Floats, std: float) -> Floats:
 
 
 def shrunk_table(deviations: Floats, std: float, ordered: tuple[int, int]) -> Floats:
-    """Return the same for a table, (bins of one column, bins of the other), by its waves along ordered bins.
+    """Shrink the waves of a table, (bins of one column, bins of the other), along ordered bins; return its deviations.
 
     A relation of two numbers is smooth, so few of its table's waves contain it. `ordered`: the number of first bins of
     each column that are neighbours in value.

@@ -1,4 +1,22 @@
-"""Fit the model of later rows: bins, how values persist, and which columns depend on which others."""
+"""Fit the model of later rows: bins, how values persist, and which columns depend on which others.
+
+A later row is drawn column after column (`chain.py`). Each column is a regression on *contexts*: its own last value,
+columns of this row that were drawn before it, columns of the last and first row, and facts such as the number of rows
+left. Training decides which contexts a column has, and fits their weights. With columns `severity` and `weight`:
+
+1. `measure_variables` counts each changing column and the gap between rows, and cuts them into cells. It merges these
+   into medium groups (for the last value) and coarse groups (for other contexts), as many as the noise allows.
+2. `measure_persistence` counts severity by last severity, and weight by last weight. For numbers it also counts by how
+   many cells they move, because "about as before" is what most of them do.
+3. `measure_last_rows`, only if a rule is about a patient's last row: counts such columns among last rows.
+4. `run` fits a first chain to these tables and draws rows from it.
+5. `measure_relations` asks for noisy distances between these rows and the real ones, for every candidate, such as
+   (weight, severity now) or (how weight moves, gap). It counts the tables of the largest distances.
+6. `run` fits again to all tables, in rounds: the weights of one column depend on the rows that others produce.
+
+Fits see no private row. They use noisy tables, and rows that the chain before them draws for simulated first rows.
+"averaged" tables count a patient's rows with the sum one, so that a patient of many rows needs no more noise.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +26,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins
 from ..methods.digit_preference import digit_kinds
 from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, Codes, Floats
+from ..privacy.queries.rows import Axes
 from ..rng import Stream
 from ..schema import Schema
 from .chain import Chain, later_rows, second_rows
@@ -24,7 +42,7 @@ from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
 from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, of_table
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
+from .split_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .variables import Axis, Variable, fine_cells
 
@@ -44,7 +62,7 @@ ROUNDS = 2  # of fitting to all tables: each round simulates rows from the fit b
 
 
 @dataclass(kw_only=True)
-class LaterRowsTraining:
+class ChainTraining:
     """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
     `patients`, `single`: the numbers of real patients with several rows and with one, by noisy counts. `table`: the
@@ -59,23 +77,24 @@ class LaterRowsTraining:
     patients: float
     single: float
     first: Codes
-    counts: NDArray[np.int64]
+    counts: Whole
     rng: Stream
     progress: Progress
     table: str = ""
-    moves: dict[str, tuple[Axis, NDArray[np.int64]]] = field(default_factory=dict)
+    moves: dict[str, tuple[Axis, Whole]] = field(default_factory=dict)
     ends: dict[str, list[tuple[Context, Chances]]] = field(default_factory=dict)
 
     def run(self) -> Chain:
-        """Measure and fit."""
+        """Measure, fit a first chain, measure what it explains worst, and fit again. Return the chain."""
         contexts = self.measure_variables()
         names = list(contexts.variables)
         steps = (1 + ROUNDS) * len(names)
         wanted = self.measure_persistence(contexts)
         self.measure_last_rows(contexts)
-        chain, points = Chain(contexts, {}), dict[str, Floats]()
+        chain = Chain(contexts, {})
+        points = dict[str, Floats]()
         for number in range(1 + ROUNDS):
-            if number == 1:
+            if number == 1:  # the chain of round 0 shows which relations persistence alone does not explain
                 for (name, context), table in self.measure_relations(chain).items():
                     wanted[name].append((context, table))
             chain = self.fit(chain, wanted, points, partial(self._told, number * len(names), steps))
@@ -90,12 +109,14 @@ class LaterRowsTraining:
         return float(self.plan.events[self._label(label)][0].multiplier * tables**0.5)
 
     def _told(self, before: int, of: int, done: int) -> None:
-        """Report the number of fitted columns, over all rounds."""
+        """Report how many columns are fitted, over all rounds."""
         self.progress(before + done, of)
 
     def measure_variables(self) -> Contexts:
         """Measure one-way marginals of the changing columns and the gap, and return the resulting cells and groups."""
-        core, moving, gap = self.schema.core, changing(self.schema), gap_column(self.schema)
+        core = self.schema.core
+        moving = changing(self.schema)
+        gap = gap_column(self.schema)
         grids = {name: fine_cells(name, core.columns[name]) for name in moving}
         tables: dict[str, Axes] = {name: [(named(NOW, name), cells)] for name, cells in grids.items()}
         if gap:
@@ -122,7 +143,7 @@ class LaterRowsTraining:
         """The simulated first rows of patients who have more, (patients, core)."""
         return self.first[self.counts > 1]
 
-    def before(self, name: str) -> NDArray[np.int64]:
+    def before(self, name: str) -> Whole:
         """Return the number of these rows in each fine cell of a column: (cells,)."""
         core = self.schema.core
         cells = fine_cells(name, core.columns[name])
@@ -130,10 +151,12 @@ class LaterRowsTraining:
 
     def bins(self, name: str, shares: Floats) -> Bins:
         """Return bins of a column by the `shares` of its fine cells. Its digits are those of first rows."""
-        column, k = self.schema.core.columns[name], self.schema.core.names.index(name)
+        column = self.schema.core.columns[name]
+        k = self.schema.core.names.index(name)
         if column.categorical:
             return replace(Bins.of(column, None, None, CELLS), shares=shares)
-        kinds, codes = digit_kinds(self.schema.core).get(name), self.several[:, k]
+        kinds = digit_kinds(self.schema.core).get(name)
+        codes = self.several[:, k]
         digits = None if kinds is None else np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
         return Bins.of(column, shares, digits, CELLS, wide=WIDE)
 
@@ -147,10 +170,12 @@ class LaterRowsTraining:
         axes, changes = dict[str, list[Axis]](), dict[str, Changes]()
         most = self.patients / (CLEAR * self._deviation(PERSISTENCE, 2 * len(contexts.variables)))
         for name, variable in contexts.variables.items():
+            # A gap has no last gap to depend on, so its table has one axis, in all of its cells.
             before = [] if name == GAP else [contexts.axis((LAST, name), variable.medium)]
             axes[name] = [*before, variable.axis(variable.medium if before else np.arange(variable.values))]
             if name != GAP and (found := Changes.of(variable, most)) is not None:
-                changes[name], axes[CHANGES_OF + name] = found, [found.axis(found.groups)]
+                changes[name] = found
+                axes[CHANGES_OF + name] = [found.axis(found.groups)]
         heavy = {name: GAP_WEIGHT if name == GAP else 1.0 for name in axes}
         noisy = self.vault.measure_marginals(self._label(PERSISTENCE), axes, heavy, averaged=True)
         std = self._deviation(PERSISTENCE) * math.hypot(*heavy.values())
@@ -171,8 +196,11 @@ class LaterRowsTraining:
     ) -> list[tuple[Context, Chances]]:  # fmt: skip
         """Return what the noisy tables of a column show about its values given its last value."""
         context, values = (LAST, variable.name), noisy[variable.name]
-        likely, kernel, found = independent(values, self.patients), None, list[tuple[Context, Chances]]()
+        likely = independent(values, self.patients)
+        kernel = None
+        found = list[tuple[Context, Chances]]()
         if changes is not None:
+            # The table of moves has far less noise than that of all pairs of values: shrink the latter towards it.
             table = noisy[CHANGES_OF + variable.name].reshape(-1, changes.sizes)
             kernel = changes.kernel(table.sum(0), std * len(table) ** 0.5)
             likely = changes.expected_values(kernel, likely, variable.medium)
@@ -194,7 +222,8 @@ class LaterRowsTraining:
 
         Tables of two columns have more noise, and the noise of all cells with a value adds up.
         """
-        each, zero = np.arange(variable.values), np.zeros(variable.values, np.int64)
+        each = np.arange(variable.values)
+        zero = np.zeros(variable.values, np.int64)
         tie = np.tile(each, (variable.values, 1))
         tie = np.column_stack([tie, each]) if variable.repeats else tie  # "as in the last row" is the last value
         shares = np.bincount(variable.group, variable.shares, variable.values).astype(np.float64)
@@ -226,13 +255,15 @@ class LaterRowsTraining:
             always,
         )
         noisy = self.vault.measure_marginals(self._label(TWO_WAY), {k: axes[k] for k in chosen}, averaged=True)
-        std, found = self._deviation(TWO_WAY, len(chosen)), {}
+        std = self._deviation(TWO_WAY, len(chosen))
+        found = {}
         for k in chosen:
             name, context = keys[int(k)]
             variable = contexts.variables[name]
             # By noise all changes may count as about the same, or as down: then there are fewer directions.
             known = min(DIRECTIONS - 1, axes[k][1][1].cells)
             groups = known if moving(context) else variable.ordered(variable.coarse)
+            # Shrink towards what the chain already expects, so that noise alone changes nothing.
             counts = denoised(noisy[k], std, (contexts.ordered(context), groups), self.patients, expected[k])
             if moving(context):  # shrinkage errors would add up over a patient's rows
                 counts = np.maximum(noisy[k], LEAST) if k in always else counts
@@ -252,7 +283,8 @@ class LaterRowsTraining:
         if not keys:
             return
         axes = self.axes(contexts, keys)
-        noisy, std = self.last.measure_marginals(self._label(LAST_ROWS), axes), self._deviation(LAST_ROWS, len(keys))
+        noisy = self.last.measure_marginals(self._label(LAST_ROWS), axes)
+        std = self._deviation(LAST_ROWS, len(keys))
         for (name, context), table in zip(keys, noisy.values(), strict=True):
             variable = contexts.variables[name]
             ordered = contexts.ordered(context), variable.ordered(variable.coarse)
@@ -309,7 +341,8 @@ class LaterRowsTraining:
         if chain.weights:
             rows, share = self.simulated(chain)
         else:  # nothing is known yet: last rows are first ones
-            rows, share = second_rows(self.several, self.counts[self.counts > 1]), np.ones(len(self.several))
+            rows = second_rows(self.several, self.counts[self.counts > 1])
+            share = np.ones(len(self.several))
         new.begin(rows)
         only = only_rows(self.first[self.counts == 1], self.schema)
         for k, name in enumerate(chain.contexts.variables):
@@ -324,10 +357,13 @@ class LaterRowsTraining:
                 points.get(name),
                 possible and possible[1],
             )
-            points[name], added = found.point, dict[Context, Floats]()
+            points[name] = found.point
+            added = dict[Context, Floats]()
+            # Several tables may have one context, such as a number's last value: their weights add up.
             for (context, _), weight in zip(wanted[name], found.weights, strict=True):
                 added[context] = added.get(context, 0.0) + weight
             weights[name] = list(added.items())
+            # Draw with the new weights, so that the next column is fitted to rows as they will be sampled.
             if name in self.ends:
                 ends[name] = self.fit_end(new, name, np.concatenate([rows[new.last(rows)], only]))
                 new.draw_column(name, only, self.rng)
@@ -337,7 +373,9 @@ class LaterRowsTraining:
 
     def fit_end(self, chain: Chain, name: str, last: Codes) -> list[tuple[Context, Floats]]:
         """Fit a column of patients' last rows to its own tables, on simulated ones; each patient counts once."""
-        own, only, possible = self.ends[name], chain.only(last), chain.possible(name, last, self.rng)
+        own = self.ends[name]
+        only = chain.only(last)
+        possible = chain.possible(name, last, self.rng)
         groups = [chain.groups(name, context, last) for context, _ in own]
         each = np.where(only, self.single / max(only.sum(), 1), self.patients / max((~only).sum(), 1))
         base, patients = chain.contexts.variables[name].base, self.patients + self.single

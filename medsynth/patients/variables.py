@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins, fine_grid
 from ..privacy.queries.cells import Beside, Regrouped
-from ..privacy.queries.rows import CellMap, Codes, Floats, Whole
+from ..privacy.queries.rows import CellMap
 from ..rng import Stream
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid
-from .successive_rows import GAP, LAST, NOW, OF, named
+from .split_rows import GAP, LAST, NOW, OF, named
 
 Axis = tuple[str | tuple[str, ...], CellMap]
 MOST_LEVELS = 24  # of a column of levels; the rarest share another cell
@@ -46,7 +47,7 @@ class Variable:
 
     @classmethod
     def of(cls, name: str, column: Column, bins: Bins, most: tuple[int, int], *, moves: bool) -> Variable:
-        """Create it with about `most` medium and coarse groups at most. `moves`: it changes."""
+        """Create a variable with about `most` medium and coarse groups. `moves`: whether it changes over rows."""
         shares = np.bincount(bins.place, bins.shares, bins.cells).astype(np.float64)
         group = bins.merged(MOST_LEVELS, shares) if column.categorical else np.arange(bins.cells)
         medium, coarse = (np.zeros(int(group.max()) + 1, np.int64) for _ in most)
@@ -80,7 +81,7 @@ class Variable:
 
     def map(self, part: Whole) -> Regrouped:
         """Return the map from codes to groups of values."""
-        return Regrouped(self.bins.grid, part[self.group][self.bins.place].astype(np.int64), int(part.max()) + 1)
+        return self.bins.grouped(part[self.group])
 
     def axis(self, part: Whole) -> Axis:
         """Return the axis of the groups of `part` in this row, in a contingency table."""

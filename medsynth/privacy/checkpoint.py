@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from ..arrays import Floats
 from ..errors import MedsynthError, UsageError
 from ..io.atomic import sole_writer
 
-Floats = NDArray[np.float64]
-Arrays = Sequence[Floats] | Mapping[str, Floats]
-FORMAT = 4  # Of the file.
+StoredArrays = Sequence[Floats] | Mapping[str, Floats]
+FORMAT = 4  # Version of the file's form.
 DERIVED = ("format", "plan", "noise")  # Facts that follow from others and from the version.
 OPTIONS = {"split_number": "holdout"}  # Facts whose option has another name.
 ATTEMPT = "secret: attempt"  # Label of a record with the id of a resume.
@@ -48,7 +47,7 @@ class Checkpoint:
 
     def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
         self.path, self._facts = path, json.dumps({"format": FORMAT, **facts})
-        self._records: list[tuple[str, Arrays, list[str]]] = []
+        self._records: list[tuple[str, StoredArrays, list[str]]] = []
         self._resumes: list[str] = []  # Attempt ids of all resumes, in order.
         # For public streams if the fit has no seed. A resumed fit repeats it.
         self.seed = int.from_bytes(os.urandom(7))
@@ -84,12 +83,12 @@ class Checkpoint:
             self._write({"facts": self._facts, "seed": str(self.seed)}, [])
 
     def resume(self) -> tuple[str, ...]:
-        """Give this resume an attempt id, which is on disk on return. Returns the ids of all attempts so far."""
+        """Give the resumed fit an attempt id, which is on disk on return. Return the ids of all attempts so far."""
         self._resumes.append(secrets.token_hex(7))
         self._write({"label": ATTEMPT, "names": json.dumps(self._resumes[-1:])}, [])
         return self.attempts
 
-    def replay(self, label: str) -> tuple[Arrays, list[str]] | None:
+    def replay(self, label: str) -> tuple[StoredArrays, list[str]] | None:
         """Return the numbers and names of the next record on file, or None if all were replayed.
 
         Raises MedsynthError if it has another label.
@@ -101,12 +100,13 @@ class Checkpoint:
             raise MedsynthError(f"{self.path} does not fit this version's plan. Start anew without `resume`.")
         return arrays, names
 
-    def rest(self) -> list[tuple[str, Arrays, list[str]]]:
+    def rest(self) -> list[tuple[str, StoredArrays, list[str]]]:
         """Return and remove all records that are not yet replayed: label, numbers and names."""
-        found, self._records = self._records, []
+        found = self._records
+        self._records = []
         return found
 
-    def store(self, label: str, arrays: Arrays, names: list[str]) -> None:
+    def store(self, label: str, arrays: StoredArrays, names: list[str]) -> None:
         """Put a complete record on disk before it is used. The first call starts the file.
 
         `arrays` with names are stored under these, others by position.
@@ -115,7 +115,7 @@ class Checkpoint:
         self._write({"label": label, "names": json.dumps(names)}, arrays)
         self.count += 1
 
-    def _write(self, metadata: dict[str, str], arrays: Arrays) -> None:
+    def _write(self, metadata: dict[str, str], arrays: StoredArrays) -> None:
         from safetensors.numpy import save
 
         if isinstance(arrays, Mapping):
@@ -173,7 +173,7 @@ class Checkpoint:
         if metadata["label"] == ATTEMPT:
             self._resumes += names
             return
-        arrays: Arrays = {key.removeprefix(NAMED): tensor for key, tensor in tensors.items() if key.startswith(NAMED)}
+        arrays: StoredArrays = {k.removeprefix(NAMED): own for k, own in tensors.items() if k.startswith(NAMED)}
         arrays = arrays or [tensors[f"{PLACED}{k}"] for k in range(len(tensors))]
         self._records.append((str(metadata["label"]), arrays, names))
 

@@ -26,6 +26,7 @@ from torch.func import grad, vmap
 
 from ..errors import BudgetError
 from . import exact_sums as sums
+from .exact_sums import factors
 from .networks import ACTIVATIONS, SLOPES, Mlp
 
 Loss = Callable[[Tensor], Tensor]  # Critic outputs (rows, 1) to losses (rows,), each row's from its own output.
@@ -48,8 +49,8 @@ PAIR_NUMBERS = 1 << 21  # Numbers in the gradients that are in memory at once.
 # Bits of a group's bound: in the units of a pair's gradient, and of their clipped sum.
 PAIR_GRID_BITS, PAIR_SUM_BITS = 22, 32
 MOST_PAIRS = 1 << 29  # Pairs that 64 bits add: a row adds fewer than 2^34 units.
-MOST_STEPS = 64  # Of local training.
-MOST_RATE = 1024.0  # Of local training.
+MOST_STEPS = 64  # Steps of local training.
+MOST_RATE = 1024.0  # Learning rate of local training.
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,6 @@ class ClippedSum:
     def tensors(self) -> tuple[Tensor, ...]:
         """Return the sum as numbers, in float32 as the critic's parameters are."""
         return tuple((whole.double() * self.unit).float() for whole in self.whole)
-
-
-def factors(norms: Tensor, bound: float) -> Tensor:
-    """Return min(1, bound / norm) with a margin, so that rounding cannot exceed the bound; 0 for an infinite norm."""
-    found = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), found, 0.0)
 
 
 def units(bound: float) -> tuple[float, float]:

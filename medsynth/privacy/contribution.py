@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import Mask, Whole
 from ..errors import BudgetError
 from ..rng import Entropy
 
@@ -20,7 +21,7 @@ class PrivacyUnits:
     `of_all`: the number of patients, if these are only some of the rows.
     """
 
-    of_row: NDArray[np.int64]
+    of_row: Whole
     max_rows: int
     of_all: int | None = None
 
@@ -31,7 +32,7 @@ class PrivacyUnits:
             return self.of_all
         return int(self.of_row.max()) + 1 if len(self.of_row) else 0
 
-    def of_rows(self, some: NDArray[np.bool_] | slice) -> PrivacyUnits:
+    def of_rows(self, some: Mask | slice) -> PrivacyUnits:
         """Return the units of some of the rows, under the same numbers. A patient may have other rows too."""
         return PrivacyUnits(self.of_row[some], self.max_rows, self.count)
 
@@ -50,9 +51,7 @@ def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> 
         raise BudgetError("The patients' rows do not match the ledger.")
 
 
-def bound_contributions(
-    keys: NDArray[np.int64] | pd.Series, max_rows: int, entropy: Entropy
-) -> tuple[NDArray[np.int64], PrivacyUnits]:
+def bound_contributions(keys: Whole | pd.Series, max_rows: int, entropy: Entropy) -> tuple[Whole, PrivacyUnits]:
     """Return the ascending positions of the rows that stay if each patient keeps `max_rows`, and their patients.
 
     Each row has its own random number, so one patient's rows do not influence another's. Patients are numbered by their
@@ -65,9 +64,7 @@ def bound_contributions(
     return stay[ascending], PrivacyUnits(units.of_row[ascending], max_rows)
 
 
-def first_in_order(
-    keys: NDArray[np.int64] | pd.Series, order: NDArray[np.number], max_rows: int
-) -> tuple[NDArray[np.int64], PrivacyUnits]:
+def first_in_order(keys: Whole | pd.Series, order: NDArray[np.number], max_rows: int) -> tuple[Whole, PrivacyUnits]:
     """Return the positions of each patient's first `max_rows` rows by `order`, and their patients.
 
     Positions are grouped by patient and ascending in `order`; rows of equal order stay in sequence. Which of a

@@ -23,7 +23,7 @@ from .chacha import BLOCK_WORDS, KEY_BYTES, keystream
 
 WORD, MASK = 32, (1 << 32) - 1
 MOST_TRIES = 1 << 22  # At once: each needs some 150 bytes of memory for its digits and what is computed from them.
-TRY_BYTES = 13  # Of a try: one for sign and whole part, four for the level, eight for the fraction.
+TRY_BYTES = 13  # Bytes of a try: one for sign and whole part, four for the level, eight for the fraction.
 STEP = 64  # A batch's tries are a multiple of it, so that their bytes are whole blocks.
 
 
@@ -49,7 +49,8 @@ def rounded_normal_on(device: torch.device, count: int, scale: int, entropy: Ent
     """
     if not 1 <= scale <= noise.LARGEST_SCALE:
         raise BudgetError("The noise is too large for the grid of its values.")
-    found, done = list[Tensor](), 0
+    found = list[Tensor]()
+    done = 0
     while done < count:
         found.append(_drawn(_tries_for(count - done), scale, entropy, device)[: count - done])
         done += len(found[-1])

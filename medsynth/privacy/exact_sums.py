@@ -100,6 +100,12 @@ def norms(whole: Tensor) -> Tensor:
     return torch.where(finite[:, 0], found, math.inf)
 
 
+def factors(norms: Tensor, bound: float) -> Tensor:
+    """Return min(1, bound / norm) with a margin, so that rounding cannot exceed the bound; 0 for an infinite norm."""
+    found = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
+    return torch.where(torch.isfinite(norms), found, 0.0)
+
+
 def power_of_two(exponent: Tensor) -> Tensor:
     """Return 2 to whole numbers from -1022 to 1023 as float64, from its bits: a library's power may be rounded."""
     return (exponent.long() + 1023 << 52).view(torch.float64)
@@ -112,7 +118,7 @@ class LongSum:
         self._high, self._low = high, low
 
     def add(self, whole: Tensor) -> None:
-        """Add an array."""
+        """Add an array of int64."""
         self._high = self._high + (whole >> WORD)
         self._low = self._low + (whole & ((1 << WORD) - 1))
 

@@ -11,19 +11,19 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Floats
 from ..schema.columns.categorical import Categorical
 from ..schema.columns.grid import Grid
 from ..schema.columns.hierarchies import Node, hierarchy
-from .accounting.calibration import Plan, Query
+from .accounting.calibration import Charge, Plan
 from .queries.cells import Regrouped
 
-LOSS_SHARE = 0.06  # Of the privacy loss, over all levels.
+LOSS_SHARE = 0.06  # Share of the privacy loss, over all levels.
 THRESHOLD_STDS = 4.0  # A node's count must exceed this number of standard deviations of its noise.
 MIN_SHARE = 0.004  # Share of the rows. A node with fewer is left with its parent.
-MAX_LEVELS = 100  # Of a column.
-Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms.
+MAX_LEVELS = 100  # Levels of a column.
+Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, Floats]]  # Vault.measure_histograms.
 
 
 def node_cells(nodes: list[Node]) -> Regrouped:
@@ -44,10 +44,10 @@ def _depth(columns: Mapping[str, Categorical]) -> int:
     return max((hierarchy(c.hierarchy or "").depth for c in columns.values()), default=0)
 
 
-def queries(columns: Mapping[str, Categorical]) -> list[Query]:
+def queries(columns: Mapping[str, Categorical]) -> list[Charge]:
     """Return the queries that choose the levels of these columns: one per level of the deepest hierarchy."""
     depth = _depth(columns)
-    return [Query(label=_label(d), weight=(LOSS_SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
+    return [Charge(label=_label(d), weight=(LOSS_SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
 
 
 def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Plan) -> dict[str, Categorical]:

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ..arrays import Floats, Mask, Whole
 from ..errors import BudgetError
 from ..rng import Entropy, NoNoise
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 GRID_BITS = 16  # Releases are whole multiples of 2^-16 of the noise's own scale, or finer.
 FINEST_BITS = 20  # The grid is never finer than 2^-20, which leaves enough bits to whole numbers below 2^42.
 LARGEST_SCALE = 1 << 56
@@ -26,7 +25,7 @@ HEIGHT = Fraction(13, 16)  # Times the largest 2^k exp(-k^2/2), 2 exp(-1/2), it 
 CLEAR = 2.0**-26  # Floating-point numbers decide larger differences of chances: a hundred million times their error.
 MOST = 7  # The largest whole part in a byte, which means this number or more.
 TRIES, SPARE = 1 << 15, 4  # Largest number of tries at once; tries beyond the expected two per draw.
-MEAN_SIZE = math.sqrt(2 / math.pi)  # Of a normal variable, in standard deviations.
+MEAN_SIZE = math.sqrt(2 / math.pi)  # Mean size of a normal variable, in standard deviations.
 
 
 def noise_grid(std: float) -> tuple[int, int]:
@@ -44,7 +43,7 @@ def rarely_exceeded(std: float, chance: float) -> float:
     return (-float(ndtri(chance)) * scale + 1) / steps
 
 
-def noised(values: Integers, std: float, entropy: Entropy) -> Floats:
+def noised(values: Whole, std: float, entropy: Entropy) -> Floats:
     """Return whole numbers with normal noise of `std`, as whole multiples of a public step that divides one.
 
     The noise is a normal variable rounded to that grid, and `values` are on it. So the release is a rounded Gaussian
@@ -61,7 +60,7 @@ def noised(values: Integers, std: float, entropy: Entropy) -> Floats:
     return (values * steps + noise) / steps
 
 
-def noise_share(values: Integers, std: float, honest: int, entropy: Entropy) -> Integers:
+def noise_share(values: Whole, std: float, honest: int, entropy: Entropy) -> Whole:
     """Return whole numbers with a share of noise of `std`, in steps of a public grid, to be added over several vaults.
 
     Each share is a normal variable rounded to the grid, with 1/honest of the variance or slightly more. Any `honest` of
@@ -112,7 +111,7 @@ class Deviate:
         self._count += 64
 
 
-def rounded_normal(count: int, scale: int, entropy: Entropy) -> Integers:
+def rounded_normal(count: int, scale: int, entropy: Entropy) -> Whole:
     """Return `count` independent normal variables of mean 0 and standard deviation `scale`, each rounded: (count,).
 
     The number of random bytes depends only on the draws. Raises BudgetError for a scale below 1 or above 2^56.
@@ -127,7 +126,7 @@ def rounded_normal(count: int, scale: int, entropy: Entropy) -> Integers:
     return found
 
 
-def _drawn(tries: int, scale: int, entropy: Entropy) -> Integers:
+def _drawn(tries: int, scale: int, entropy: Entropy) -> Whole:
     """Return the draws that this number of tries yields, in their order: about half as many.
 
     A try has a whole part k with chance 2^-(k+1) and a fraction x uniform in [0, 1). It is kept with chance 13/16 2^k
@@ -169,7 +168,7 @@ def _whole(byte: int, entropy: Entropy) -> int:
     return found
 
 
-def _scaled(word: NDArray[np.uint64], scale: int) -> tuple[Integers, NDArray[np.bool_]]:
+def _scaled(word: NDArray[np.uint64], scale: int) -> tuple[Whole, Mask]:
     """Return the fraction with these 64 digits times `scale`, rounded, and whether more digits could change it."""
     half, mask = np.uint64(32), np.uint64(2**32 - 1)
     u1, u0, s1, s0 = word >> half, word & mask, np.uint64(scale >> 32), np.uint64(scale & (2**32 - 1))

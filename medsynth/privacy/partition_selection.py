@@ -22,6 +22,7 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from ..arrays import Floats, Whole
 from ..errors import BudgetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
@@ -31,10 +32,10 @@ from ..schema.columns.column import Column
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, all_keys, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
-from .accounting.calibration import Query
+from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
-from .noise import Floats, Integers, noised, rarely_exceeded
+from .noise import noised, rarely_exceeded
 from .queries.query import added
 from .raw_rows import RawRows, levels_added
 from .release import Release, Releases
@@ -46,7 +47,7 @@ FORMATS = "schema: number formats"
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # Of the privacy loss: for the kinds, and for each other measurement.
 
 
-def queries(*, target: bool = True) -> list[Query]:
+def queries(*, target: bool = True) -> list[Charge]:
     """Return the queries that learn a schema: the same for every table, whatever its cells contain.
 
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
@@ -54,10 +55,10 @@ def queries(*, target: bool = True) -> list[Query]:
     """
     weight = LOSS_SHARE**-0.5
     return [
-        Query(label=KINDS, weight=KINDS_SHARE**-0.5),
-        *([Query(label=TARGET, weight=weight, thresholded=True)] if target else []),
-        Query(label=LEVELS, weight=weight, thresholded=True),
-        Query(label=FORMATS, weight=weight),
+        Charge(label=KINDS, weight=KINDS_SHARE**-0.5),
+        *([Charge(label=TARGET, weight=weight, thresholded=True)] if target else []),
+        Charge(label=LEVELS, weight=weight, thresholded=True),
+        Charge(label=FORMATS, weight=weight),
     ]
 
 
@@ -74,7 +75,7 @@ class Learning:
     max_rows: int | None = None
 
 
-class RawTable:
+class RawVault:
     """A table before it has a schema. Only its schema can be measured.
 
     `rows`: their number, as a public number or as a noisy one with errors of `rows_std`; the errors of a declared
@@ -197,7 +198,8 @@ class RawTable:
             gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
         present = {name: self._rows - sum(gaps[name].values()) for name in names}
         needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
-        known, columns = inference.usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
+        known = inference.usual_levels(cells, std, threshold, kinds, needed)
+        columns = dict[str, LearnedColumn]()
         for name in names:
             own = dict(sorted((kept[name] | known[name]).items()))
             words = {} if target else inference.words_of(own, kinds[name])
@@ -229,7 +231,7 @@ class RawTable:
         pairs = inference.date_pairs(
             [name for name in dates if name != target and not doubtful(name) and kinds[name].form not in CLOCKS]
         )
-        parts: dict[str, Callable[[RawRows], Integers]] = {}
+        parts: dict[str, Callable[[RawRows], Whole]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
         for name in (name for name in names if kinds[name].cells == "decimal"):
@@ -240,7 +242,8 @@ class RawTable:
             ends = (a, kinds[a]), (b, kinds[b])
             parts[f"days from {a} to {b}"] = partial(RawRows.differences, first=ends[0], second=ends[1])
         counts, std = self.__histograms(FORMATS, parts)
-        columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
+        columns = dict[str, LearnedColumn]()
+        own = len(self._kinds.codes)
         for name in (*numbers, *dates):
             kind, seen = kinds[name], levels.get(name)
             found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]
@@ -276,7 +279,7 @@ class RawTable:
     # The methods below read cells. Results leave only by `Releases.release`.
 
     def __histograms(
-        self, label: str, parts: Mapping[str, Callable[[RawRows], Integers]]
+        self, label: str, parts: Mapping[str, Callable[[RawRows], Whole]]
     ) -> tuple[dict[str, Floats], float]:
         """Return noisy histograms by name, in one release, and the standard deviation of their noise.
 
@@ -335,11 +338,9 @@ class RawTable:
         std, most = event.multiplier * sensitivity, self._max_rows
         return std, most + rarely_exceeded(std, event.delta / (columns * most))
 
-    def __exact_levels(
-        self, names: list[str], kinds: Kinds, usual: tuple[str, ...]
-    ) -> list[tuple[pd.Series, Integers]]:
+    def __exact_levels(self, names: list[str], kinds: Kinds, usual: tuple[str, ...]) -> list[tuple[pd.Series, Whole]]:
         """Return for each column the exact counts of levels, and of `usual` levels and codes of missing values."""
-        found = list[tuple[pd.Series, Integers]]()
+        found = list[tuple[pd.Series, Whole]]()
         for rows in self.__rows():
             more = [rows.levels(name, kinds[name], usual) for name in names]
             pairs = zip(found, more, strict=True)
@@ -354,7 +355,7 @@ class RawTable:
         return iter([self.__kept])
 
     def __repr__(self) -> str:
-        return "RawTable(private rows)"
+        return "RawVault(private rows)"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A raw table cannot be pickled or copied.")

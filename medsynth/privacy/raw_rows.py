@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..arrays import Floats, Texts, Whole
 from ..io.table import Table, is_number
 from ..schema import inference, magnitudes
 from ..schema.cells import NUMBERS, WORDS, ZEROS, CellKinds, is_code_of_a_number, level_of
@@ -17,16 +18,13 @@ from ..schema.columns.date import ordinal
 from ..schema.learned import ColumnKind
 from .queries.rows import Sealed
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 class Distinct(NamedTuple):
     """The index of each row's text among a column's texts, (rows,); these, (texts,); and the index of each kind."""
 
     place: NDArray[np.int32]
-    texts: NDArray[np.object_]
-    kinds: Integers
+    texts: Texts
+    kinds: Whole
 
 
 def digits_of(text: str) -> int:
@@ -58,12 +56,12 @@ class RawRows(Sealed):
             self.__read[name] = Distinct(place.astype(np.int32), texts, self._kinds.places(texts))
         return self.__read[name]
 
-    def kinds(self, name: str) -> Integers:
+    def kinds(self, name: str) -> Whole:
         """Return the number of a column's cells of each kind."""
         place, _, kinds = self.distinct(name)
         return np.bincount(kinds[place], minlength=len(self._kinds.names))
 
-    def levels(self, name: str, kind: ColumnKind, usual: Sequence[str]) -> tuple[pd.Series, Integers]:
+    def levels(self, name: str, kind: ColumnKind, usual: Sequence[str]) -> tuple[pd.Series, Whole]:
         """Return counts of levels that are not `usual`, by text; and of usual ones, then of codes of missing values.
 
         Each cell counts once. Codes that are numbers count as levels. In a column of dates or of numbers with many
@@ -86,7 +84,7 @@ class RawRows(Sealed):
         others = pd.Series(cells[known < 0], dtype=np.int64).groupby(written[known < 0]).sum()
         return others, np.concatenate([counts, codes])
 
-    def magnitudes(self, name: str, kind: ColumnKind) -> Integers:
+    def magnitudes(self, name: str, kind: ColumnKind) -> Whole:
         """Return counts of cells by the magnitude of their numbers, then by code of missing values."""
         place, texts, codes = self.distinct(name)
         cells = np.where(
@@ -94,7 +92,7 @@ class RawRows(Sealed):
         )
         return np.bincount(cells[place], minlength=magnitudes.MAGNITUDES + len(self._kinds.codes))
 
-    def decimals(self, name: str, kind: ColumnKind) -> Integers:
+    def decimals(self, name: str, kind: ColumnKind) -> Whole:
         """Return counts of numbers with 0, 1, 2, ... digits after the point, without zeros at the end."""
         place, texts, _ = self.distinct(name)
         numbers, most = numbers_of(texts), magnitudes.MOST_DECIMALS
@@ -103,14 +101,14 @@ class RawRows(Sealed):
         cells = magnitudes.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
         return np.bincount(cells, minlength=magnitudes.digit_cells(mixed=kind.mixed))
 
-    def years(self, name: str, kind: ColumnKind) -> Integers:
+    def years(self, name: str, kind: ColumnKind) -> Whole:
         """Return counts of cells by the year of their dates, then by code of missing values."""
         place, texts, codes = self.distinct(name)
         years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
         cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
         return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
 
-    def differences(self, first: tuple[str, ColumnKind], second: tuple[str, ColumnKind]) -> Integers:
+    def differences(self, first: tuple[str, ColumnKind], second: tuple[str, ColumnKind]) -> Whole:
         """Return counts of rows by the days from one date to another, both of the same row."""
         return np.bincount(
             magnitudes.difference_cell(self._days(*first), self._days(*second)), minlength=magnitudes.DIFFERENCES

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..arrays import Floats
 from ..errors import BudgetError, MedsynthError
 from ..rng import Entropy
 from .accounting.events import Event
 from .accounting.ledger import Ledger
 from .checkpoint import Checkpoint
-from .noise import Floats
 
 
 def on_host(arrays: Iterable[Any]) -> list[Any]:

@@ -18,21 +18,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from ..arrays import Floats, Whole
 from ..errors import BudgetError
 from ..rng import torch_secret
 from .accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
-from .clipping import BOUNDS, factors
-from .exact_sums import norms
+from .clipping import BOUNDS
+from .exact_sums import factors, norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
 from .queries.query import NoiseScale, PrivateQuery
-from .queries.rows import Floats, Sealed, Whole
+from .queries.rows import Sealed
 from .release import Release, Releases
 
 UNIT_BITS = 32  # Bits of the clipping norm, in the unit of a clipped gradient.
@@ -68,7 +67,7 @@ class UpstreamSum(PrivateQuery[Tensor]):
         return [NoiseScale(std, unit_of(self.bound))]
 
     def result(self, arrays: list[Floats]) -> Tensor:
-        """Return the noised sum."""
+        """Return the noised sum at each generated row, (rows, width - classes)."""
         return torch.from_numpy(arrays[0]).to(self.fakes)
 
 
@@ -97,7 +96,7 @@ class Shards(Sealed):
     def __init__(
         self,
         rows: Tensor,
-        place: NDArray[np.int64],
+        place: Whole,
         count: int,
         classes: int,
         config: CriticConfig,
@@ -369,7 +368,7 @@ class Critics:
         return self._slopes(which, rows[:, None])[:, 0]
 
     def generator_gradients(self, which: Tensor, rows: Tensor) -> Tensor:
-        """Return it for each critic of `which`, (critics,), at all rows, (rows, inputs): (critics, rows, inputs)."""
+        """Return the generator loss's gradient of every critic in `which` at every row: (critics, rows, inputs)."""
         return self._slopes(which, rows.expand(len(which), -1, -1))
 
     def _slopes(self, which: Tensor, rows: Tensor) -> Tensor:

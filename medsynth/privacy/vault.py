@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Mask
 from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, Gaussian, SubsampledGaussian
@@ -26,7 +26,7 @@ from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
-from .queries.rows import Codes, Features, Floats, Lot, Sealed
+from .queries.rows import Features, Lot, Sealed
 from .release import Release, Releases, on_host
 from .shards import CriticConfig, Shards
 
@@ -62,7 +62,7 @@ class Vault(Sealed, ShardedMeasurements):
             raise BudgetError(f"A vault has at most {MOST_PAIRS:,} rows, so that exact sums fit in 64 bits.")
         self.__parts, self.__units, self.__releases = tuple(parts), units, releases
         self._max_rows = units.max_rows if units else None
-        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # Of these columns, in this order.
+        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # Names the columns and their order.
         self.__split = False
 
     @property
@@ -146,7 +146,7 @@ class Vault(Sealed, ShardedMeasurements):
             draws = np.frombuffer(secret, dtype=np.uint64).reshape(size, query.draws)
             yield part, Lot(mask, draws, units and units.of_rows(rows))
 
-    def __joined(self, rate: float) -> Iterator[NDArray[np.bool_] | None]:
+    def __joined(self, rate: float) -> Iterator[Mask | None]:
         """Yield for each part which of its rows join a new Poisson lot at this rate; a patient's rows join together."""
         units, entropy, first = self.__units, self.__releases.entropy, 0
         patients = coins(entropy, units.count, rate) if units and rate < 1 else None

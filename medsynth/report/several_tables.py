@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Whole
 from ..artifact import Model
 from ..errors import TableError
 from ..fitting.private_tables import coded_tables, private_tables
@@ -31,7 +31,6 @@ from .data.tables import read
 from .document import Report
 
 Cells = Mapping[str, pd.DataFrame]  # By table.
-Whole = NDArray[np.int64]
 FEWEST_ROWS = 20  # Rows that a table needs to get a page.
 
 

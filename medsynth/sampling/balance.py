@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes, Whole
+from ..arrays import Codes, Whole
 from ..rng import Stream
 from ..schema import Schema
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from ..arrays import Whole
 from ..artifact import Model
 from ..errors import UsageError
-from ..privacy.queries.rows import Whole
 from ..schema import Schema
 from ..schema.codec import column_values
 from .patients import PatientRows

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Mask, Whole
 from ..errors import UsageError
-from ..privacy.queries.rows import Codes, Floats, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream, numpy_stream, stream_seed
 from ..schema import Schema
 from .draw import Draw

@@ -15,14 +15,14 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
-from ..patients.successive_rows import with_rows_column
-from ..privacy.queries.rows import Codes
+from ..patients.split_rows import with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Where, csv_cells, decode, parse
@@ -33,7 +33,7 @@ from .replicates import broken_model
 from .replicates import replicates as replicates_of
 from .sampler import conditions, meet, method_sampler, single_rows
 from .tables import patients_of_tables
-from .visits import Form, broken_firsts, visits
+from .visits import ChainView, broken_firsts, visits
 
 REPLICATE = "replicate"  # the column with the number of the replicate, from 1 on
 CHUNK_ROWS = 100_000  # drawn at once while a file is written
@@ -115,7 +115,7 @@ def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[Patient
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
         if schema.order is not None:
             stream = numpy_stream(seed, "later rows")
-            return visits(model.tensors, Form(schema), single(count, seed), stream, asked)
+            return visits(model.tensors, ChainView(schema), single(count, seed), stream, asked)
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 

@@ -1,7 +1,22 @@
-"""Place rows of one table in time by a patient's rows in another: which of them came last, and how long ago.
+"""Date a table's rows by the patient's latest row in another table, such as an event by its visit.
 
-Events at a visit have the visit's date. A model that draws both dates separately would scatter them. A model that draws
-the number of visits so far, and the distance from the last one, which is nearly always zero, does not.
+Events at a visit have the visit's date. A model that draws both dates separately would scatter them. So the chain of
+events has two other columns in place of the date (`schema.linked.chain_view`): the number of visits so far, and the
+days since the last one, which is nearly always zero. With visits on days 10 and 50, an event on day 52 is
+
+    table:  day 52           chain:  visits so far 2, day after visits 2
+
+This module converts between both, for rows of simulated patients. `sampling/tables.py` uses it in this order:
+
+1. Visits are drawn first. `view_of` collects their days per patient in `starts`, padded with NEVER.
+2. First events were drawn with the patients, in the chain's columns. `Placed.possible` moves them to places that exist:
+   a patient with one visit cannot have two visits before an event. `Placed.rows` converts them to days.
+3. `sampling/visits.py` draws later events. `Placed.core` converts first events back to the chain's columns, the chain
+   draws the next ones, and `Placed.rows` converts these to days. It marks rows that contradict their number, such as an
+   event "after visit 1" that lies after visit 2. Those are drawn again.
+
+Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
+`view_of` returns a plain `ChainView`, which changes nothing.
 """
 
 from __future__ import annotations
@@ -12,21 +27,22 @@ from functools import cached_property
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Mask, Whole
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 from .patients import PatientRows
 from .rejection import widened
-from .visits import Form
+from .visits import ChainView
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
 
 
 @dataclass(frozen=True, eq=False)
-class Placed(Form):
-    """The form of a table's rows that the rows of another table place in time. These are at `starts`: (patients,
-    max_rows of that table), in codes of this table's order, ascending, and NEVER if there is no row.
+class Placed(ChainView):
+    """The chain's view of a table's rows that the rows of another table place in time.
+
+    `starts`: the times of these, (patients, max_rows of that table), in codes of this table's order, ascending, and
+    NEVER if there is no row.
     """
 
     tables: LinkedTables
@@ -52,6 +68,7 @@ class Placed(Form):
     def core(self, rows: Codes, who: Whole) -> Codes:
         """Return the chain's columns of rows of the table."""
         at = rows[:, self.schema.names.index(self.schema.order or "")].astype(np.int64)
+        # NEVER is later than any row, so padding is not counted.
         number = (self.starts[who] <= at[:, None]).sum(1)
         names = dict(zip(self.schema.names, rows.T, strict=True))
         # A row of the other table may come before this table's bounds, farther away than the column can represent.
@@ -63,7 +80,8 @@ class Placed(Form):
         """Return the rows of the table, and which of them are impossible: those after the other table's next row, after
         the end of time, or before the previous row.
         """
-        order, columns = self.schema.order or "", dict(zip(self.of_chain.core.names, core.T, strict=True))
+        order = self.schema.order or ""
+        columns = dict(zip(self.of_chain.core.names, core.T, strict=True))
         number = columns[self.number].astype(np.int64)
         at = self._of(number, who) + columns[self.distance]
         never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[order].size) | (at < 0)
@@ -74,6 +92,7 @@ class Placed(Form):
 
     def _of(self, number: Whole, who: Whole) -> Whole:
         """Return the time of the other table's row of that number, from one on; number zero is the start of time."""
+        # A start of time before the first row and NEVER after the last, so that each number has a time.
         padded = np.column_stack([np.zeros(len(self.starts), np.int64), self.starts, np.full(len(self.starts), NEVER)])
         return np.asarray(padded[who, np.minimum(number, padded.shape[1] - 1)])
 
@@ -86,7 +105,8 @@ class Placed(Form):
         number = np.minimum(core[:, a], (self.starts[who] < NEVER).sum(1))
         number = np.where((number == 0) & (self.starts[who].min(1) <= 0), 1, number)  # nothing comes before the start
         room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
-        found[:, a], found[:, b] = number, np.clip(core[:, b], 0, np.maximum(room, 0))
+        found[:, a] = number
+        found[:, b] = np.clip(core[:, b], 0, np.maximum(room, 0))
         return found
 
 
@@ -105,11 +125,11 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
     return found
 
 
-def form_of(tables: LinkedTables, table: str, found: Mapping[str, PatientRows], patients: Whole) -> Form:
-    """Return the form of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
+def view_of(tables: LinkedTables, table: str, found: Mapping[str, PatientRows], patients: Whole) -> ChainView:
+    """Return the chain's view of a table's rows for `patients`, by number, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
-        return Form(tables.view(table))
+        return ChainView(tables.view(table))
     rows = found[other]
     count = int(max(rows.whose.max(initial=-1), patients.max(initial=-1))) + 1
     starts = starts_of(rows.codes, rows.whose, count, tables, table, other)[patients]

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Mask, Whole
 from ..errors import UsageError
-from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream
 from ..schema import Schema
 from .rules_across_rows import completed, values
 from .tilt import Tilt
 
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns given for each row]) to codes of the core
-Bad = Callable[[Codes], NDArray[np.bool_]]  # maps rows to which of them are bad
+Bad = Callable[[Codes], Mask]  # maps rows to which of them are bad
 REJECTION_ROUNDS = 40  # of sampling rows that break a constraint; the rest become copies of rows that break none
 MIN_SAMPLED = 8_192  # rows sampled at once, and to find the shares that the rules must not change
 SPARE = 1.1  # rows sampled, relative to the number of which enough should be accepted
@@ -41,7 +40,7 @@ def widened(core: Codes, schema: Schema) -> Codes:
     return codes
 
 
-def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
+def broken(codes: Codes, schema: Schema) -> Mask:
     """Return which rows break a constraint by themselves: (rows,)."""
     found = np.zeros(len(codes), np.bool_)
     for rule in schema.parsed_rules:
@@ -52,11 +51,11 @@ def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
 
 def sample_again(
     codes: Codes,
-    left: NDArray[np.int64],
-    draw: Callable[[NDArray[np.int64]], Codes],
-    bad: Callable[[Codes, NDArray[np.int64]], NDArray[np.bool_]],
+    left: Whole,
+    draw: Callable[[Whole], Codes],
+    bad: Callable[[Codes, Whole], Mask],
     rounds: int,
-) -> NDArray[np.int64]:
+) -> Whole:
     """Sample the rows at the places `left` again, each for its own place, until none is `bad` there; in place.
 
     `draw` returns a row for each of its places. Returns the places whose rows were bad in all of the `rounds`.

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..arrays import Codes, Floats, Mask, Texts, Whole
 from ..io.table import MISSING_TOKENS
-from ..privacy.queries.rows import Codes, Floats, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..schema import Schema
 from ..schema.codec import column_values, related_values
 from ..schema.rules import Position, Rule, ValuesByName, evaluate
@@ -71,7 +69,7 @@ def _next(before: Codes | None, last: Mask | None, schema: Schema, rule: Rule, r
     return Position(known, first, first if last is None else last)
 
 
-def _empty(some: Floats | NDArray[np.object_]) -> Floats | NDArray[np.object_]:
+def _empty(some: Floats | Texts) -> Floats | Texts:
     return np.full_like(some, None if some.dtype == object else np.nan)
 
 

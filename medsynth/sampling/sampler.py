@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Codes, Mask, Whole
 from ..artifact import Model
 from ..errors import UsageError
 from ..methods import registry
 from ..methods.registry import restored_settings
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream
 from ..schema import Schema
 from ..schema.codec import Range, Where, hull, met, parse

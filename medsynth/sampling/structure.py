@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..artifact import Arrays, Model
+from ..arrays import Arrays, Floats
+from ..artifact import Model
 from ..errors import UsageError
 from ..methods import registry
 from ..methods.bins import Bins, decoder, decoder_tensors, fine_grid
@@ -21,11 +22,10 @@ from ..methods.sampler import mixture_tensors
 from ..patients import stored
 from ..patients.chain import Chain
 from ..patients.contexts import EVERY, Contexts
-from ..patients.successive_rows import GAP, changing, fixed, gap_column, with_rows_column
+from ..patients.split_rows import GAP, changing, fixed, gap_column, with_rows_column
 from ..patients.variables import Variable, fine_cells
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.hierarchy_selection import MAX_LEVELS, with_levels
-from ..privacy.queries.rows import Floats
 from ..schema import Column, Schema
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.hierarchies import hierarchy

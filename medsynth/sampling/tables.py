@@ -9,12 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from ..arrays import Codes, Mask, Whole
 from ..artifact import Model
 from ..errors import UsageError
 from ..methods import registry
 from ..patients.stored import tensors_of
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, parse
@@ -22,7 +21,7 @@ from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_
 from .balance import balanced
 from .draw import Draw
 from .patients import PatientRows
-from .placing import Placed, form_of
+from .placing import Placed, view_of
 from .rejection import Sampler, broken, widened
 from .rules_across_rows import broken_next, completed
 from .sampler import conditions, method_sampler, single_rows
@@ -142,9 +141,9 @@ def _rows(
     """
     tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
-    form, core = form_of(tables, name, found, who), first.core(codes[who], name)
-    core = form.possible(core, np.arange(len(who))) if isinstance(form, Placed) else core
-    rows, never = form.rows(core, None, np.arange(len(who)))
+    view, core = view_of(tables, name, found, who), first.core(codes[who], name)
+    core = view.possible(core, np.arange(len(who))) if isinstance(view, Placed) else core
+    rows, never = view.rows(core, None, np.arange(len(who)))
     rows = completed(rows, None, schema)
     stay = ~(never | broken_next(rows, None, counts[who] == 1, schema))
     who, rows = who[stay], rows[stay]
@@ -154,5 +153,5 @@ def _rows(
     stream = numpy_stream(seed, f"later rows of {name}")
     conditions = parse(where, first.schema.core) if where else ()
     asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
-    drawn = visits(tensors_of(number, model.tensors), form_of(tables, name, found, who), given, stream, asked)
+    drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked)
     return PatientRows(drawn.codes, who[drawn.whose])

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..privacy.queries.rows import Codes, Floats, Whole
-from ..privacy.queries.stored_rows import Mask
+from ..arrays import Codes, Floats, Mask, Whole
 from ..rng import Stream
 from ..schema import Schema
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Codes, Mask, Whole
 from ..patients.chain import Chain, later_rows
+from ..patients.split_rows import GAP
 from ..patients.stored import restored
-from ..patients.successive_rows import GAP
-from ..privacy.queries.rows import Codes, Whole
-from ..privacy.queries.stored_rows import Mask
 from ..rng import Stream
 from ..schema import Schema
 from .patients import PatientRows
@@ -26,7 +25,7 @@ def broken_firsts(first: Codes, schema: Schema) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class ChainView:
     """Convert a chain's rows to rows of a table: unchanged, with unmodelled columns left empty."""
 
     schema: Schema
@@ -52,7 +51,7 @@ class _Drawn:
     `ends`: (patients,) the final number of rows of each.
     """
 
-    form: Form
+    view: ChainView
     chain: Chain
     counts: Whole
     ends: Whole
@@ -61,7 +60,7 @@ class _Drawn:
     @property
     def schema(self) -> Schema:
         """The schema of the whole table."""
-        return self.form.schema
+        return self.view.schema
 
     def rows(self, turn: int, who: Whole) -> Codes:
         """Return the rows of some patients in a turn, completed."""
@@ -77,7 +76,7 @@ class _Drawn:
 
         def whole(found: Codes, places: Whole) -> tuple[Codes, Mask]:
             """Return the rows with all columns of the table, and which of them are impossible."""
-            rows, never = self.form.rows(self.chain.now(found), before[places], who[places])
+            rows, never = self.view.rows(self.chain.now(found), before[places], who[places])
             return completed(rows, before[places], self.schema), never
 
         def again(places: Whole) -> Codes:
@@ -111,7 +110,7 @@ class _Drawn:
             self.ends[who[broken]] = end - 1
 
 
-def only_rows_end(chain: Chain, form: Form, first: Codes, counts: Whole, rng: Stream) -> None:
+def only_rows_end(chain: Chain, view: ChainView, first: Codes, counts: Whole, rng: Stream) -> None:
     """Draw the columns that depend on whether a row is the last again in only rows, by the chain; in place.
 
     The model of first rows knows too little of them: few of many patients die at their first visit. A row stays as it
@@ -119,14 +118,14 @@ def only_rows_end(chain: Chain, form: Form, first: Codes, counts: Whole, rng: St
     """
     who = np.flatnonzero(counts == 1)
     if chain.ends and len(who):
-        rows, never = form.rows(chain.draw_ends(form.core(first[who], who), rng), None, who)
-        rows = completed(rows, None, form.schema)
-        stays = ~(never | broken_next(rows, None, np.ones(len(who), np.bool_), form.schema))
+        rows, never = view.rows(chain.draw_ends(view.core(first[who], who), rng), None, who)
+        rows = completed(rows, None, view.schema)
+        stays = ~(never | broken_next(rows, None, np.ones(len(who), np.bool_), view.schema))
         first[who[stays]] = rows[stays]
 
 
 def visits(
-    tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream, asked: Collection[str] = ()
+    tensors: Mapping[str, NDArray[np.float32]], view: ChainView, first: Codes, rng: Stream, asked: Collection[str] = ()
 ) -> PatientRows:
     """Return all rows of patients with given first rows, (patients, columns of the schema and number of later rows).
 
@@ -135,11 +134,11 @@ def visits(
     has no rows; the others keep their numbers.
     """
     who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
-    chain, first = restored(tensors, form.of_chain), first[:, :-1].copy()
+    chain, first = restored(tensors, view.of_chain), first[:, :-1].copy()
     if chain.only_rows_end and chain.ends.keys().isdisjoint(asked):
-        only_rows_end(chain, form, first, counts, rng)
-    drawn = _Drawn(form, chain, counts, counts.copy(), [(who, first)])
-    for _ in later_rows(chain, form.core(first, who), counts, rng, drawn.next_rows):
+        only_rows_end(chain, view, first, counts, rng)
+    drawn = _Drawn(view, chain, counts, counts.copy(), [(who, first)])
+    for _ in later_rows(chain, view.core(first, who), counts, rng, drawn.next_rows):
         pass  # each turn stores its rows
     drawn.shorten()
     stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]

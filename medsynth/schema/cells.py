@@ -12,11 +12,10 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Whole
 from ..io.table import is_number, is_padded, whole_text
 
-Integers = NDArray[np.int64]
 MISSING_WORDS = (
     "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NaT", "null", "NULL", "None", "<NA>", "?", "-", "--", ".", "*",
     "unknown", "Unknown", "UNKNOWN", "missing", "Missing", "not available", "Not available", "not known", "not done",
@@ -103,7 +102,7 @@ class CellKinds:
         """All kinds, in counting order."""
         return (*self.codes, *NUMBERS, *ZEROS, *BOOLEANS, *MOMENTS, *WORDS)
 
-    def places(self, texts: Iterable[object]) -> Integers:
+    def places(self, texts: Iterable[object]) -> Whole:
         """Return the index of each text's kind in `names`, from that text alone.
 
         >>> kinds = CellKinds()

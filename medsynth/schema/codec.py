@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ..arrays import Codes, Mask
 from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
-from .columns.column import Codes, Mask, Values, level_text
+from .columns.column import Values, level_text
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included
@@ -78,7 +79,7 @@ def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Cod
 
 
 def column_values(codes: Codes, schema: Schema, name: str) -> Values:
-    """Return one column's values as constraints compare them: numbers with NaN, or levels as text with None."""
+    """Return a column's values as constraints compare them: numbers with NaN, or levels as text with None."""
     return schema.columns[name].values(codes[:, schema.names.index(name)], related_values(codes, schema, name))
 
 
@@ -103,7 +104,7 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
 
 
 def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
-    """Return the same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
+    """Return the table of codes as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
     return pd.DataFrame({
         name: column.csv_cells(codes[:, k], related_values(codes, schema, name))
         for k, (name, column) in enumerate(schema.columns.items())

@@ -191,7 +191,8 @@ def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
         if not known[id(node)]:
             raise yaml.constructor.ConstructorError(None, None, "a value that contains itself", node.start_mark)
         return known[id(node)]
-    known[id(node)], inner = 0, []
+    known[id(node)] = 0
+    inner = []
     if isinstance(node, yaml.SequenceNode):
         inner = node.value
     elif isinstance(node, yaml.MappingNode):

@@ -229,5 +229,5 @@ def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
 
 
 def _line(content: Mapping[str, object]) -> str:
-    """Return one entry of a mapping as a line."""
+    """Return a mapping with one entry as a line of YAML."""
     return yaml_text(dict(content)).strip()

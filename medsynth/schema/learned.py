@@ -65,7 +65,7 @@ class ColumnKind:
         return self.cells in LEVEL_KINDS or self.short or self.form in CLOCKS
 
     def with_codes(self, found: list[str]) -> ColumnKind:
-        """Return this kind with codes of missing values that another noisy count shows."""
+        """Return the kind with codes of missing values that another noisy count shows."""
         return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
 
 

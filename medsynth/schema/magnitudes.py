@@ -7,9 +7,9 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..arrays import Floats, Whole
+
 CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must exceed to be believed
 HALF_OCTAVES = np.arange(-80, 61)  # half octaves: magnitudes from 2^-40, a trillionth, to 2^30
 MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
@@ -44,7 +44,7 @@ def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
     return np.where(counts > stds * std, counts, 0.0)
 
 
-def magnitude_cell(values: Floats) -> NDArray[np.int64]:
+def magnitude_cell(values: Floats) -> Whole:
     """Return the public cell of each number: its sign and half octave; NaN is the last cell. Same shape."""
     with np.errstate(divide="ignore", invalid="ignore"):
         power = np.floor(2 * np.log2(np.abs(values)))
@@ -78,7 +78,7 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
     return _edge(low, upper=False), _edge(high, upper=True)
 
 
-def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int64], float]:
+def _likeliest(counts: Floats, std: float, mass: float) -> tuple[Whole, float]:
     """Return the cells, ascending, of the likeliest range with `mass` rows spread evenly, and its log odds.
 
     The odds are against no rows. A range of magnitudes contains positive numbers, negative ones, or both. Both suits a
@@ -208,7 +208,7 @@ def _edge(cell: int, *, upper: bool) -> float:
     return float(f"{math.copysign(rounded, cell - middle):.2g}")
 
 
-def difference_cell(first: Floats, second: Floats) -> NDArray[np.int64]:
+def difference_cell(first: Floats, second: Floats) -> Whole:
     """Return the public cell of the days from one date to another, each a day number or NaN. Same shape.
 
     Days are counted from one, which is the same day, so that no cell between zero and one is empty. If a date is
@@ -254,7 +254,7 @@ def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[
     return math.floor(first) - 1, math.ceil(last) - 1
 
 
-def digit_cell(values: Floats, digits: NDArray[np.int64], *, mixed: bool) -> NDArray[np.int64]:
+def digit_cell(values: Floats, digits: Whole, *, mixed: bool) -> Whole:
     """Return the public cell of each number's digits after the point; if `mixed`, by bands of its size as well."""
     band = np.searchsorted(BANDS, np.abs(values), side="right") if mixed else np.zeros(len(values), np.int64)
     return np.asarray(band * (MOST_DECIMALS + 1) + digits, np.int64)

@@ -24,11 +24,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .columns.column import Codes, Column, Values
+from ..arrays import Codes, Mask, Texts
+from .columns.column import Column, Values
 
 ValuesByName = Mapping[str, Values]  # of columns in some rows
 Truth = NDArray[np.int8]  # 1 true, 0 false, -1 unknown
-COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
+COMPARE: dict[str, Callable[..., Mask]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
@@ -47,8 +48,8 @@ class Position:
     """
 
     before: ValuesByName
-    first: NDArray[np.bool_]
-    last: NDArray[np.bool_]
+    first: Mask
+    last: Mask
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Rule:
             elif isinstance(part, Word) and part.column:
                 yield part
 
-    def broken(self, values: ValuesByName, position: Position | None = None) -> NDArray[np.bool_]:
+    def broken(self, values: ValuesByName, position: Position | None = None) -> Mask:
         """Return which rows break the constraint: (rows,), or one value if it reads no row.
 
         Raises ValueError for a definition, and for a rule across rows without a `position`.
@@ -195,7 +196,7 @@ def _known(position: Position | None) -> Position:
     return position
 
 
-def _texts(side: Values) -> NDArray[np.object_]:
+def _texts(side: Values) -> Texts:
     """Return numbers as texts, None for NaN; keep texts."""
     if side.dtype == object:
         return np.asarray(side, dtype=object)
@@ -388,7 +389,7 @@ class Constraint:
     inputs: Mapping[str, Column]
     definitions: Mapping[str, Definition]
 
-    def broken(self, codes: Codes) -> NDArray[np.bool_]:
+    def broken(self, codes: Codes) -> Mask:
         """Return which rows break it, (rows,), from the codes of its inputs in order, (rows, inputs)."""
         at = {name: codes[:, k] for k, name in enumerate(self.inputs)}
         read: ValuesByName = {name: column.values(at[name], {}) for name, column in self.inputs.items()}

@@ -248,7 +248,7 @@ class Schema(Declaration):
         return tuple(self.columns)
 
     def with_target(self, target: str | None) -> Schema:
-        """Return this schema with another target, or without one. Raise SchemaError if it is not a column."""
+        """Return the schema with another target, or without one. Raise SchemaError if it is not a column."""
         if target is not None and target not in self.columns:
             raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
@@ -259,7 +259,7 @@ class Schema(Declaration):
         return frozenset(n for n, c in self.columns.items() if c.days and c.dtype is None)
 
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
-        """Return this schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
+        """Return the schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
 
         A fit does not use its table's dtypes, which depend on cells: a missing cell turns int64 into float64. A column
         whose dtype has no name in a schema, or that the frame does not have, keeps the dtype that it has.

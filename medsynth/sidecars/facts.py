@@ -17,10 +17,10 @@ from typing import Literal
 
 import numpy as np
 
+from ..arrays import Codes
 from ..artifact import Model, claim
 from ..errors import TableError, UsageError
 from ..io.formats import FileForm, is_parquet, name_of, named, statistical_kind
-from ..privacy.queries.rows import Codes
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
 from ..sampling.draw import MARK, MARKED

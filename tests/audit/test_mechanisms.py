@@ -184,6 +184,7 @@ SLOW_FAULTS += [
     "no_noise-norms below a bound",
     "no_noise-upstream gradient",
     "groups_for_free-pair gradients in groups",
+    "no_rows_of_a_patient-gradient sum, patients",
     "upstream_sensitivity_of_one_row-teachers' gradient votes",
     "halved_noise-pair gradients in groups",
     "upstream_sensitivity_of_one_row-upstream gradient",

@@ -65,18 +65,23 @@ def test_the_default_is_watched_to_its_last_measurement(quick: None) -> None:
     assert found.claimed_mu is not None and found.claimed_mu > 2 and found.trials == 1
 
 
-def test_the_command_prints_claims_beside_what_was_proven(few: None, tmp_path: Path) -> None:
+@pytest.mark.nightly_for("all mechanisms")
+@pytest.mark.parametrize("names", [("marginals", "gradient sum"), tuple(CASES)], ids=["two", "all mechanisms"])
+def test_the_command_prints_claims_beside_what_was_proven(
+    names: tuple[str, ...], few: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pipeline, "CASES", {name: CASES[name] for name in names})
     (tmp_path / "s.yaml").write_text(EXAMPLE.to_yaml())
     page = tmp_path / "audit.html"
     done = command("--quick", "--schema", str(tmp_path / "s.yaml"), "--output", str(page))
     assert done.exit_code == 0, done.stderr
-    assert all(name in done.stdout for name in CASES) and "independent, end to end" in done.stdout
+    assert all(name in done.stdout for name in names) and "independent, end to end" in done.stdout
     assert "not a certificate" in done.stdout and "passed" not in done.stdout
     facts = json.loads(page.with_suffix(".json").read_text())
-    assert len(facts["findings"]) == len(CASES) + len(NAMES) + 4 and facts["schema"] == "audit"
+    assert len(facts["findings"]) == len(names) + len(NAMES) + 4 and facts["schema"] == "audit"
     assert not any(f["refutes"] for f in facts["findings"] if not f["published"])
     text = page.read_text()
-    assert all(name.replace("'", "&#39;") in text for name in CASES) and "passed" not in text and "<script" not in text
+    assert all(name.replace("'", "&#39;") in text for name in names) and "passed" not in text and "<script" not in text
     assert command("--quick", "--output", str(page)).exit_code != 0  # nothing is overwritten unasked
 
 
@@ -109,6 +114,7 @@ def test_the_published_loss_noise_gan_is_convicted(monkeypatch: pytest.MonkeyPat
     assert done.exit_code == 1 and "Refuted: loss-noise, as published" in done.stderr
 
 
+@pytest.mark.nightly
 def test_progress_names_what_is_audited(few: None, two_cases: list[str]) -> None:
     seen: list[tuple[str, float, float]] = []
     audit.run(quick=True, progress=lambda *at: seen.append(at))
@@ -116,6 +122,7 @@ def test_progress_names_what_is_audited(few: None, two_cases: list[str]) -> None
     assert all(before[1] <= after[1] + 1e-9 for before, after in zip(seen, seen[1:], strict=False))
 
 
+@pytest.mark.nightly
 def test_a_method_that_samples_shards_is_watched_in_one_fit(
     few: None, two_cases: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

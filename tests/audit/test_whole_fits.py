@@ -10,7 +10,7 @@ from scipy.stats import norm
 from medsynth.audit import pipeline, whole_fits
 from medsynth.audit.statistics import Errors
 from medsynth.audit.whole_fits import Done, WatchedVault, WholeFits, proven_epsilon
-from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, Plan, make_plan
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
 from medsynth.privacy.queries import query
@@ -24,7 +24,7 @@ LABEL, LOTS, BOUND = "gradients", 10, 0.5
 @functools.cache
 def plan_of_lots() -> Plan:
     """Plan ten lots of half of the rows. Composing them takes more than a second, so not when tests are collected."""
-    return make_plan([Query(label=LABEL, weight=1.0, rate=0.5, times=LOTS)], epsilon=12.0, delta=1e-5, rows=100)
+    return make_plan([Charge(label=LABEL, weight=1.0, rate=0.5, times=LOTS)], epsilon=12.0, delta=1e-5, rows=100)
 
 
 def evidence(present: bool, entropy: SeededEntropy) -> float:
@@ -67,13 +67,13 @@ def test_lots_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_plans_own_curve_proves_the_plan() -> None:
     """Plain Gaussian measurements: the errors of the best attacker at the plan's noise prove its epsilon, nearly."""
-    plan = make_plan([Query(label=LABEL, weight=1.0, times=4)], epsilon=5.0, delta=1e-5, rows=100)
+    plan = make_plan([Charge(label=LABEL, weight=1.0, times=4)], epsilon=5.0, delta=1e-5, rows=100)
     mu = 2 / plan.events[LABEL][0].multiplier
     errors = Errors(false_positive=float(norm.sf(mu / 2)), false_negative=float(norm.sf(mu / 2)))
     assert proven_epsilon(plan, errors) == pytest.approx(plan.epsilon, rel=0.05)
 
 
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_whole_fits_of_methods_that_sample_lots_are_watched(method: str) -> None:
     fits = WholeFits.of(method, EXAMPLE, {**whole_fits.LOTS[method], "rate": 0.5})

@@ -31,9 +31,9 @@ import pandas as pd
 from medsynth_sample_data import visits
 from threadpoolctl import threadpool_limits
 
+from medsynth.arrays import Whole
 from medsynth.report.data import over_time as successive
 from medsynth.report.data.over_time import Sequences
-from medsynth.report.data.statistics import Whole
 from medsynth.report.data.tables import Cells
 from medsynth.report.sections.over_time_models import compared_aurocs, examples, slope
 from medsynth.schema import Schema
@@ -71,7 +71,7 @@ def codes(one: Sequences, other: Sequences) -> tuple[tuple[Whole, Whole], list[i
     return (cells.table(rows[0]), cells.table(rows[1])), [cells.count(name) for name in names]
 
 
-def successive_rows(truth: Sequences, made: Sequences) -> Figures:
+def split_rows(truth: Sequences, made: Sequences) -> Figures:
     """Return the largest errors of autocorrelations and transitions, and similarities of pairs of rows."""
     numbers = [name for name in truth.changing if name in truth.numbers]
     pairs = [(successive.autocorrelation(truth, n), successive.autocorrelation(made, n)) for n in numbers]
@@ -99,7 +99,7 @@ def of_visits(drawn: pd.DataFrame, train: pd.DataFrame, held: pd.DataFrame | Non
     """Compare with the simulator's truth; rows per patient and gaps with its exact laws."""
     truth, made, edges = truth_of_visits(), sequences_of(drawn, schema), np.array(GAP_EDGES)
     counts = successive.rows_counts(made, visits.MOST_VISITS)
-    found = successive_rows(truth, made)
+    found = split_rows(truth, made)
     score = [_last_haemoglobin(each) for each in (truth, made)]
     dead, never = made.rows["died"].to_numpy() == "yes", made.rows["kidney_disease"].to_numpy()
     copied = [successive.unchanged(each, "weight_kg") or 0.0 for each in (truth, made)]
@@ -131,7 +131,7 @@ def of_diabetes(drawn: pd.DataFrame, train: pd.DataFrame, held: pd.DataFrame | N
         areas = compared_aurocs(some[0], some[1], *lines[2], rng)
     kept = [successive.unchanged(each, "diagnosis") or 0.0 for each in (test, made)]
     counts = [successive.rows_counts(each, schema.max_rows or 1) for each in (test, made)]
-    return successive_rows(test, made) | {
+    return split_rows(test, made) | {
         "auroc_real": areas["real"].value, "auroc_synthetic": areas["synthetic"].value,
         "persistence_real": kept[0], "persistence": kept[1], "rows": successive.total_variation(counts[0], counts[1]),
     }  # fmt: skip
@@ -150,7 +150,7 @@ def of_pbc(drawn: pd.DataFrame, train: pd.DataFrame, held: pd.DataFrame | None, 
             known and max(one.low or 0, other.low or 0) <= min(one.high or 0, other.high or 0)
         )
     counts = [successive.rows_counts(each, schema.max_rows or 1) for each in (real, made)]
-    return successive_rows(real, made) | found | {"rows": successive.total_variation(counts[0], counts[1])}
+    return split_rows(real, made) | found | {"rows": successive.total_variation(counts[0], counts[1])}
 
 
 FIGURES = {"visits": of_visits, "diabetes130": of_diabetes, "pbc": of_pbc}

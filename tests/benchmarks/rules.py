@@ -37,8 +37,8 @@ from medsynth.fitting.source import bundled
 from medsynth.mixture.one_way import LEVELS_OF, OneWayMarginals
 from medsynth.patients.contexts import Contexts
 from medsynth.patients.plan import LAST_ROWS, ONE_WAY
-from medsynth.patients.successive_rows import ending, rows_column
-from medsynth.patients.training import LaterRowsTraining
+from medsynth.patients.split_rows import ending, rows_column
+from medsynth.patients.training import ChainTraining
 from medsynth.schema import Schema
 from medsynth.schema.linked import count_column
 from tests.benchmarks.common import DELTA, ROOT, markdown, options
@@ -85,8 +85,8 @@ def noise_told() -> Iterator[Noise]:
     found = Noise()
     measure, variables, ends = (
         OneWayMarginals.measure,
-        LaterRowsTraining.measure_variables,
-        LaterRowsTraining.measure_last_rows,
+        ChainTraining.measure_variables,
+        ChainTraining.measure_last_rows,
     )
 
     def first(*given: Any) -> OneWayMarginals:
@@ -94,13 +94,13 @@ def noise_told() -> Iterator[Noise]:
         found["", "rows"] = {name.removeprefix(LEVELS_OF): std for name, std in own.std.items()}
         return own
 
-    def later(self: LaterRowsTraining) -> Contexts:
+    def later(self: ChainTraining) -> Contexts:
         contexts = variables(self)
         std = self._deviation(ONE_WAY, len(contexts.variables))
         found[self.table, "later rows"] = dict.fromkeys(contexts.variables, std)
         return contexts
 
-    def last(self: LaterRowsTraining, contexts: Contexts) -> None:
+    def last(self: ChainTraining, contexts: Contexts) -> None:
         ends(self, contexts)
         std = self._deviation(LAST_ROWS, sum(map(len, self.ends.values()))) if self.ends else 0.0
         found[self.table, "states"] = {
@@ -110,8 +110,8 @@ def noise_told() -> Iterator[Noise]:
 
     with (
         patch.object(OneWayMarginals, "measure", staticmethod(first)),
-        patch.object(LaterRowsTraining, "measure_variables", later),
-        patch.object(LaterRowsTraining, "measure_last_rows", last),
+        patch.object(ChainTraining, "measure_variables", later),
+        patch.object(ChainTraining, "measure_last_rows", last),
     ):
         yield found
 

@@ -223,6 +223,7 @@ def test_a_table_with_a_bundled_header_is_recognised(tmp_path: Path, monkeypatch
     assert "thyroid" in result.stderr and "mIU/l" in result.stderr and "[0" in result.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

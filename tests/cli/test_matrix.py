@@ -7,7 +7,7 @@ before stays byte for byte, and a refused command leaves nothing new. All cases 
 import io
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -360,11 +360,13 @@ CASES["parquet: half"] = Case("plan t.csv --epsilon 1", 1, "damaged", parquet([1
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    frame = pd.read_csv(io.StringIO(GOOD))
-    path = tmp_path_factory.mktemp("matrix") / "t.medsynth"
-    fitted = medsynth.fit(frame, epsilon=30, schema=medsynth.Schema.from_yaml(SCHEMA), method="independent", rows=60)
-    return fitted.save(path).read_bytes()
+def model(once: Callable[..., Path]) -> bytes:
+    def make(folder: Path) -> None:
+        schema = medsynth.Schema.from_yaml(SCHEMA)
+        frame = pd.read_csv(io.StringIO(GOOD))
+        medsynth.fit(frame, epsilon=30, schema=schema, method="independent", rows=60).save(folder / "t.medsynth")
+
+    return (once("model_of_the_matrix", make) / "t.medsynth").read_bytes()
 
 
 def written(path: Path, content: str | bytes) -> None:
@@ -372,6 +374,7 @@ def written(path: Path, content: str | bytes) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]

@@ -16,6 +16,7 @@ from medsynth.errors import MedsynthError
 from medsynth.io.atomic import atomic_write, check_outputs, sole_writer
 from medsynth.privacy.release import Releases
 
+pytestmark = pytest.mark.usefixtures("quick")
 FIT = ("fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--rows", "300")
 HELD = (*FIT, "--holdout", "0.3", "--anyway")
 ENDS = (".train.csv", ".heldout.csv", ".heldout.csv.split")

@@ -152,6 +152,7 @@ def test_another_study_run_or_version_is_refused(federation: Make) -> None:
         server.refused(**wrong)
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", ["none", "secure-sum", "server"])
 def test_nothing_is_answered_after_the_study_has_ended(federation: Make, trust: str) -> None:
     """Whoever ends it, and after a restart too; what was charged is on file, and no sum is left in the checkpoint."""
@@ -258,6 +259,7 @@ def restarted(made: Federation, name: str = "north", at: str = "elsewhere") -> l
     return told
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", ["none", "secure-sum", "server"])
 def test_a_site_that_starts_again_answers_nothing_that_was_asked_before(federation: Make, trust: str) -> None:
     """By force, from another folder; the plan is charged anew, in full, and its steward hears of it."""
@@ -330,6 +332,7 @@ def test_a_run_has_one_nonce_of_each_site(federation: Make) -> None:
     assert again.ask(1)[0]["status"] == "answered"  # west is named for the first time
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", ["none", "secure-sum", "server"])
 def test_a_run_ends_where_a_site_has_started_again(federation: Make, trust: str) -> None:
     """One message says what to do. Begun anew, with all sites, it ends in a model; both runs are on file."""

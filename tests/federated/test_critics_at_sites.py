@@ -27,6 +27,7 @@ METHOD = {"method": "gs-wgan", "preset": "all-critics"}
 TRUSTS = ("none", "server", "secure-sum")
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_fit_ends_and_its_rows_obey_the_schema(federation: Make, trust: str) -> None:
     made = federation(trust=trust, **METHOD).start()
@@ -45,7 +46,7 @@ def test_a_fit_ends_and_its_rows_obey_the_schema(federation: Make, trust: str) -
     assert "No claim relies on sampling" in notes
 
 
-@pytest.mark.nightly_for("server")
+@pytest.mark.nightly_for("server", "none")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_without_noise_the_server_has_the_sum_over_all_shards(
     federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch
@@ -132,6 +133,7 @@ def _of(head: dict[str, Any]) -> dict[str, Any]:
     return {key: head[key] for key in ("number", "label", "run", "seed", "releases", "query")}
 
 
+@pytest.mark.nightly_for("none")
 @pytest.mark.parametrize("trust", ["none", "secure-sum"])
 def test_neighbours_differ_in_one_clipped_gradient_a_step(
     federation: Make, trust: str, fixed_entropy: None, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +167,7 @@ def _kill_north(made: Federation, call: int, name: str) -> str | None:
     return "site killed after" if name == "north" and call % 2 else None
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_site_that_is_killed_trains_its_critics_again_by_the_steps_on_file(
     federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch
@@ -195,6 +198,7 @@ def test_a_site_that_is_killed_trains_its_critics_again_by_the_steps_on_file(
     assert 2 + 3 == max(times) < len(times)  # the warm start of two and three steps, by one of several
 
 
+@pytest.mark.nightly_for("server killed before")
 @pytest.mark.parametrize("when", ["server killed before", "server killed after"])
 def test_a_server_that_is_killed_goes_on_with_the_step_it_was_at(federation: Make, when: str) -> None:
     made = federation(**METHOD).start()

@@ -53,7 +53,7 @@ def hostile(seed: int) -> Callable[[tuple[int, ...]], Any]:
     return lambda shape: rng.normal(size=shape) * scale + level
 
 
-@pytest.mark.nightly_for("mixture")
+@pytest.mark.nightly_for("mixture", "dp-cgan")
 @pytest.mark.parametrize("method", ["mixture", "independent", "dp-cgan"])
 def test_whatever_was_released_a_row_moves_an_answer_by_no_more_than_is_charged(method: str) -> None:
     """Releases of hostile numbers: what is derived from them is a known query, or an error before any row is read."""

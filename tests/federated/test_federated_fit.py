@@ -21,7 +21,7 @@ Make = Callable[..., Federation]
 TRUSTS = ("none", "server", "secure-sum")
 
 
-@pytest.mark.nightly_for("secure-sum-dp-cgan", "none-mixture", "server-mixture")
+@pytest.mark.nightly_for("secure-sum-dp-cgan", "none-mixture", "server-mixture", "none-independent")
 @pytest.mark.nightly_for("none-dp-cgan", "server-dp-cgan", "none-dp-gan", "server-dp-gan", "secure-sum-dp-gan")
 @pytest.mark.parametrize("method", ["independent", "mixture", "dp-cgan", "dp-gan"])
 @pytest.mark.parametrize("trust", TRUSTS)
@@ -47,6 +47,7 @@ def test_a_fit_ends_in_a_model_and_every_ledger_is_the_plan(
         assert fit.model is not None and fit.epsilon == pytest.approx(model.epsilon, rel=1e-3)
 
 
+@pytest.mark.nightly_for("none")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_without_noise_all_trusts_add_up_to_the_pooled_counts(
     federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +90,7 @@ def test_microbatches_are_refused_where_no_exact_sum_is_seen(federation: Make, t
         study_of({**content, "method": "dp-cgan", "settings": {"microbatches": 2}}).plan()
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_patients_are_counted_at_their_own_sites(federation: Make, trust: str) -> None:
     frames = {}

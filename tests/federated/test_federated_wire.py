@@ -101,6 +101,7 @@ def neighbours(trust: str, federation: Make, monkeypatch: pytest.MonkeyPatch) ->
     return first, second
 
 
+@pytest.mark.nightly_for("server")
 @pytest.mark.parametrize("trust", ["none", "server", "secure-sum"])
 def test_neighbours_differ_by_what_is_charged(
     federation: Make, trust: str, fixed_entropy: None, monkeypatch: pytest.MonkeyPatch

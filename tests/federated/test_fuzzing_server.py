@@ -132,6 +132,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, requests: int, seed: int,
     return made
 
 
+@pytest.mark.nightly_for("none", "server")
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_fuzzing_server_sees_charged_numbers_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ from medsynth.io.reader import read
 from medsynth.io.table import Table, from_frame, is_number
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.codec import csv_cells, encode
@@ -221,7 +221,7 @@ def learn(table: Table) -> Learned:
     """The schema at a budget under which noise is small; the seed is fixed."""
     plan = make_plan(selection.queries(), epsilon=20.0, delta=1e-5, rows=table.rows)
     releases = Releases(plan.ledger("t"), SeededEntropy(0))
-    return RawTable(table, table.rows, releases).measure_schema("t", "label")
+    return RawVault(table, table.rows, releases).measure_schema("t", "label")
 
 
 def plain(text: str) -> str:

@@ -21,7 +21,7 @@ from medsynth.io.reader import read
 from medsynth.io.table import Table
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import Learning, RawTable
+from medsynth.privacy.partition_selection import Learning, RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema, header
@@ -36,7 +36,7 @@ def learn(table: Table, target: str, **learning: Any) -> Learned:
     """The table's schema, at a budget under which noise is small; the seed is fixed."""
     plan = make_plan(selection.queries(), epsilon=20.0, delta=1e-5, rows=len(table.cells))
     releases = Releases(plan.ledger("t"), SeededEntropy(0))
-    return RawTable(table, len(table.cells), releases, Learning(**learning)).measure_schema("t", target)
+    return RawVault(table, len(table.cells), releases, Learning(**learning)).measure_schema("t", target)
 
 
 def written(frame: pd.DataFrame, folder: Path) -> Table:

@@ -47,7 +47,7 @@ def expected(rows: int, columns: int, epsilon: float, **settings: object) -> exp
     return found
 
 
-@pytest.mark.nightly_for("12-3.7", "40-3.7")
+@pytest.mark.nightly_for("12-3.7", "12-1.0", "40-3.7")
 @pytest.mark.parametrize(("columns", "epsilon"), [(4, 3.7), (12, 3.7), (12, 1.0), (40, 3.7)])
 def test_more_rows_are_expected_to_give_more(columns: int, epsilon: float) -> None:
     found = [expected(rows, columns, epsilon) for rows in (200, 400, 1600, 6400, 100_000)]
@@ -56,7 +56,7 @@ def test_more_rows_are_expected_to_give_more(columns: int, epsilon: float) -> No
     assert ways[-1] > 0.95 and levels[-1] < 0.01
 
 
-@pytest.mark.nightly_for("3000")
+@pytest.mark.nightly
 @pytest.mark.parametrize("rows", [300, 3000])
 def test_more_budget_and_fewer_columns_are_expected_to_give_more(rows: int) -> None:
     by_epsilon = [expected(rows, 12, epsilon).one_way for epsilon in (0.5, 1.5, 4.5, 13.5)]
@@ -125,7 +125,7 @@ def test_a_declared_schema_stops_only_if_it_expects_as_little(rows: int, stops: 
     assert not any("levels below" in note for note in notes)
 
 
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", ["gs-wgan", "dp-gan"])
 def test_other_methods_lose_what_a_learned_schema_loses(method: str) -> None:
     exact, own = expected(300, 12, 3.7, method=method).one_way, expected(300, 12, 3.7).one_way

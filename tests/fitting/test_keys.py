@@ -11,7 +11,7 @@ import medsynth
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.learned import Learned
@@ -56,7 +56,7 @@ COLUMNS: dict[str, tuple[Callable[[Draw], Any], bool]] = {
 def learn(frame: pd.DataFrame) -> Learned:
     """The schema at epsilon 3.7; the seed is fixed."""
     plan = make_plan(selection.queries(), epsilon=3.7, delta=1e-5, rows=N)
-    table = RawTable(from_frame(frame), N, Releases(plan.ledger("t"), SeededEntropy(1)))
+    table = RawVault(from_frame(frame), N, Releases(plan.ledger("t"), SeededEntropy(1)))
     return table.measure_schema("t", "label")
 
 

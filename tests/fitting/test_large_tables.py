@@ -80,7 +80,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")  # few rows, on purpose
-@pytest.mark.nightly_for("patients", "lots", "pairs", "shards", "bare")
+@pytest.mark.nightly_for("patients", "lots", "lots of patients", "pairs", "shards", "bare")
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_model_as_in_memory(case: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     ending = ".parquet" if case in ("default", "bare", "pairs") else ".csv"

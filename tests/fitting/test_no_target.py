@@ -19,7 +19,7 @@ from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event
-from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.learned import Learned
@@ -87,7 +87,7 @@ def learned(frame: pd.DataFrame, release: Callable[..., Release] | None = None) 
             return kept[label]
 
     entropy = SeededEntropy(0)
-    raw = RawTable(from_frame(frame), len(frame), Kept(plan.ledger(entropy.source), entropy))
+    raw = RawVault(from_frame(frame), len(frame), Kept(plan.ledger(entropy.source), entropy))
     return raw.measure_schema("t", frame.columns[-1], required=False), kept
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import ArtifactError, BudgetError, SchemaError
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, Plan, make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits, bound_contributions
@@ -80,9 +80,9 @@ def test_every_row_of_a_patient_may_stay_equally_often() -> None:
 @functools.cache
 def planned(rows: int, max_rows: int, epsilon: float, rate: float) -> Plan:
     queries = [
-        Query(label="h", weight=1.0),
-        Query(label="s", weight=1.0),
-        Query(label="g", weight=1.0, rate=rate, times=3),
+        Charge(label="h", weight=1.0),
+        Charge(label="s", weight=1.0),
+        Charge(label="g", weight=1.0, rate=rate, times=3),
     ]
     return make_plan(queries, epsilon=epsilon, delta=1e-5, rows=rows, max_rows=max_rows)
 
@@ -129,7 +129,7 @@ def test_noise_is_as_large_as_the_patient() -> None:
     noise = vault.measure_marginals("h", {"a": [("a", Grid(np.arange(3002), False))]})["a"][1:]
     assert stats.kstest(noise / plan.noise("h"), "norm").pvalue > 1e-4
     assert plan.noise("h") == pytest.approx(4 * make_plan(
-        [Query(label="h", weight=1.0), Query(label="s", weight=1.0), Query(label="g", weight=1.0, rate=0.4, times=3)],
+        [Charge(label=label, weight=1.0) for label in "hs"] + [Charge(label="g", weight=1.0, rate=0.4, times=3)],
         epsilon=3.0, delta=1e-5, rows=40).noise("h"))  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_a_vault_refuses_units_that_the_ledger_does_not_state() -> None:
     codes = np.zeros((6, 2), np.int32)
     with pytest.raises(BudgetError):
         build(codes, PrivacyUnits(np.zeros(6, np.int64), 3))  # six rows of a patient who may have three
-    plan = make_plan([Query(label="h", weight=1.0)], epsilon=1, delta=1e-5, rows=6)
+    plan = make_plan([Charge(label="h", weight=1.0)], epsilon=1, delta=1e-5, rows=6)
     with pytest.raises(BudgetError):
         Vault(codes, ("a", "b"), Releases(plan.ledger("x"), NoNoise()), PrivacyUnits(np.arange(6), 1))
 

@@ -369,6 +369,7 @@ NAMED = {"split_number": "holdout"}
 FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase", "verbose", "anyway", "decimal_comma")
 
 
+@pytest.mark.nightly
 def test_an_option_that_differs_is_refused_before_anything_is_drawn(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -114,11 +115,14 @@ def ward(frames: dict[str, pd.DataFrame], tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(frames: dict[str, pd.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> medsynth.Model:
-    folder = write(frames, tmp_path_factory.mktemp("linked") / "ward")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "SIMULATED", 2000)
-        return medsynth.fit(folder, epsilon=50, method="independent", seed=0, rows=300)
+def model(frames: dict[str, pd.DataFrame], once: Callable[..., Path]) -> medsynth.Model:
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(training, "SIMULATED", 2000)
+            ward = write(frames, folder / "ward")
+            medsynth.fit(ward, epsilon=50, method="independent", seed=0, rows=300).save(folder / "ward.medsynth")
+
+    return medsynth.load(once("linked_model", make) / "ward.medsynth")
 
 
 @pytest.fixture(scope="session")

@@ -155,6 +155,7 @@ def test_conditions_are_about_patients_and_first_rows(model: medsynth.Model, qui
     assert len(firsts) > 150 and set(firsts["ward"]) == {"heart"}
 
 
+@pytest.mark.usefixtures("seeded_entropy")
 def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: None) -> None:
     """Two tables of one row a patient; and one whose rows would belong to those of a table that has none."""
     key, number = {"kind": "identifier"}, {"kind": "count", "bounds": [0, 9]}

@@ -13,8 +13,8 @@ from medsynth.fitting.opening import advice_on_ends
 from medsynth.patients import training
 from medsynth.patients.column_rules import ColumnRules
 from medsynth.patients.plan import LAST_ROWS, LAST_SHARE, SHARES, shares
+from medsynth.patients.split_rows import GAP, changing, ending, fixed
 from medsynth.patients.stored import restored
-from medsynth.patients.successive_rows import GAP, changing, ending, fixed
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {
@@ -88,6 +88,7 @@ def patients(count: int, rng: np.random.Generator, rows: tuple[int, int] = (2, 6
     })  # fmt: skip
 
 
+@pytest.mark.usefixtures("seeded_entropy")
 def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monkeypatch: pytest.MonkeyPatch) -> None:
     """At each row of any patient with the same chance, and drawn again where a rule forbids it, a third would stay."""
     monkeypatch.setattr(training, "SIMULATED", 4000)
@@ -108,6 +109,7 @@ def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monk
     assert sizes[1] == pytest.approx(sizes[0], abs=0.3)
 
 
+@pytest.mark.usefixtures("seeded_entropy")
 def test_a_fit_knows_what_the_rules_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     """No woman has a dose. A fit that measures no table of dose and sex must still keep the share of doses.
 

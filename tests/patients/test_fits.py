@@ -19,8 +19,8 @@ from medsynth.methods.registry import CLAIMING
 from medsynth.patients import plan as shares
 from medsynth.patients import training
 from medsynth.patients.contexts import moving, plain
+from medsynth.patients.split_rows import GAP, OF, VISIT
 from medsynth.patients.stored import restored, tensors
-from medsynth.patients.successive_rows import GAP, OF, VISIT
 from medsynth.schema import Schema
 
 SCHEMA = Schema.load(SCHEMA_FILE)
@@ -138,7 +138,7 @@ def test_a_fit_that_was_killed_goes_on(
     fit = partial(medsynth.fit, table, epsilon=20, schema=SCHEMA, method="independent", seed=0,
                   checkpoint=tmp_path / "c.checkpoint")  # fmt: skip
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(training.LaterRowsTraining, "measure_relations", stopped)
+        patch.setattr(training.ChainTraining, "measure_relations", stopped)
         fit()
     whole, again = fit(resume=True), fit(resume=True)
     assert whole.ledger.complete

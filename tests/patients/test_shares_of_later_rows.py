@@ -39,8 +39,8 @@ def shares() -> dict[str, tuple[float, float]]:
     the last one of missing values, or of the rarest level or value.
     """
     persistence, relations = (
-        training.LaterRowsTraining.measure_persistence,
-        training.LaterRowsTraining.measure_relations,
+        training.ChainTraining.measure_persistence,
+        training.ChainTraining.measure_relations,
     )
 
     def none(self: Any, chain: Any) -> Any:
@@ -60,8 +60,8 @@ def shares() -> dict[str, tuple[float, float]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SIMULATED", 4000)
-        patch.setattr(training.LaterRowsTraining, "measure_persistence", spoiled)
-        patch.setattr(training.LaterRowsTraining, "measure_relations", none)
+        patch.setattr(training.ChainTraining, "measure_persistence", spoiled)
+        patch.setattr(training.ChainTraining, "measure_relations", none)
         real = table()
         keys = {"name": "t", "target": "code", "unit": "who", "max_rows": 4, "order": "day"}
         own = Schema.from_dict({**keys, "columns": COLUMNS})

@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
 from medsynth.privacy.accounting import accountant, calibration, events
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.accounting.events import Event, Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 
@@ -70,8 +70,8 @@ def test_a_plan_of_plain_measurements_needs_no_opacus() -> None:
     """Importing it, and with it scipy.stats, took a second of every fit by the default."""
     script = """
 import sys
-from medsynth.privacy.accounting.calibration import Query, make_plan
-queries = [Query(label="a", weight=1.0), Query(label="b", weight=2.0, thresholded=True)]
+from medsynth.privacy.accounting.calibration import Charge, make_plan
+queries = [Charge(label="a", weight=1.0), Charge(label="b", weight=2.0, thresholded=True)]
 plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=1000)
 assert 3.6 < plan.epsilon <= 3.7 and plan.accountant == "prv"
 assert not {"opacus", "opacus.accountants", "scipy.stats", "torch"} & set(sys.modules)
@@ -79,7 +79,9 @@ assert not {"opacus", "opacus.accountants", "scipy.stats", "torch"} & set(sys.mo
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-@pytest.mark.nightly_for("0.5-50-0.9", "0.14-300-0.9", "0.5-50-2.0", "0.14-300-8.0")
+@pytest.mark.nightly_for(
+    "0.5-50-0.9", "0.14-300-0.9", "0.5-50-2.0", "0.14-300-8.0", "0.01-1000-0.9", "0.5-50-8.0", "0.01-1000-2.0"
+)
 @pytest.mark.parametrize("multiplier", [0.9, 2.0, 8.0])
 @pytest.mark.parametrize("rate, steps", [(0.01, 1000), (0.14, 300), (0.5, 50)])
 def test_mixtures_agree_with_dp_accounting_and_lie_below_rdp(multiplier: float, rate: float, steps: int) -> None:
@@ -123,10 +125,10 @@ def test_partition_selection_uses_its_delta() -> None:
         accountant.epsilon([(Thresholded(multiplier=2.0, delta=DELTA), 1)], DELTA)
 
 
-NEEDS = [Query(label="counts", weight=3.0), Query(label="steps", weight=1.0, rate=0.1, times=50)]
+NEEDS = [Charge(label="counts", weight=3.0), Charge(label="steps", weight=1.0, rate=0.1, times=50)]
 
 
-@pytest.mark.nightly_for("100.0", "0.01", "10.0")
+@pytest.mark.nightly_for("100.0", "0.01", "10.0", "3.7")
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.7, 10.0, 100.0])
 def test_a_plan_spends_nearly_all_and_never_more(epsilon: float) -> None:
     plan = make_plan(NEEDS, epsilon=epsilon, delta=DELTA, rows=100)
@@ -301,7 +303,7 @@ def test_a_plan_names_what_is_measured_most() -> None:
     assert plan.noise("counts") == 4 * plan.events["counts"][0].multiplier
     assert list(plan.to_json()) == ["counts", "steps"] and plan.to_json() == json.loads(json.dumps(plan.to_json()))
     assert plan.to_json() != make_plan(NEEDS, epsilon=3.6, delta=DELTA, rows=100).to_json()
-    few = make_plan([Query(label="once", weight=1.0)], epsilon=1.0, delta=DELTA, rows=100)
+    few = make_plan([Charge(label="once", weight=1.0)], epsilon=1.0, delta=DELTA, rows=100)
     assert few.epsilon_by_release() == [(1, few.epsilon)]
 
 

@@ -43,6 +43,7 @@ def test_the_renyi_bound_for_shards_lies_above_the_pairs_divergence(multiplier: 
         assert bound >= math.log(moment) / (order - 1) * (1 - 1e-6)
 
 
+@pytest.mark.nightly
 def test_the_cross_check_does_without_our_accountants(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is another's computation from first to last: closed forms, and dp-accounting's own account of the events."""
     dp = pytest.importorskip("dp_accounting")

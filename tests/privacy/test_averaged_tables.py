@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.queries.cells import Beside, EveryCode
 from medsynth.privacy.queries.parts import RowsInMemory
@@ -34,7 +34,7 @@ def counted(codes: Codes, patients: list[int]) -> list[NDArray[np.int64]]:
 
 
 def room(codes: Codes, units: PrivacyUnits | None, entropy: NoNoise | SeededEntropy) -> Vault:
-    plan = make_plan([Query(label="m", weight=1.0, times=400)], epsilon=2, delta=1e-5, rows=9,
+    plan = make_plan([Charge(label="m", weight=1.0, times=400)], epsilon=2, delta=1e-5, rows=9,
                      max_rows=units.max_rows if units else None)  # fmt: skip
     return Vault(codes, NAMES, Releases(plan.ledger("x"), entropy), units)
 
@@ -85,7 +85,7 @@ def test_every_averaged_number_has_the_noise_that_is_charged(what: str) -> None:
 
     exact, noisy = measured(room(codes, units, NoNoise())), room(codes, units, SeededEntropy(1))
     noise = np.concatenate([measured(noisy) - exact for _ in range(300)])
-    plan = make_plan([Query(label="m", weight=1.0, times=400)], epsilon=2, delta=1e-5, rows=9, max_rows=CAP)
+    plan = make_plan([Charge(label="m", weight=1.0, times=400)], epsilon=2, delta=1e-5, rows=9, max_rows=CAP)
     assert stats.kstest(noise / (plan.events["m"][0].multiplier * math.sqrt(2)), "norm").pvalue > 1e-4
 
 
@@ -97,7 +97,7 @@ def test_distances_of_averaged_tables_are_in_patients() -> None:
 
 
 def test_no_patient_is_averaged_in_parts() -> None:
-    plan = make_plan([Query(label="m", weight=1.0)], epsilon=2, delta=1e-5, rows=9, max_rows=CAP)
+    plan = make_plan([Charge(label="m", weight=1.0)], epsilon=2, delta=1e-5, rows=9, max_rows=CAP)
     parts = [RowsInMemory(np.zeros((2, 2), np.int32), NAMES) for _ in range(2)]
     ledger = plan.ledger("x")
     vault = Vault(parts, NAMES, Releases(ledger, NoNoise()), PrivacyUnits(np.zeros(4, np.int64), CAP))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from medsynth.errors import QueryError
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.rows import Axes, CodedRows
@@ -48,7 +48,7 @@ def weighted(found: Marginals, codes: Codes, owner: NDArray[np.int64] | None = N
 
 
 def vault(codes: Codes, entropy: NoNoise | SeededEntropy, units: PrivacyUnits | None = None) -> Vault:
-    plan = make_plan([Query(label="m", weight=1.0, times=TIMES)], epsilon=2, delta=1e-5, rows=9,
+    plan = make_plan([Charge(label="m", weight=1.0, times=TIMES)], epsilon=2, delta=1e-5, rows=9,
                      max_rows=units.max_rows if units else None)  # fmt: skip
     return Vault(codes, NAMES, Releases(plan.ledger("x"), entropy), units)
 
@@ -119,7 +119,7 @@ def test_every_number_has_the_noise_that_is_charged(cap: int | None) -> None:
         found = room.measure_marginals("m", TABLES, WEIGHTS, centred=CENTRED)
         return np.concatenate([WEIGHTS[name] * table.ravel() for name, table in found.items()])
 
-    plan = make_plan([Query(label="m", weight=1.0, times=TIMES)], epsilon=2, delta=1e-5, rows=9, max_rows=cap)
+    plan = make_plan([Charge(label="m", weight=1.0, times=TIMES)], epsilon=2, delta=1e-5, rows=9, max_rows=cap)
     without = measured(exact)
     noise = np.concatenate([measured(noisy) - without for _ in range(TIMES)])
     std = plan.events["m"][0].multiplier * (cap or 1) * math.sqrt(4 * 2 / 3 + 0.25 * 4 / 5 + 1)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from medsynth.privacy.networks import Mlp
@@ -26,7 +26,7 @@ def test_each_patient_keeps_the_cap_and_its_number() -> None:
 
 
 def vault(units: PrivacyUnits | None, max_rows: int | None = 3) -> tuple[Vault, Ledger]:
-    plan = make_plan([Query(label="s", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=max_rows)
+    plan = make_plan([Charge(label="s", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=max_rows)
     ledger = plan.ledger("x")
     return Vault(np.zeros((7, 1), np.int32), ("a",), Releases(ledger, NoNoise()), units), ledger
 
@@ -60,7 +60,7 @@ def test_a_vault_refuses_patients_that_the_ledger_does_not_state(
 def test_a_vault_may_be_empty() -> None:
     """Its noisy sums are noise, and charged like any other. The seed is fixed: it cannot fail by chance."""
     units = PrivacyUnits(np.zeros(0, np.int64), 3)
-    plan = make_plan([Query(label="g", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=3)
+    plan = make_plan([Charge(label="g", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=3)
     ledger = plan.ledger("x")
     rows = Vault(np.zeros((0, 1), np.int32), ("a",), Releases(ledger, SeededEntropy(0)), units)
     (found,) = rows.measure_gradient_sum(

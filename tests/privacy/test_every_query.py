@@ -30,6 +30,7 @@ from medsynth.privacy.queries.query import added
 from medsynth.privacy.queries.rows import CodedRows, Lot, cells_of, column_of, encoded
 from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient, _Tables
+from medsynth.privacy.queries.vectors import VectorSum
 from medsynth.privacy.release import Releases
 from medsynth.privacy.shards import CriticConfig, Shards, UpstreamSum
 from medsynth.rng import NoNoise, SeededEntropy
@@ -75,7 +76,7 @@ def check_rows_apart(function: Any, codes: Any, rng: np.random.Generator, counts
 def answer(query: Any, rows: CodedRows) -> list[Any]:
     """The exact answer, in which the two words of a long sum are one number."""
     found = query.exact(rows)
-    if isinstance(query, GradientSum) and query.microbatches is None:
+    if isinstance(query, VectorSum) or (isinstance(query, GradientSum) and query.microbatches is None):
         return [(high << 32) + low for high, low in zip(found[::2], found[1::2], strict=True)]
     return list(found)
 
@@ -152,6 +153,7 @@ def test_every_kind_is_tried() -> None:
     assert len(ours) > 18 and ours - tried == set()
 
 
+@pytest.mark.nightly_for("pair gradients")
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_counts_for_itself(name: str) -> None:
     """As it is, and as it is made anew."""
@@ -160,6 +162,7 @@ def test_a_row_counts_for_itself(name: str) -> None:
     assert try_made(lambda: dataclasses.replace(CASES[name]), rng, name)
 
 
+@pytest.mark.nightly_for("random features", "products by class", "distances", "averaged distances", "scaled rows")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_row_counts_for_itself_whatever_arrays_hold(name: str) -> None:
     """Each array of each query: out of order, repeated, beyond its table, too large, of another shape or type."""
@@ -196,6 +199,7 @@ def test_answers_of_too_many_numbers_are_refused_before_they_are_made() -> None:
         (lambda: Distances(wide, {"a": np.zeros((1, 1))}), "too many numbers"),
         (lambda: SecondMoments(vectors, ("t", fuzzed.LEVELS), 2**20), "too many numbers"),
         (lambda: RowsPerPatient(2**40), "rows of a patient"),
+        (lambda: VectorSum(vectors, 2**21), "numbers of a vector"),
     ):
         with pytest.raises(QueryError, match=says):
             made()
@@ -350,6 +354,7 @@ def test_a_row_on_which_a_query_fails_adds_nothing(tmp_path: Path) -> None:
         Marginals(axes, averaged=True),
         dataclasses.replace(CASES["distances"], tables=axes, guesses={"a": np.zeros((7, 3))}),
         dataclasses.replace(CASES["second moments"], given=("a", failing), vectors=lambda own: own[:, :2] / 9.0),
+        VectorSum(FailingEncoding(fuzzed.ENCODING), 6),
         dataclasses.replace(CASES["random features"], critic=net, features=FailingEncoding(fuzzed.ENCODING)),
         dataclasses.replace(CASES["scaled rows"], critic=net, features=FailingEncoding(fuzzed.ENCODING)),
     ):

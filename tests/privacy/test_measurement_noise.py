@@ -17,6 +17,7 @@ from medsynth.privacy.clipping import Groups, clipped_gradient_sum, gradients_of
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.queries import gradients as module
+from medsynth.privacy.queries.vectors import VectorSum
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
@@ -81,6 +82,10 @@ def second_moments(room: Vault) -> Any:
     return (found[:, ones, others] * np.where(ones == others, 1, math.sqrt(2))).ravel()
 
 
+def vector_sum(room: Vault) -> Any:
+    return room.measure("m", VectorSum(features, 2))
+
+
 CASES: dict[str, tuple[Callable[[Vault], Any], float]] = {
     "marginals": (marginals, CAP * math.sqrt(3)),
     "distances": (distances, CAP * math.sqrt(3)),
@@ -88,6 +93,7 @@ CASES: dict[str, tuple[Callable[[Vault], Any], float]] = {
     "pair gradients": (pairs, CAP * math.sqrt(2)),
     "norms below a bound": (norms, CAP * math.sqrt(2) / 2),
     "second moments": (second_moments, CAP),
+    "vector sum": (vector_sum, CAP),
     "rows per patient": (lambda room: room.measure_rows_per_patient("m"), 1.0),
 }
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
+from medsynth.arrays import Codes
 from medsynth.errors import BudgetError
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.noise import noise_grid, noise_share, shares_distance
 from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise, as_words, from_words
-from medsynth.privacy.queries.rows import Codes
 from medsynth.privacy.queries.tables import Distances, Marginals
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
@@ -25,12 +25,12 @@ COUNTS = np.array([2.0, 2.0, 0.0, 3.0])
 
 
 def vault(rows: Codes, entropy: Entropy, noising: Noising | None = None) -> Vault:
-    plan = make_plan([Query(label="x", weight=1.0, times=2)], epsilon=3.7, delta=1e-5, rows=100)
+    plan = make_plan([Charge(label="x", weight=1.0, times=2)], epsilon=3.7, delta=1e-5, rows=100)
     return Vault(rows, ("a",), Releases(plan.ledger(entropy.source), entropy), None, noising)
 
 
 def multiplier() -> float:
-    event, _ = make_plan([Query(label="x", weight=1.0, times=2)], epsilon=3.7, delta=1e-5, rows=100).events["x"]
+    event, _ = make_plan([Charge(label="x", weight=1.0, times=2)], epsilon=3.7, delta=1e-5, rows=100).events["x"]
     return event.multiplier
 
 

@@ -13,7 +13,7 @@ from medsynth.errors import BudgetError
 from medsynth.methods.dp_gan import groups_of
 from medsynth.privacy import clipping
 from medsynth.privacy.accounting import accountant
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.accounting.events import SubsampledGaussian
 from medsynth.privacy.clipping import (
     ONE_GRADIENT,
@@ -214,7 +214,7 @@ class Counting(SeededEntropy):
 
 
 def vault(codes: Any, units: Any = None, seed: int = 0) -> Any:
-    queries = [Query(label="g", weight=1.0, rate=RATE, times=9), Query(label="b", weight=1.0, rate=RATE, times=9)]
+    queries = [Charge(label="g", weight=1.0, rate=RATE, times=9), Charge(label="b", weight=1.0, rate=RATE, times=9)]
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=ROWS, max_rows=units.max_rows if units else None)
     entropy = Counting(seed)
     ledger = plan.ledger(entropy.source)

@@ -19,7 +19,7 @@ from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.raw_rows import RawRows
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
@@ -35,7 +35,7 @@ def learn(frame: pd.DataFrame, *, epsilon: float = 3.7, delta: float = 1e-5, see
     plan = make_plan(selection.queries(), epsilon=epsilon, delta=delta, rows=rows or len(frame))
     ledger = plan.ledger(entropy.source)
     schema = (
-        RawTable(table, rows or len(frame), Releases(ledger, entropy))
+        RawVault(table, rows or len(frame), Releases(ledger, entropy))
         .measure_schema("learned", "sex" if "sex" in table.header else table.header[-1])
         .schema
     )
@@ -131,7 +131,7 @@ def test_false_release_rate_of_a_key_of_one_row(monkeypatch: pytest.MonkeyPatch)
         """Words, and a number as the target: two rows are too few for their kinds to be measured."""
         return {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
 
-    monkeypatch.setattr(RawTable, "_measure_kinds", kinds)
+    monkeypatch.setattr(RawVault, "_measure_kinds", kinds)
     for columns, runs in ((1, 400), (50, 20)):
         frame = pd.DataFrame({**{f"c{k}": ["lone", ""] for k in range(columns)}, "y": [0.5, 1.5]})
         table, released = from_frame(frame), 0
@@ -139,7 +139,7 @@ def test_false_release_rate_of_a_key_of_one_row(monkeypatch: pytest.MonkeyPatch)
             event = Thresholded(multiplier=2.0, delta=delta)
             allowance: dict[str, tuple[Event, int]] = {query.label: (event, 1) for query in selection.queries()}
             ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance)
-            schema = RawTable(table, 2, Releases(ledger, entropy)).measure_schema("t", table.header[-1]).schema
+            schema = RawVault(table, 2, Releases(ledger, entropy)).measure_schema("t", table.header[-1]).schema
             released += sum("lone" in schema.columns[f"c{k}"].levels for k in range(columns))
         assert stats.binomtest(released, runs * columns, delta / columns).pvalue > 1e-4
 
@@ -180,13 +180,13 @@ def test_a_target_that_noise_hides_is_one_error(frame: pd.DataFrame) -> None:
 def test_a_raw_table_shows_nothing_and_is_measured_once(frame: pd.DataFrame) -> None:
     table = from_frame(frame)
     ledger = make_plan(selection.queries(), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
-    raw = RawTable(table, 4000, Releases(ledger, SeededEntropy(0)))
+    raw = RawVault(table, 4000, Releases(ledger, SeededEntropy(0)))
     attempts: list[Callable[[Any], object]] = [len, iter, copy.copy]
     for attempt in attempts:
         with pytest.raises(TypeError):
             attempt(raw)
     assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
-    assert repr(raw) == "RawTable(private rows)"
+    assert repr(raw) == "RawVault(private rows)"
     raw.measure_schema("t", "sex")
     with pytest.raises(BudgetError):
         raw.measure_schema("t", "sex")
@@ -230,7 +230,7 @@ def test_the_largest_change_over_neighbours_is_what_is_charged(frame: pd.DataFra
                 taken[label] = super().release(label, sensitivity, draw)
                 return taken[label]
 
-        RawTable(from_frame(table), 60, Kept(ledger, NoNoise())).measure_schema("t", "sex")
+        RawVault(from_frame(table), 60, Kept(ledger, NoNoise())).measure_schema("t", "sex")
         found.append((ledger, {label: np.concatenate(taken[label].arrays) for label in taken}))
     charged = {entry.label: entry.sensitivity for entry in found[0][0].entries}
     assert charged == {entry.label: entry.sensitivity for entry in found[1][0].entries}

@@ -20,6 +20,7 @@ from medsynth.privacy.clipping import Groups
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.queries import gradients, parts, tables
+from medsynth.privacy.queries import vectors as vector_sums
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from medsynth.privacy.queries.measurements import QUERIES
 from medsynth.privacy.queries.moments import SecondMoments
@@ -28,6 +29,7 @@ from medsynth.privacy.queries.query import added
 from medsynth.privacy.queries.rows import CodedRows, Lot
 from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
+from medsynth.privacy.queries.vectors import VectorSum
 from medsynth.privacy.raw_rows import RawRows
 from medsynth.privacy.release import Releases
 from medsynth.privacy.shards import CriticConfig
@@ -56,6 +58,7 @@ CASES: dict[str, Any] = {
     "pair gradients": PairGradientSum(CRITIC, pair_loss, features, POOL, GROUPS),
     "norms below a bound": NormsBelow(CRITIC, pair_loss, features, POOL, GROUPS),
     "second moments": SecondMoments(vectors, ("b", LEVELS), 2),
+    "vector sum": VectorSum(features, 2),
     "rows per patient": RowsPerPatient(CAP),
 }
 
@@ -89,7 +92,7 @@ def test_exact_answers_add_up_over_any_parts(name: str, count: int, parts: int, 
     assert all(array.dtype == np.int64 for array in whole + total)
     for one, other in zip(query.finished(whole), query.finished(total), strict=True):
         assert np.array_equal(one, other)
-    if name != "gradient sum":  # two words a number, which may carry differently
+    if name not in ("gradient sum", "vector sum"):  # two words a number, which may carry differently
         assert all(map(np.array_equal, whole, total))
 
 
@@ -177,15 +180,17 @@ def test_tables_of_many_rows_are_counted_in_blocks(monkeypatch: pytest.MonkeyPat
     assert np.array_equal(whole[1], [[((rows.codes == [a, b]).all(1)).sum() for b in range(3)] for a in range(3)])
 
 
-@pytest.mark.parametrize("name", ["gradient sum"])
-def test_gradients_are_summed_in_chunks_on_one_core_and_on_several(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name, module", [("gradient sum", gradients), ("vector sum", vector_sums)])
+def test_gradients_are_summed_in_chunks_on_one_core_and_on_several(
+    name: str, module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To the last bit, as those of all rows at once."""
     query = CASES[name]
     rows = rows_of(100, query, 13)
     found = [query.finished(query.exact(rows))]
     for cores, numbers in ((1, 50), (3, 50), (3, 7)):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        monkeypatch.setattr(gradients, "CHUNK_NUMBERS", numbers)
+        monkeypatch.setattr(module, "CHUNK_NUMBERS", numbers)
         found.append(query.finished(query.exact(rows)))
     for other in found[1:]:
         assert all(map(np.array_equal, found[0], other))

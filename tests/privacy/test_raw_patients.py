@@ -14,7 +14,7 @@ from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
-from medsynth.privacy.partition_selection import Learning, RawTable
+from medsynth.privacy.partition_selection import Learning, RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Identifier
@@ -52,7 +52,7 @@ def measured(frame: pd.DataFrame) -> tuple[Ledger, dict[str, Any]]:
     plan = make_plan(selection.queries(), epsilon=80.0, delta=1e-5, rows=len(frame), max_rows=R)
     releases = Kept(ledger := plan.ledger("t"), NoNoise())
     units = PrivacyUnits(frame["who"].to_numpy(np.int64), R)
-    learned = RawTable(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
+    learned = RawVault(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
     assert (learned.schema.unit, learned.schema.max_rows) == ("who", R) and ledger.complete
     return ledger, releases.__dict__["taken"]
 
@@ -79,7 +79,7 @@ def test_the_noise_is_as_large_as_the_patient() -> None:
     exact = np.concatenate(measured(frame)[1][selection.KINDS].arrays)
     for seed in range(4):
         releases = Kept(plan.ledger("t"), SeededEntropy(seed))
-        RawTable(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
+        RawVault(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
         drawn.append(np.concatenate(releases.__dict__["taken"][selection.KINDS].arrays) - exact)
     std = plan.events[selection.KINDS][0].multiplier * R * np.sqrt(6)
     assert stats.kstest(np.concatenate(drawn) / std, "norm").pvalue > 1e-4
@@ -104,7 +104,7 @@ def test_false_release_rate_of_a_level_of_one_patient(
     def kinds(raw: Any, target: str) -> Any:
         return {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
 
-    monkeypatch.setattr(RawTable, "_measure_kinds", kinds)
+    monkeypatch.setattr(RawVault, "_measure_kinds", kinds)
     table = from_frame(pd.DataFrame({"who": [0] * R, "c": words, "y": [0.5] * R}))
     units = PrivacyUnits(np.zeros(R, np.int64), R)
     for _ in range(runs):
@@ -112,7 +112,7 @@ def test_false_release_rate_of_a_level_of_one_patient(
         allowance: dict[str, tuple[Event, int]] = {query.label: (event, 1) for query in selection.queries()}
         ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance, max_rows=R)
         releases = Kept(ledger, entropy)
-        RawTable(table, R, releases, KEYS, units).measure_schema("t", "y")
+        RawVault(table, R, releases, KEYS, units).measure_schema("t", "y")
         released += bool(releases.__dict__["taken"][selection.LEVELS].names)
     assert stats.binomtest(released, runs, chance).pvalue > 1e-4 and chance <= DELTA
 
@@ -122,7 +122,7 @@ def test_a_raw_table_refuses_units_that_the_ledger_does_not_state() -> None:
     ledger = make_plan(selection.queries(), epsilon=3.0, delta=1e-5, rows=12, max_rows=R).ledger("t")
     single = make_plan(selection.queries(), epsilon=3.0, delta=1e-5, rows=12).ledger("t")
     known = PrivacyUnits(np.repeat(np.arange(4), R), R)
-    RawTable(table, 12, Releases(ledger, NoNoise()), KEYS, known)
+    RawVault(table, 12, Releases(ledger, NoNoise()), KEYS, known)
     wrong: list[tuple[Ledger, PrivacyUnits | None]] = [
         (ledger, PrivacyUnits(np.zeros(12, np.int64), R)),  # twelve rows of one patient
         (ledger, PrivacyUnits(known.of_row[:6], R)),  # rows without a patient
@@ -131,4 +131,4 @@ def test_a_raw_table_refuses_units_that_the_ledger_does_not_state() -> None:
     ]
     for charged, units in wrong:
         with pytest.raises(BudgetError, match="patients"):
-            RawTable(table, 12, Releases(charged, NoNoise()), KEYS, units)
+            RawVault(table, 12, Releases(charged, NoNoise()), KEYS, units)

@@ -20,7 +20,7 @@ from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.checkpoint import Checkpoint
-from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Release, Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy, SystemEntropy
@@ -216,11 +216,11 @@ def test_kinds_of_columns_are_replayed_under_their_names(tmp_path: Path, monkeyp
         kinds.append(found)
         raise Killed
 
-    monkeypatch.setattr(RawTable, "_measure_levels", levels)
+    monkeypatch.setattr(RawVault, "_measure_levels", levels)
     for order in (["a", "b", "c"], ["c", "a", "b"]):
         releases = Releases(plan.ledger("t"), SystemEntropy(), Checkpoint(path, {}, resume=bool(kinds)))
         with pytest.raises(Killed):
-            RawTable(from_frame(frame[order]), 900, releases).measure_schema("t", "b")
+            RawVault(from_frame(frame[order]), 900, releases).measure_schema("t", "b")
     assert kinds[0] == kinds[1] and kinds[0]["a"].cells == "decimal" and kinds[0]["b"].cells != "decimal"
 
 
@@ -271,7 +271,7 @@ def test_partition_selection_resumes_measurement_by_measurement(
     monkeypatch.setattr(selection, "noised", counted)
     for fit in range(5):
         ledger = plan.ledger("t")
-        raw = RawTable(table, 900, Releases(ledger, SeededEntropy(fit), Checkpoint(path, {}, resume=fit > 0)))
+        raw = RawVault(table, 900, Releases(ledger, SeededEntropy(fit), Checkpoint(path, {}, resume=fit > 0)))
         if fit < 4:
             with pytest.raises(Killed):
                 raw.measure_schema("learned", "sick")
@@ -287,7 +287,7 @@ def test_names_are_released_by_partition_selection_alone() -> None:
     table = from_frame(pd.DataFrame({"a": ["x", "y"], "b": ["1.5", "2.5"]}))
     allowance: dict[str, Any] = dict.fromkeys((selection.KINDS, selection.TARGET), (EVENT, 1))
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance=allowance)
-    raw = RawTable(table, 2, Releases(ledger, SystemEntropy()))
+    raw = RawVault(table, 2, Releases(ledger, SystemEntropy()))
     with pytest.raises(BudgetError, match="partition selection"):
         raw.measure_schema("t", "b")
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from medsynth.arrays import Codes
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.gradients import GradientSum, minus_output
 from medsynth.privacy.queries.parts import RowsInMemory
-from medsynth.privacy.queries.rows import CodedRows, Codes, Lot
+from medsynth.privacy.queries.rows import CodedRows, Lot
 from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Marginals
 

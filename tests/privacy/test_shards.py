@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from medsynth.errors import BudgetError
 from medsynth.privacy import shards as shards_module
-from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, Plan, make_plan
 from medsynth.privacy.accounting.events import (
     Gaussian,
     PublicOrderGaussian,
@@ -46,7 +46,7 @@ def some(rows: int = 60, seed: int = 0) -> Any:
 
 @functools.cache
 def planned(count: int, steps: int, most: int | None) -> Plan:
-    return make_plan([Query(label="u", weight=1.0, times=steps, shards=count)],
+    return make_plan([Charge(label="u", weight=1.0, times=steps, shards=count)],
                      epsilon=3.7, delta=1e-5, rows=60, max_rows=most)  # fmt: skip
 
 

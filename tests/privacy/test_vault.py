@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 from medsynth.errors import BudgetError, QueryError
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.networks import Mlp
@@ -35,7 +35,7 @@ class CountingEntropy(SeededEntropy):
 
 @functools.cache
 def planned(epsilon: Any, steps: Any, rate: Any) -> Any:
-    queries = [Query(label="h", weight=2.0), Query(label="g", weight=1.0, rate=rate, times=steps)]
+    queries = [Charge(label="h", weight=2.0), Charge(label="g", weight=1.0, rate=rate, times=steps)]
     return make_plan(queries, epsilon=epsilon, delta=1e-5, rows=ROWS)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binom, norm
 
 from medsynth.errors import BudgetError
 from medsynth.privacy.accounting import accountant, shard_sampling
-from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.accounting.events import (
     Event,
     Gaussian,
@@ -109,7 +109,7 @@ def test_no_measurements_of_parties_differ_by_more_than_is_charged(multiplier: f
 @pytest.mark.parametrize("epsilon", [0.5, 3.7, 20.0])
 def test_plans_with_shards_spend_nearly_all_and_are_verified(epsilon: float) -> None:
     pytest.importorskip("dp_accounting")
-    queries = [Query(label="h", weight=3.0), Query(label="u", weight=0.5, times=300, shards=30)]
+    queries = [Charge(label="h", weight=3.0), Charge(label="u", weight=0.5, times=300, shards=30)]
     plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=100, max_rows=3)
     assert plan.accountant == "prv" and 0.99 * epsilon < plan.epsilon <= epsilon
     assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon * 1.005
@@ -127,7 +127,7 @@ def test_a_plan_with_shards_falls_back_to_renyi(monkeypatch: pytest.MonkeyPatch)
         raise ValueError("as in Opacus issue 601")
 
     monkeypatch.setattr(accountant, "_prv", broken)
-    queries = [Query(label="h", weight=3.0), Query(label="u", weight=0.5, times=300, shards=30)]
+    queries = [Charge(label="h", weight=3.0), Charge(label="u", weight=0.5, times=300, shards=30)]
     plan = make_plan(queries, epsilon=3.7, delta=DELTA, rows=100)
     assert plan.accountant == "rdp" and 0.98 * 3.7 < plan.epsilon <= 3.7
 

@@ -1,5 +1,6 @@
 """One report for many tests: simulated patients, a model fitted to half of them, its synthetic rows."""
 
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from medsynth_cli.main import app
 from medsynth_sample_data import simulate
+from quick_methods import offer_quick
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
@@ -49,8 +51,13 @@ def synthetic(model: Any) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def report(model: Any, halves: Any, synthetic: Any) -> Any:
-    return build(synthetic=synthetic, real=halves[1], train=halves[0], drawn_by_model=True, model=model, title="clinic")
+def report(model: Any, halves: Any, synthetic: Any, once: Callable[..., Path]) -> Any:
+    def make(folder: Path) -> None:
+        train, real = halves
+        found = build(synthetic=synthetic, real=real, train=train, drawn_by_model=True, model=model, title="clinic")
+        (folder / "report").write_bytes(pickle.dumps(found))
+
+    return pickle.loads((once("report_of_half_a_clinic", make) / "report").read_bytes())  # noqa: S301 - our own
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +69,7 @@ def clinic_with_heldout(once: Callable[..., Path]) -> Path:
         (folder / "clinic.schema.yaml").write_text(simulate.schema_text())
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
+            offer_quick(patch)
             for words in ("fit clinic.csv --epsilon 3.7 --holdout 0.4 -q", "sample -n 400"):
                 outcome = CliRunner().invoke(app, words.split())
                 assert outcome.exit_code == 0, outcome.stderr

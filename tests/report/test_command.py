@@ -39,7 +39,7 @@ def test_bare_report(folder: Any) -> None:
 
 
 def test_json_is_one_object_alone(folder: Any) -> None:
-    outcome = run("report", "--json", "--output", "other.report.html")
+    outcome = run("report", "--shareable", "--json", "--output", "other.report.html")
     facts = json.loads(outcome.stdout)
     assert outcome.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) >= 6
 
@@ -58,6 +58,7 @@ def test_fail_on_decides_the_exit_status(folder: Any) -> None:
     assert unknown.exit_code == 2 and "attack_advantage" in unknown.stderr and not (folder / "other.html").exists()
 
 
+@pytest.mark.nightly
 def test_review_and_thresholds(folder: Any) -> None:
     (folder / "review.yaml").write_text(
         "purpose: teaching\nroles: {diagnosis: sensitive, age_years: quasi identifier}\n"
@@ -107,6 +108,7 @@ def test_shareable_reads_no_real_row(folder: Any, monkeypatch: pytest.MonkeyPatc
     assert run("report", "--shareable", "--real", "clinic.heldout.csv", "--output", "x.html").exit_code == 2
 
 
+@pytest.mark.nightly
 def test_any_tools_table(folder: Any) -> None:
     pd.read_csv("clinic.synthetic.csv").to_csv("foreign.csv", index=False)
     outcome = run("report", "--synthetic", "foreign.csv", "--real", "clinic.heldout.csv", "--target", "diagnosis")
@@ -152,7 +154,7 @@ def test_mistakes_are_one_message(folder: Any, words: str) -> None:
 
 def test_a_fresh_sample_is_reported(folder: Any) -> None:
     made = (folder / "clinic.synthetic.csv").rename(folder / "kept.csv")
-    outcome = run("report", "--output", "fresh.html")
+    outcome = run("report", "--shareable", "--output", "fresh.html")
     made.rename(folder / "clinic.synthetic.csv")
     assert outcome.exit_code == 0 and "sampled from the model" in outcome.stderr
     assert "sampled from the model" in (folder / "fresh.html").read_text()

@@ -157,6 +157,7 @@ def test_odd_columns_in_every_table_are_reported_on() -> None:
     assert '<td>empty</td><td class="n"><span class="none">not estimable</span></td>' in text
 
 
+@pytest.mark.nightly
 def test_columns_that_are_odd_in_the_held_out_rows_alone() -> None:
     """The training rows have values, and both together are what a regression is computed on."""
     some = ("empty", "one_word", "all_inf", "one_beyond_floats", "keys")
@@ -174,6 +175,7 @@ def test_every_odd_column_by_itself_in_every_set_of_tables() -> None:
             checked(**sides(ODD, where, others))
 
 
+@pytest.mark.nightly
 def test_targets_without_two_classes_or_with_missing_values() -> None:
     """Of each table: one class, or missing values. A note says which rows are left out."""
     push = [("one", "both", "missing"), ("missing", "missing", "one"), ("one", "one", "one")]
@@ -215,6 +217,7 @@ KINDS = (pytest.param(wide, marks=(pytest.mark.nightly, pytest.mark.slow)), most
 COMPUTED = ("utility", "importance", "inference", "table_one", "fidelity", "relations", "quality", "subgroups")
 
 
+@pytest.mark.nightly_for("all_different", "of_one_fold")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_section_computes_on_odd_tables(kind: Callable[..., dict[str, list[str]]]) -> None:
     """30 held-out rows; of each kind the real tables, the synthetic table, and all of them."""

@@ -154,6 +154,7 @@ def test_files_are_whole_private_and_not_overwritten(report: Any, tmp_path: Path
     assert path.read_bytes() == before and not twin.exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_words_of_the_table_cannot_break_the_page(halves: Any, synthetic: Any) -> None:
     evil = "<script>alert(1)</script>"

@@ -291,6 +291,7 @@ def test_no_target_is_one_error(halves: Any, synthetic: Any) -> None:
         build(synthetic=synthetic.assign(diagnosis=np.nan), real=halves[1], target="diagnosis")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> None:
     from medsynth.report.page.render import page

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from medsynth.privacy.queries.rows import Codes
+from medsynth.arrays import Codes
 from medsynth.sampling.rejection import broken, complete
 from medsynth.sampling.rules_across_rows import Succession, broken_next, completed, in_order, values
 from medsynth.schema import Schema

@@ -68,7 +68,8 @@ def test_rows_meet_everything_that_the_schema_declares(name: str, rows: int, tmp
     assert len(pd.read_csv(tmp_path / "made.csv")) == rows
 
 
-@pytest.mark.parametrize("patients", [300, pytest.param(20_000, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("patients", [300, 20_000])
 def test_keys_of_several_tables_join_and_their_rules_hold(patients: int, tmp_path: Path) -> None:
     (tmp_path / "omop.tables.yaml").write_text(bundled_text("omop"))
     code, told = run("sample", "--schema", "omop", "-n", str(patients), "-o", str(tmp_path / "made"))
@@ -85,7 +86,7 @@ def test_keys_of_several_tables_join_and_their_rules_hold(patients: int, tmp_pat
 
 
 @pytest.mark.parametrize("dropped", ["note", "patient", "nr"])
-def test_rows_without_dropped_columns_meet_their_schema(dropped: str, tmp_path: Path) -> None:
+def test_rows_without_dropped_columns_meet_their_schema(dropped: str, quick: None, tmp_path: Path) -> None:
     """No fit reads the cells of such a column, unless it names the patient or orders the rows."""
     text = SCHEMA.replace("order: day", "order: nr").replace("constant", "  nr: {kind: identifier}\nconstant", 1)
     text = text.replace("constant", "  note: {kind: identifier}\nconstant", 1)

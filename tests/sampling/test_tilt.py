@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medsynth.arrays import Codes
 from medsynth.errors import UsageError
-from medsynth.privacy.queries.rows import Codes
 from medsynth.sampling.patients import resample_given_constants
 from medsynth.sampling.rejection import broken, rejection_sample
 from medsynth.sampling.sampler import single_rows

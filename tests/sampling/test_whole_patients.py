@@ -124,6 +124,7 @@ def test_so_many_whole_patients(name: str, count: int, models: dict[str, Model],
         assert found.groupby("who", sort=False).size().tolist()[:first] == sizes.tolist()
 
 
+@pytest.mark.nightly_for("ordered")
 @BOTH
 def test_one_seed_draws_one_table_in_every_form(name: str, models: dict[str, Model], small_chunks: None) -> None:
     model, draw = models[name], Draw(patients=150, seed=5, where_any="ill=yes")
@@ -227,6 +228,7 @@ def test_what_cannot_be_asked(name: str, asked: dict[str, Any], message: str, mo
         medsynth.sample(models[name], **asked)
 
 
+@pytest.mark.nightly_for("ordered")
 @BOTH
 def test_conditions_that_hardly_a_patient_meets_end_in_an_error(name: str, models: dict[str, Model]) -> None:
     """Of rows and patients alike, after a bounded number of patients drawn in vain."""

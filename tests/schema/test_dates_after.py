@@ -11,7 +11,7 @@ import pytest
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import RawTable
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Date, Schema, magnitudes
@@ -145,7 +145,7 @@ def test_a_stay_comes_back_from_a_table_without_a_schema() -> None:
     frame.loc[3, ["admitted", "discharged"]] = ""
     plan = make_plan(selection.queries(), epsilon=3.7, delta=1e-5, rows=ROWS)
     ledger = plan.ledger("t")
-    found = RawTable(from_frame(frame), ROWS, Releases(ledger, SeededEntropy(0))).measure_schema("t", "long")
+    found = RawVault(from_frame(frame), ROWS, Releases(ledger, SeededEntropy(0))).measure_schema("t", "long")
     column: Any = found.schema.columns["discharged"]
     assert (column.after, column.bounds[0], column.missing) == ("admitted", 0, True) and 29 <= column.bounds[1] < 64
     assert "The model learns these dates as days after another date: discharged after admitted." in found.summary()

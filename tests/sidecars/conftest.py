@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import good
+from quick_methods import offer_quick
 
 SCHEMA = """
 name: clinic
@@ -78,6 +79,11 @@ def table(count: int = 80) -> pd.DataFrame:
     })  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def quick_fits_and_reports(quick: None, few_trees: None) -> None:
+    """What is described, and not how well it was learned, is tested here."""
+
+
 @pytest.fixture
 def rows() -> pd.DataFrame:
     return table()
@@ -90,6 +96,7 @@ def fitted_small(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     def make(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
+            offer_quick(patch)
             table().to_csv("small.csv", index=False)
             Path("small.schema.yaml").write_text(SCHEMA)
             good("fit", "small.csv", "--epsilon", "20", "--rows", "80", "--method", "independent")

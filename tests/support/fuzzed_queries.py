@@ -28,6 +28,7 @@ from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGrad
 from medsynth.privacy.queries.moments import SecondMoments
 from medsynth.privacy.queries.rows import CodedRows, column_of
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
+from medsynth.privacy.queries.vectors import VectorSum
 from medsynth.schema import Schema
 from medsynth.schema.columns.grid import Grid
 
@@ -111,8 +112,9 @@ CASES: dict[str, Any] = {
     "rows per patient": RowsPerPatient(3),
     "second moments": SecondMoments(SCORES, ("t", LEVELS), 2),
     "random features": GradientSum(critic(12, "tanh"), real_loss, FOURIER, 0.4),
-    "products by class": GradientSum(critic(9), minus_output, ProductsByClass(PRODUCTS, ("t", LEVELS)), 0.4),
-    "products": GradientSum(critic(3), minus_output, PRODUCTS, 0.4),
+    "products by class": VectorSum(ProductsByClass(PRODUCTS, ("t", LEVELS)), 9),
+    "products": VectorSum(PRODUCTS, 3),
+    "long products": VectorSum(dataclasses.replace(PRODUCTS, scales=torch.full((3,), 40.0)), 3),
     "scaled rows": GradientSum(critic(5, "tanh"), real_loss, SCALED, 0.4, 3),
     "blocks of classes": GradientSum(critic(18, "relu"), real_loss, FEW_INDICATORS, 0.4, given=("t", LEVELS)),
     "microbatches of blocks": GradientSum(critic(18), real_loss, FEW_INDICATORS, 0.4, 3, ("t", LEVELS)),

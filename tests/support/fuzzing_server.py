@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from three_sites import SCHEMA
 
+from medsynth.arrays import Codes
 from medsynth.errors import MedsynthError
 from medsynth.federated.derivation import Derived, ShardsAsked, derived, digest_of, numbers_of, with_numbers
 from medsynth.federated.masks import SecretKey
@@ -25,7 +26,7 @@ from medsynth.federated.transport import arrays_of, body_of, digest, grouped, pa
 from medsynth.privacy.accounting.calibration import Plan
 from medsynth.privacy.noise import noise_grid
 from medsynth.privacy.queries.query import RowQuery
-from medsynth.privacy.queries.rows import CodedRows, Codes
+from medsynth.privacy.queries.rows import CodedRows
 
 NAME = "north"
 OTHERS = ("east", "west")

@@ -12,8 +12,8 @@ from medsynth.methods.registry import Method, MethodEntry
 
 # By method and preset: its defaults, and the sizes that cost time alone (`size`).
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("mixture", None): {"steps": 50},
-    ("independent", None): {"steps": 50},
+    ("mixture", None): {"steps": 12},
+    ("independent", None): {"steps": 12},
     ("dp-cgan", None): {"lots": 5, "rate": 0.5, "steps": 10},
     ("dp-cgan", "random-features"): {"lots": 5, "features": 16, "size": {"steps": 10}},
     ("dp-cgan", "thyroid-study"): {"steps": 40},
@@ -69,6 +69,7 @@ def offer_quick(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_few_priors(patch: pytest.MonkeyPatch) -> None:
-    """Let histograms of numbers be means over four priors, not twelve: a third of a small fit's time."""
-    patch.setattr("medsynth.mixture.constants.CURVATURES", (0.2, 1.0))
-    patch.setattr("medsynth.mixture.constants.ROUGHNESSES", (0.0, 1.0))
+    """Let histograms of numbers and digits have one prior each, not a mean over twelve and nine."""
+    patch.setattr("medsynth.mixture.constants.CURVATURES", (0.2,))
+    patch.setattr("medsynth.mixture.constants.ROUGHNESSES", (1.0,))
+    patch.setattr("medsynth.methods.digit_preference.PREFERENCE_STDS", (0.2,))

@@ -37,7 +37,7 @@ RELATIVE_ERROR = 0.003  # How far PRV's upper bound on epsilon may exceed the tr
 SMALL_EPSILON, SMALL_EPSILON_ERROR = 0.3, 0.01
 ROUNDING = 1e-12  # Relative to the larger term of a Gaussian's delta; far above the rounding error.
 LARGEST_MU = 1e6  # Epsilon is computed up to this mu, where it is about 5e11.
-PLD_INTERVAL = 1e-4  # Of the independent accountant's losses.
+PLD_INTERVAL = 1e-4  # Mesh of the independent accountant's losses.
 SAME_EPSILON = 0.005  # Relative difference up to which two computations of epsilon agree.
 ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # How far an accountant may exceed the exact value.
 # Opacus' orders end at 63, which is too low for a small epsilon.
@@ -56,7 +56,8 @@ def as_sampled_gaussians(events: Composition) -> list[tuple[float, float, int]]:
     >>> as_sampled_gaussians([(Gaussian(multiplier=2.0), 4)])
     [(1.0, 1.0, 1)]
     """
-    precision, in_order = 0.0, Counter[PublicOrderGaussian]()
+    precision = 0.0
+    in_order = Counter[PublicOrderGaussian]()
     sampled: dict[tuple[float, float], int] = {}
     for event, count in events:
         if isinstance(event, ShardSampledGaussian):
@@ -288,7 +289,8 @@ def cross_check(events: Composition, delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
     events = list(events)
-    total, counts = privacy_loss_distribution.identity(PLD_INTERVAL), Counter[Event]()
+    total = privacy_loss_distribution.identity(PLD_INTERVAL)
+    counts = Counter[Event]()
     for event, count in events:
         counts[event] += count
     for event, count in counts.items():

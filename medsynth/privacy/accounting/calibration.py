@@ -1,4 +1,4 @@
-"""Turn a budget and a method's queries into noise multipliers, before any row is read."""
+"""Turn a budget and a method's planned charges into noise multipliers, before any row is read."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ PARTITION_SELECTION_DELTA = 0.1  # Share of delta that partition selection may u
 
 
 @dataclass(frozen=True, kw_only=True)
-class Query:
-    """One kind of measurement of a fit. `weight` is its noise multiplier relative to the other queries'.
+class Charge:
+    """A planned charge: one kind of measurement of a fit. `weight` is its noise multiplier relative to the others'.
 
     A `rate` below 1 is that of a Poisson lot. `thresholded` means partition selection. `shards` means one of this
     number of shards, sampled in secret or, with `public_order`, one after another.
@@ -59,6 +59,9 @@ class Query:
         return Gaussian(multiplier=self.weight * scale)
 
 
+Query = Charge  # its name in earlier versions, for methods outside this package
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What will be measured, with which noise, and what it costs. Nothing in it depends on a row."""
@@ -76,7 +79,7 @@ class Plan:
     noises: float = 1.0  # Factor on the planned variance if several vaults each add noise.
 
     def used_on(self, rows: int, rows_std: float | None = None) -> Plan:
-        """Return this plan for a noisy row count: rates, steps and noise stay; weights and divisors use the count."""
+        """Return the plan for a noisy row count: rates, steps and noise stay; weights and divisors use the count."""
         rounded = None if rows_std is None else round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW
         found = replace(self, rows_std=rounded)
         return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)
@@ -169,7 +172,7 @@ def check_budget(epsilon: float, delta: float) -> None:
 
 
 def make_plan(
-    queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None,
+    queries: Sequence[Charge], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None,
     one_row_a_patient: bool = False,
 ) -> Plan:  # fmt: skip
     """Return the plan with the least noise, in the proportions of `queries`, whose total is at most `epsilon`.

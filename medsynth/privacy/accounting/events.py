@@ -19,7 +19,7 @@ RELATION = "zero-out: one row's record is replaced by an empty one that contribu
 
 
 def rows_of(count: int) -> str:
-    """Return this number of rows in words.
+    """Return a number of rows in words.
 
     >>> rows_of(1), rows_of(3)
     ('1 row', '3 rows')

@@ -26,10 +26,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
+from ...arrays import Floats
+
 REACH_STDS, MESH_POINTS = 37.0, 4001  # Standard deviations and points of the mesh of `rdp`.
 TAIL_STDS = 9.0  # Standard deviations. A loss beyond them counts as infinite.
 # Moments up to this order use quadrature. Higher ones use the larger bound 2 exp((j - 1) rdp(j)).
@@ -75,7 +75,7 @@ class ShardSamplingLoss:
 
 
 def independent(multiplier: float, rate: float, mesh: float) -> Any:
-    """Return the same pair as dp-accounting's privacy-loss distribution, from its own curve of the subsampled Gaussian.
+    """Return dp-accounting's privacy-loss distribution of a sampled shard, from its curve of the subsampled Gaussian.
 
     Raises ImportError if dp-accounting is not installed.
     """

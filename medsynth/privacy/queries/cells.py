@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import Codes, Whole
 from ...schema.columns.grid import MOST_CODES, Grid
 from ...schema.rules import Definition
 from .content import MOST_NUMBERS, check_places, check_size, require
-from .rows import CellMap, Codes, Whole, cells_of
+from .rows import CellMap, cells_of
 
 ALL_CODES = Grid(np.array([0, np.iinfo(np.int32).max]), 0)  # One cell, for a map that counts rows.
 

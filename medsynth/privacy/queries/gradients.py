@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...arrays import Codes, Floats, Whole
 from ...cores import in_order
 from ...errors import BudgetError
 from ...rng import Entropy
@@ -39,7 +40,7 @@ from ..networks import Mlp, in_blocks
 from ..release import on_host
 from .content import MOST_NUMBERS
 from .query import NoiseScale, Result, RowQuery
-from .rows import CellMap, CodedRows, Codes, Features, Floats, Whole
+from .rows import CellMap, CodedRows, Features
 
 CHUNK_NUMBERS = 1 << 21  # Features of rows summed at once. Chunks do not change sums of whole numbers.
 CHUNKS_AT_ONCE = 8  # Processed on as many cores. Each chunk needs memory.
@@ -104,7 +105,7 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
 
     @property
     def draws(self) -> int:
-        """Return one draw, for the row's group, with microbatches."""
+        """Return the number of draws: one with microbatches, for the row's group."""
         return 0 if self.microbatches is None else 1
 
     def sensitivity(self, max_rows: int | None) -> float:
@@ -126,7 +127,8 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
 
     def _words(self, critic: Mlp, codes: Codes) -> list[Tensor]:
         """Return the sum over rows, two words per parameter, by chunks of bounded memory."""
-        total, chunks = list[LongSum](), self._chunks(critic, codes)
+        total = list[LongSum]()
+        chunks = self._chunks(critic, codes)
         for found in in_order((partial(self._sum, critic, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
             total = total or [LongSum() for _ in found.whole]
             for part, whole in zip(total, found.whole, strict=True):
@@ -169,7 +171,7 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
         return found if isinstance(total[0], Tensor) else on_host(found)
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return the same scale for all parameters."""
+        """Return the scale of each parameter's sum: one unit and one deviation for all."""
         return [NoiseScale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
 
     def result(self, arrays: list[Any]) -> tuple[Tensor, ...]:
@@ -202,7 +204,7 @@ class _OfPairs:
 
     @property
     def draws(self) -> int:
-        """Return two draws: one for the partner and one for the coefficient."""
+        """Return the number of draws: one for the partner and one for the coefficient."""
         return 2
 
     def pairs(self, rows: CodedRows) -> tuple[Tensor, Tensor, Tensor]:
@@ -272,5 +274,5 @@ class NormsBelow(_OfPairs, RowQuery[Floats]):
         return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale for all."""
+        """Return the scale of all counts."""
         return [NoiseScale(std, 0.5)]

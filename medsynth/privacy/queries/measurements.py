@@ -8,18 +8,20 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
+from ...arrays import Floats
 from ..clipping import ONE_GRADIENT, Groups, LocalTraining, Loss, PairLoss
 from ..networks import Mlp
 from ..shards import CriticConfig
 from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .moments import SecondMoments
 from .query import RowQuery
-from .rows import Axes, CellMap, Features, Floats, Vectors
+from .rows import Axes, CellMap, Features, Vectors
 from .tables import Distances, Marginals, RowsPerPatient
+from .vectors import VectorSum
 
 Result = TypeVar("Result")
 # All queries of coded rows that are answered. A query of another class could state any sensitivity.
-QUERIES = (Marginals, Distances, RowsPerPatient, SecondMoments, GradientSum, PairGradientSum, NormsBelow)
+QUERIES = (Marginals, Distances, RowsPerPatient, SecondMoments, VectorSum, GradientSum, PairGradientSum, NormsBelow)
 
 
 class AllShards(Protocol):

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...arrays import Codes, Floats, Whole
 from ...errors import BudgetError
 from .content import check_answer
 from .query import NoiseScale, RowQuery
-from .rows import CellMap, CodedRows, Codes, Floats, Vectors, Whole
+from .rows import CellMap, CodedRows, Vectors
 
 STEPS = 1 << 13  # Steps in one, the unit of a row's vector.
 UNIT = 1.0 / STEPS**2  # Unit of a product of two of its numbers.
@@ -51,7 +52,7 @@ class SecondMoments(RowQuery[Floats]):
         return [NoiseScale(std, UNIT), NoiseScale(std / ROOT_TWO, UNIT)]
 
     def result(self, arrays: list[Floats]) -> Floats:
-        """Return the noisy matrices."""
+        """Return the noisy matrices, (classes, width, width)."""
         return symmetric(*arrays)
 
 

@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...errors import BudgetError
 from ...rng import Entropy
 from ..noise import noise_grid, noise_share
 from .query import PrivateQuery
-from .rows import Floats, Whole
 
 HALF = 32  # Bits of a whole number in each float.
 
 
 class Noising(ABC):
-    """What an exact answer becomes before it leaves a vault, if noise of `std` is due."""
+    """How noise is added before an answer leaves."""
 
     @abstractmethod
     def released(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
-        """Return what leaves. Raises BudgetError if the query has no such part."""
+        """Return what leaves a vault if noise of `std` is due. Raises BudgetError if the query has no such part."""
 
 
 @dataclass(frozen=True)

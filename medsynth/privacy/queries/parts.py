@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from ...arrays import Codes, Whole
 from ...cores import in_order
 from .query import RowQuery, answered
-from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
+from .rows import CodedRows, Features, Lot, Sealed, encoded
 
 WAITING = 64  # Answers to wait for at once if other processes compute them.
 

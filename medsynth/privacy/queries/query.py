@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...rng import Entropy
 from ..noise import noised
-from .rows import CodedRows, Floats, Whole
+from .rows import CodedRows
 
 Result = TypeVar("Result")
 
@@ -72,7 +73,7 @@ class PrivateQuery(ABC, Generic[Result]):
         return found
 
     def with_noise(self, values: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
-        """Return arrays with noise."""
+        """Return arrays of whole numbers with noise of `std`, all from one draw."""
         flat = noised(np.concatenate([value.ravel() for value in values]), std, entropy)
         parts = np.split(flat, np.cumsum([value.size for value in values])[:-1])
         return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import Codes, Floats, Mask, Whole
 from ...errors import QueryError
 from ..contribution import PrivacyUnits
 
 if TYPE_CHECKING:  # A plan and a refusal do not need PyTorch.
     from torch import Tensor
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 Features = Callable[[Codes], "Tensor"]  # From all columns, (rows, columns), to a critic's input, each row by itself.
 Vectors = Callable[[Codes], Floats]  # The same to vectors, (rows, width).
 
@@ -92,7 +90,7 @@ class Lot:
     units: the patients of all rows of the part, for a query that reads them.
     """
 
-    joined: NDArray[np.bool_] | None
+    joined: Mask | None
     draws: NDArray[np.uint64]
     units: PrivacyUnits | None = None
 
@@ -124,13 +122,13 @@ class CodedRows:
         """Return the cell of each row on one axis: (rows,)."""
         return cells_of(cells, column_of(self.codes, self.names, name))
 
-    def some(self, which: NDArray[np.bool_]) -> CodedRows:
+    def some(self, which: Mask) -> CodedRows:
         """Return some of the rows, with their draws and patients."""
         units = self.units.of_rows(which) if self.units is not None else None
         return CodedRows(self.codes[which], self.names, self.draws[which], units)
 
     def public_row(self) -> CodedRows:
-        """Return one row that is not private: it has the code 0 in each column, which is always valid."""
+        """Return a row that is not private: it has the code 0 in each column, which is always valid."""
         units = PrivacyUnits(np.zeros(1, np.int64), 1) if self.units is not None else None
         codes, draws = np.zeros((1, self.codes.shape[1]), np.int32), np.zeros((1, self.draws.shape[1]), np.uint64)
         return CodedRows(codes, self.names, draws, units)

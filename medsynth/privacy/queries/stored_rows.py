@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import Codes, Mask, Whole
 from ...errors import MedsynthError
 from .query import RowQuery, answered
-from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
+from .rows import CodedRows, Features, Lot, Sealed, encoded
 
 if TYPE_CHECKING:  # A table is read and refused without PyTorch.
     from torch import Tensor
-
-Mask = NDArray[np.bool_]
 
 
 class StoredCodes(Sealed):
@@ -49,7 +47,7 @@ class StoredCodes(Sealed):
             raise MedsynthError(f"Coded rows cannot be stored on disk ({error.strerror}). Free some space.") from None
         self.__pieces.append((start, len(codes)))
 
-    def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[StoredRows]:
+    def parts(self, names: tuple[str, ...], stay: Whole | None = None) -> Iterator[StoredRows]:
         """Yield the pieces as parts of a vault, with all rows or with those at ascending positions."""
         first = 0
         for start, rows in self.__pieces:
@@ -68,7 +66,7 @@ class StoredCodes(Sealed):
         return found
 
 
-def positions_kept(stay: NDArray[np.int64], first: int, rows: int) -> Mask:
+def positions_kept(stay: Whole, first: int, rows: int) -> Mask:
     """Return which rows, from position `first` on, are among those that stay: (rows,)."""
     kept = np.zeros(rows, np.bool_)
     kept[stay[slice(*np.searchsorted(stay, [first, first + rows]))] - first] = True

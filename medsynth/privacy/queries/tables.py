@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...errors import BudgetError
 from .content import check_answer, check_numbers, check_size, require
 from .query import NoiseScale, Result, RowQuery
-from .rows import Axes, CodedRows, Floats, Whole
+from .rows import Axes, CodedRows
 
 DISTANCE_UNIT = 2.0**-20  # Guesses of tables are rounded to it, so that distances are whole multiples of it.
 LARGEST_GUESS = 2.0**32  # Rows in a guessed table. A vault has at most 2^29.
@@ -207,7 +208,7 @@ class Distances(_Tables[dict[str, float]]):
         return [np.array([np.abs(gap).sum() for gap in gaps], np.int64)]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale for all."""
+        """Return the scale of all distances."""
         return [NoiseScale(std, DISTANCE_UNIT)]
 
     def result(self, arrays: list[Floats]) -> dict[str, float]:
@@ -233,7 +234,7 @@ class RowsPerPatient(RowQuery[Floats]):
         return True
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """Return one, for any number of a patient's rows. Raises BudgetError if the row is the unit of privacy."""
+        """Return the sensitivity, one. Raises BudgetError if the row is the unit of privacy."""
         if max_rows is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
         return 1.0
@@ -248,5 +249,5 @@ class RowsPerPatient(RowQuery[Floats]):
         return [np.bincount(np.minimum(total[0], self.most), minlength=self.most + 1)[1:]]
 
     def scales(self, std: float) -> list[NoiseScale]:
-        """Return one scale."""
+        """Return the scale of the only array."""
         return [NoiseScale(std)]

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import Codes, Floats, Mask
 from ...io import table as io_table
 from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
-from ...schema.columns.column import Codes, Mask, Values, level_text
+from ...schema.columns.column import Values, level_text
 
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
 WORDS = frozenset(word.lower() for word in MISSING_WORDS) | INFINITIES
@@ -120,7 +120,7 @@ def without_gaps(cells: pd.Series, column: Column) -> pd.Series:
     return cells.mask(((gaps >= 0) | undeclared)[place], None)
 
 
-def on_scale(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+def on_scale(values: Floats, column: Column) -> Floats:
     """Return numbers on the column's scale. On a log scale, zero becomes half of the smallest positive number."""
     if column.dated or column.scale != "log":
         return values

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import Floats, Mask, Whole
 from ...rng import Stream
 from ...schema import Schema
 from .columns import comparable, on_scale, words
-from .statistics import Floats, Patients, Whole, mean_similarity, similarity_gap
+from .statistics import Patients, mean_similarity, similarity_gap
 from .tables import MOST_ROWS, patient_numbers
 from .verdict import Estimate
 
@@ -61,7 +61,7 @@ class Sequences:
         """Return the number of rows of each patient: (patients,)."""
         return np.unique(self.patient, return_counts=True)[1]
 
-    def of(self, kept: NDArray[np.bool_]) -> Sequences:
+    def of(self, kept: Mask) -> Sequences:
         """Return the sequences of the rows marked in `kept`, (rows,)."""
         time = None if self.time is None else self.time[kept]
         rows = self.rows[kept].reset_index(drop=True)
@@ -165,7 +165,7 @@ def unchanged(made: Sequences, name: str) -> float | None:
     return float(np.asarray(same)[both].mean()) if both.any() else None
 
 
-def transitions(made: Sequences, codes: Whole, cells: int) -> NDArray[np.float64]:
+def transitions(made: Sequences, codes: Whole, cells: int) -> Floats:
     """Return the number of pairs of successive rows from each cell to each: (cells, cells); `codes` is (rows,)."""
     pairs = codes[made.last] * cells + codes[made.now]
     return np.bincount(pairs, minlength=cells * cells).reshape(cells, cells).astype(np.float64)

@@ -29,8 +29,9 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ...arrays import Floats
 from ...rng import Stream, numpy_stream
-from .statistics import Areas, Floats, Patients, compared, folds, resampled
+from .statistics import Areas, Patients, compared, folds, resampled
 from .tables import Tables
 from .verdict import Estimate
 

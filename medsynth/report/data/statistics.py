@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from ...arrays import Floats, Mask, Whole
 from ...rng import Stream
 from .verdict import Estimate
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.int64]
 Patients = Whole  # The number of each row's patient, (rows,).
 DRAWS = 500  # Number of resamples.
 BLOCK = 2_000_000  # Weights in memory at once.
@@ -75,7 +73,7 @@ def _rarest(truth: NDArray[Any], patients: Patients) -> Whole:
     return found
 
 
-def out_of_fold(model: Any, x: Floats, y: Flags, cut: list[tuple[Whole, Whole]]) -> Floats:
+def out_of_fold(model: Any, x: Floats, y: Mask, cut: list[tuple[Whole, Whole]]) -> Floats:
     """Return for each row the chance of True by `model`, fitted to the rows of the other folds: (rows,).
 
     Args:
@@ -96,7 +94,7 @@ def learnable(x: Floats) -> Floats:
     return np.where(np.isnan(x).all(0), 0.0, x)
 
 
-def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
+def auroc(truth: Mask, score: Floats, weights: Floats | None = None) -> Floats:
     """Return the area under the ROC curve per row of `weights` (draws, rows). Ties count half; NaN for one class.
 
     >>> auroc(np.array([False, True, True]), np.array([0.1, 0.4, 0.1])).tolist()
@@ -120,7 +118,7 @@ class Areas:
     (DeLong, DeLong, Clarke-Pearson 1988). The error is of the order of one over the number of rows.
     """
 
-    def __init__(self, truth: NDArray[np.bool_], scores: Floats, exact_rows: int = EXACT_ROWS) -> None:
+    def __init__(self, truth: Mask, scores: Floats, exact_rows: int = EXACT_ROWS) -> None:
         self._truth, self._scores = truth, scores
         self.value = np.array([float(auroc(t, s)[0]) for t, s in zip(truth, scores, strict=True)])
         self._exact = truth.shape[1] <= exact_rows
@@ -138,7 +136,7 @@ class Areas:
             return np.asarray(above / hits + below / (weights.sum(1, keepdims=True) - hits) - self.value)
 
 
-def _placements(truth: Flags, score: Floats) -> Floats:
+def _placements(truth: Mask, score: Floats) -> Floats:
     """Return the share of negative rows below each positive row, and of positive rows above each negative row."""
     _, tie, counts = np.unique(score, return_inverse=True, return_counts=True)
     positive = np.bincount(tie, weights=truth, minlength=len(counts))
@@ -333,7 +331,7 @@ def weighted_means(figures: Floats, weights: Floats) -> Floats:
     return np.asarray(weights @ np.where(known, figures, 0.0) / np.maximum(weights @ known, 1))
 
 
-def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:
+def roc_points(truth: Mask, score: Floats, points: int = 60) -> list[tuple[float, float]]:
     """Return (false-positive rate, true-positive rate) along the ROC curve, reduced to about `points`."""
     order = np.argsort(-score, kind="stable")
     last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # End of each run of equal scores.

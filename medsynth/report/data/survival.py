@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...arrays import Floats, Mask
 from ...rng import Stream
-from .statistics import Flags, Floats, largest, resampled
+from .statistics import largest, resampled
 from .verdict import Estimate, Record
 
 DRAWN = 40  # Points of a drawn curve.
@@ -28,7 +29,7 @@ class Times(NamedTuple):
     """How long each unit was followed, (units,), and whether the event ended it, (units,)."""
 
     time: Floats
-    event: Flags
+    event: Mask
 
     def known(self) -> Times:
         """Return the units with a known time."""

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from ...arrays import Floats, Whole
 from ...errors import SchemaError, TableError
 from ...io import reader
 from ...io import table as io_table
@@ -35,7 +36,7 @@ from .columns import (
     without_own_value,
     words,
 )
-from .statistics import Floats, Patients, Whole
+from .statistics import Patients
 
 LOST, NOTED = 0.9, 0.05  # shares of real cells without a value in the model: fidelity omits the column; a note names it
 MOST_ROWS = 50_000  # A larger table is represented by this number of its rows, drawn uniformly.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import NearestNeighbors
 
+from ...arrays import Floats, Mask, Texts
 from ...rng import Stream
 from ..data import statistics as stats
 from ..data.columns import words
@@ -21,14 +21,14 @@ from ..data.context import Context
 from ..data.over_time import Sequences
 from ..data.proposal import PASSING_ON
 from ..data.question import Question, Wording
-from ..data.statistics import Flags, Patients
+from ..data.statistics import Patients
 from ..data.tables import Tables, keys, points
 from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict
 from .claim import Claim
 from .registry import Section
 
-Points = NDArray[np.float64]  # (rows, dimensions), or one score per row.
-Values = NDArray[np.object_]
+Points = Floats  # (rows, dimensions), or one score per row.
+Values = Texts
 MOST = 3_000  # Number of members and of controls. Ranks need no more.
 POOL = 20_000  # Synthetic rows that an attack uses.
 FAIR = 0.55  # AuROC of the blind baseline. Clearly above it, the controls are not fair.
@@ -171,7 +171,7 @@ class Membership(Record):
 
 def memberships(
     scored: Sequence[tuple[MembershipAttack, Points]],
-    member: Flags,
+    member: Mask,
     rng: Stream,
     patients: Patients | None = None,
     looks: int = 1,
@@ -198,7 +198,7 @@ def memberships(
     return scored[int(areas.argmax())][0].name, found
 
 
-def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Patients | None = None) -> Estimate:
+def blind_baseline(candidates: Points, member: Mask, rng: Stream, patients: Patients | None = None) -> Estimate:
     """Return the AuROC of boosted trees that separate members from controls, out of fold (Das, Zhang, Tramer 2024).
 
     Folds contain whole patients: another row of the same patient would reveal which side a row is on.
@@ -210,7 +210,7 @@ def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Pat
 
 
 def _rates(
-    member: Flags, scores: Sequence[Points], false: float, rng: Stream, patients: Patients | None, looks: int = 1
+    member: Mask, scores: Sequence[Points], false: float, rng: Stream, patients: Patients | None, looks: int = 1
 ) -> list[Estimate]:
     """Return the true-positive rate of each score (rows,) at a false-positive rate up to `false`, valid together.
 
@@ -230,7 +230,7 @@ def _rates(
     return [one.model_copy(update={"low": max(one.low or 0.0, 0.0)}) for one in found]
 
 
-def _found(ranked: Points, hit: Flags, score: Points, false: float) -> Points:
+def _found(ranked: Points, hit: Mask, score: Points, false: float) -> Points:
     """Return the share of members found at this share of false alarms, (draws,), from weights (rows, draws) of the best
     `score`, (rows,), first. Of equal scores an attack cannot choose the members: as many controls come with them.
     """

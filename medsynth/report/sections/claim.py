@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import Floats
 from ...artifact import Model
 from ...artifact import claim as sentence
 from ...privacy.accounting import accountant
@@ -25,7 +25,7 @@ from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .registry import Section
 
 POINTS = 41  # Points of the trade-off curve.
-Rates = NDArray[np.float64]
+Rates = Floats
 SAMPLING: dict[type, str] = {
     SubsampledGaussian: "Each row joins a batch by an independent secret coin (Poisson sampling).",
     ShardSampledGaussian: (

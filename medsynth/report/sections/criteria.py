@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from sklearn.neighbors import NearestNeighbors
 
+from ...arrays import Floats, Whole
 from ...rng import Stream
 from ..data import statistics as stats
 from ..data.columns import words
-from ..data.statistics import Floats, Patients, Whole
+from ..data.statistics import Patients
 from ..data.tables import Tables, points
 from ..data.verdict import Estimate, Record
 from .attacks import FEWEST

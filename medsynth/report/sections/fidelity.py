@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ...arrays import Floats, Whole
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Schema
@@ -28,7 +29,7 @@ from ..data.columns import codes_of, values_alone, words
 from ..data.proposal import EXPLORING, TEACHING
 from ..data.protocol import features
 from ..data.question import FEWER, Question, Wording
-from ..data.statistics import Floats, MeanSimilarity, Patients, Whole
+from ..data.statistics import MeanSimilarity, Patients
 from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, of_both
 from .registry import Section

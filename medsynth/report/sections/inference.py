@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.inspection import permutation_importance
 
+from ...arrays import Floats
 from ...artifact import Model
 from ...combining import combine
 from ...errors import UsageError
@@ -28,7 +29,7 @@ from ...schema import Schema
 from ..data.columns import LARGEST, on_scale, words
 from ..data.context import Context
 from ..data.protocol import classifiers, regressors, some
-from ..data.statistics import Floats, cramers_v, learnable, mean, overlap
+from ..data.statistics import cramers_v, learnable, mean, overlap
 from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section

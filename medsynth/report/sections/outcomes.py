@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from ...arrays import Floats, Mask
 from ...rng import Stream
 from ...schema import Schema
 from ...schema.columns.column import level_text
@@ -19,7 +20,7 @@ from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
 from ..data.proposal import ENDING
 from ..data.question import FEWER, LIVES, STANDARDISED, Question, Wording
-from ..data.statistics import Flags, Floats, largest, resampled, weighted_means, worst
+from ..data.statistics import largest, resampled, weighted_means, worst
 from ..data.survival import Survival, Times, drawn, largest_gap
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .over_time import FEWEST, MOST_SHOWN
@@ -119,7 +120,7 @@ class NamedState:
     column: str | None = None
     level: str | None = None
 
-    def met(self, ends: Ends, schema: Schema) -> Flags:
+    def met(self, ends: Ends, schema: Schema) -> Mask:
         """Return which patients are in the state in their last row: (patients,)."""
         if self.column is not None:
             return (ends.rows.rows[self.column] == self.level).to_numpy(np.bool_)
@@ -201,7 +202,7 @@ def outcomes(found: Mapping[str, Sequences], schema: Schema, target: str | None,
     )  # fmt: skip
 
 
-def _shares(real: Sequence[Flags], made: Sequence[Flags], rng: Stream) -> tuple[Estimate, list[float | None]]:
+def _shares(real: Sequence[Mask], made: Sequence[Mask], rng: Stream) -> tuple[Estimate, list[float | None]]:
     """Return the largest standardised difference of the shares of states, and that of each state."""
     sides = [np.stack(flags, 1).astype(np.float64) for flags in (real, made)]
     p, q = (side.mean(0) for side in sides)
@@ -214,7 +215,7 @@ def _shares(real: Sequence[Flags], made: Sequence[Flags], rng: Stream) -> tuple[
 
 
 def _state(
-    state: NamedState, k: int, flags: Sequence[Sequence[Flags]], sides: tuple[Ends, Ends | None],
+    state: NamedState, k: int, flags: Sequence[Sequence[Mask]], sides: tuple[Ends, Ends | None],
     apart: float | None, rng: Stream, *, compare: bool,
 ) -> State:  # fmt: skip
     """Return one state's figures; `flags` and `sides` are of the synthetic and the real patients."""
@@ -236,7 +237,7 @@ def _state(
 
 
 def _last_values(
-    both: tuple[Ends, Ends], states: Sequence[NamedState], flags: Sequence[Sequence[Flags]], rng: Stream
+    both: tuple[Ends, Ends], states: Sequence[NamedState], flags: Sequence[Sequence[Mask]], rng: Stream
 ) -> tuple[list[LastValue], Estimate]:
     """Return every column's last values by state, worst first, and their largest standardised difference."""
     labels, (real, made) = _features(both)

@@ -11,13 +11,14 @@ from functools import partial
 
 import numpy as np
 
+from ...arrays import Floats, Whole
 from ...rng import Stream
 from ...schema import Schema
 from ..data import over_time as successive
 from ..data.over_time import Sequences
 from ..data.proposal import CHANGING
 from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
-from ..data.statistics import Floats, Whole, halves
+from ..data.statistics import halves
 from ..data.survival import Survival
 from ..data.tables import Cells
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, impossible_gain, of_both

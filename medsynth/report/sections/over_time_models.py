@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ...arrays import Floats, Whole
 from ...rng import Stream
 from ..data.over_time import Sequences
 from ..data.protocol import LABELS, mean_aurocs, predict, some
-from ..data.statistics import Floats, Patients, mean, overlap
+from ..data.statistics import Patients, mean, overlap
 from ..data.verdict import Estimate, Record
 
 CLASSIFIERS = ("lr", "hgb")  # A linear model and boosted trees.
@@ -53,7 +53,7 @@ def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: st
     return NextRow(target=target, rows=len(tested), classifiers=[LABELS[name] for name in CLASSIFIERS], **found)
 
 
-def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, Whole]:
     """Return each row and the previous one as one line, to predict the target of this row (`ahead` 0) or the next (1).
 
     Returns the lines, with the column AIM, and the patient of each. A line has the changing columns of the previous
@@ -79,7 +79,7 @@ def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, ND
 
 
 def compared_aurocs(
-    real: pd.DataFrame, synthetic: pd.DataFrame, tested: pd.DataFrame, patients: NDArray[np.int64], rng: Stream
+    real: pd.DataFrame, synthetic: pd.DataFrame, tested: pd.DataFrame, patients: Whole, rng: Stream
 ) -> dict[str, Estimate]:
     """Return the AuROC on `tested` after training on `real` and on `synthetic`, and the loss, with intervals."""
     truth = tested[AIM].astype(str).to_numpy()

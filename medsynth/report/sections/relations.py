@@ -22,13 +22,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.stats import beta, chi2_contingency, norm
 
+from ...arrays import Floats, Whole
 from ...rng import Stream
 from ...schema.rules import parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
 from ..data.proposal import EXPLORING, TEACHING
 from ..data.question import Question, Wording
-from ..data.statistics import DRAWS, Floats, Whole, cramers_v
+from ..data.statistics import DRAWS, cramers_v
 from ..data.tables import Cells, Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .registry import Section

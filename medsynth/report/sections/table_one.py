@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import skew
 
+from ...arrays import Floats, Mask
 from ..data.columns import words
 from ..data.context import Context
-from ..data.statistics import Flags, Floats
 from ..data.verdict import Record
 from .registry import Section
 
@@ -100,7 +100,7 @@ def table_one(
     )
 
 
-def _number(sides: list[pd.Series], groups: list[list[Flags]], name: str, *, skewed: bool) -> list[Line]:
+def _number(sides: list[pd.Series], groups: list[list[Mask]], name: str, *, skewed: bool) -> list[Line]:
     """Return the line of a number column, and that of its missing cells."""
     values = [side.to_numpy(np.float64) for side in sides]
     known = [side[np.isfinite(side)] for side in values]
@@ -125,7 +125,7 @@ def _spread(values: Floats, *, median: bool) -> Figures:
     return Figures(value=float(known.mean()), low=float(known.std(ddof=1)) if len(known) > 1 else None)
 
 
-def _levels(sides: list[pd.Series], groups: list[list[Flags]], name: str) -> list[Line]:
+def _levels(sides: list[pd.Series], groups: list[list[Mask]], name: str) -> list[Line]:
     """Return a line for each level, or for the rarer of two, then for all other levels and for missing cells."""
     counts = pd.concat([side.value_counts(normalize=True) for side in sides], axis=1).fillna(0.0).sum(axis=1)
     order = list(counts.sort_values(ascending=False, kind="stable").index)
@@ -138,7 +138,7 @@ def _levels(sides: list[pd.Series], groups: list[list[Flags]], name: str) -> lis
     return [*lines, _share(name, MISSING, gone, groups)] if any(side.any() for side in gone) else lines
 
 
-def _share(name: str, level: str, hits: list[Flags], groups: list[list[Flags]]) -> Line:
+def _share(name: str, level: str, hits: list[Mask], groups: list[list[Mask]]) -> Line:
     """Return the line of a level: counts and shares of the rows in which `hits`, (rows,), is true."""
     cells = [
         [Figures(value=float(hit[group].sum()), low=float(hit[group].mean()) if group.any() else None) for group in own]

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ...arrays import Floats
 from ...rng import Stream
 from ...schema import Schema
 from ..data.columns import words
 from ..data.context import Context
 from ..data.proposal import SURVIVING
 from ..data.question import FEWER, LIVES, Question
-from ..data.statistics import Floats, mean
+from ..data.statistics import mean
 from ..data.survival import Survival, Times, drawn, largest_gap, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, coefficients, independent, leading

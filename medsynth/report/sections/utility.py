@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
+from ...arrays import Floats, Mask
 from ...errors import SchemaError
 from ...rng import Stream
 from ...schema import Column
@@ -38,7 +39,7 @@ from ..data.protocol import (
     regressors,
 )
 from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
-from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
+from ..data.statistics import compared, folds, resampled, roc_points
 from ..data.tables import Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, impossible_gain, of_both
 from .registry import Section
@@ -52,7 +53,7 @@ WRONG_BASELINE = (
     "was fitted to."
 )
 NONE_DECLARED: Mapping[str, Column] = MappingProxyType({})
-Bands = tuple[NDArray[np.float64], list[str]]  # Edges between groups, and the groups in words.
+Bands = tuple[Floats, list[str]]  # Edges between groups, and the groups in words.
 
 
 class ClassUtility(Record):
@@ -188,7 +189,7 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _calibration(hit: NDArray[np.bool_], probability: Floats) -> list[tuple[float, float]]:
+def _calibration(hit: Mask, probability: Floats) -> list[tuple[float, float]]:
     """Return (mean predicted probability, observed share) of rows in bins of equal width, without thin bins."""
     place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
     bins = [place == k for k in range(BINS) if (place == k).sum() >= THIN]
@@ -391,7 +392,7 @@ def _cut_bands(column: Column | None) -> Bands | None:
     return (below + column.units[0]) / 10.0**column.places, list(column.cut_groups)
 
 
-def _quartile_bands(known: NDArray[np.float64]) -> Bands:
+def _quartile_bands(known: Floats) -> Bands:
     """Return the groups between the quartiles of the real rows' values (rows,)."""
     quartiles = np.quantile(known, np.linspace(0, 1, BANDS + 1)) if len(known) else known
     edges = np.unique(np.round(quartiles, 3))[1:-1]
@@ -423,7 +424,7 @@ def _group(
     )
 
 
-def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[str, Estimate]:
+def _aurocs(predictions: TaskPredictions, inside: Mask, rng: Stream) -> dict[str, Estimate]:
     """Return the AuROC in the group, mean over classifiers and the classes that occur; {} if the group is too small."""
     tables = predictions.tables
     truth = tables.real[tables.predicted].astype(str).to_numpy()[inside]

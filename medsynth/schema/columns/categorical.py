@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from ...arrays import Codes, Mask, Texts, Whole
 from ...io.cell_text import value_text
 from ...io.table import Kind
 from .column import (
@@ -18,15 +19,11 @@ from .column import (
     LONG,
     UNREADABLE,
     USUAL_CODES,
-    Codes,
     Column,
     Description,
     Fault,
-    Ints,
     Level,
-    Mask,
     Reading,
-    Texts,
     Values,
     canonical,
     is_apart,
@@ -83,7 +80,7 @@ class Levels(Column):
         cure = "Add it to `levels`, set `unknown`, or correct the cell. If the file is not UTF-8, set `encoding`."
         return Reading(codes, (Fault(codes == UNREADABLE, "not a declared level", cure),))
 
-    def _nearest(self, texts: Texts) -> Ints:
+    def _nearest(self, texts: Texts) -> Whole:
         """Return for each number the nearest level that is one; the first code of missing values for other texts.
 
         A number far from all levels is a code of missing values.
@@ -209,7 +206,7 @@ class Categorical(Levels):
         """Return the level numbers of texts; in a hierarchy, the number of the finest level that contains the code."""
         return super().read_values(texts) if self.hierarchy is None else Reading(self._rolled_up(texts), ())
 
-    def _rolled_up(self, texts: Texts) -> Ints:
+    def _rolled_up(self, texts: Texts) -> Whole:
         """Return for each code the finest level that contains it, else `unknown`; zero if none are chosen yet."""
         if not self.levels:
             return np.zeros(len(texts), np.int64)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -22,17 +21,13 @@ from pydantic import (
     model_validator,
 )
 
+from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import UsageError
 from ...io.table import MISSING_TOKENS, Kind, whole_text
 from ..cells import MISSING_NUMBERS
 from .dtypes import cast, checked
 
 Level = StrictBool | StrictInt | StrictStr
-Texts = NDArray[np.object_]
-Mask = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or levels as text with None
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
@@ -76,7 +71,7 @@ class Fault(NamedTuple):
 class Reading(NamedTuple):
     """The code of each text, (texts,), UNREADABLE for one without a code, and the faults in order of report."""
 
-    codes: Ints
+    codes: Whole
     faults: tuple[Fault, ...]
 
 
@@ -134,7 +129,7 @@ class Column(BaseModel, ABC):
 
     @property
     def places(self) -> int:
-        """Decimals kept."""
+        """How many digits after the point are kept."""
         return 0
 
     @property
@@ -213,7 +208,7 @@ class Column(BaseModel, ABC):
         gaps, undeclared = self.missing_in(texts)
         return self.joined(gaps, undeclared, self.read_values(texts[(gaps < 0) & ~undeclared]))
 
-    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
+    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Whole, Reading]:
         """Return each row's index in a reading, and the reading. `related`: columns it depends on, with cells."""
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         return place, self.read(np.asarray(texts, dtype=object))
@@ -222,7 +217,7 @@ class Column(BaseModel, ABC):
     def read_values(self, texts: Texts) -> Reading:
         """Return the codes of distinct texts, none of them a missing value."""
 
-    def gaps_of(self, texts: Sequence[object] | Texts) -> Ints:
+    def gaps_of(self, texts: Sequence[object] | Texts) -> Whole:
         """Return the number of the kind of missing value of each text, or -1. -9.0 is read as -9."""
         codes = self.missing if isinstance(self.missing, tuple) else self.gap_words
         declared = {str(level) for level in self.levels}
@@ -234,14 +229,14 @@ class Column(BaseModel, ABC):
                 return k
         return -1
 
-    def missing_in(self, texts: Texts) -> tuple[Ints, Mask]:
+    def missing_in(self, texts: Texts) -> tuple[Whole, Mask]:
         """Return the kind of missing value of each text, -1 for none, and which texts are undeclared missing values."""
         gaps, declared = self.gaps_of(texts), {str(level) for level in self.levels}
         tokens = np.array([text in MISSING_TOKENS and text not in declared for text in texts], np.bool_)
         return gaps, tokens & (gaps < 0) & (not self.reads_anything)
 
-    def joined(self, gaps: Ints, undeclared: Mask, values: Reading) -> Reading:
-        """Return one reading of texts: some are missing values, the others were read as `values`."""
+    def joined(self, gaps: Whole, undeclared: Mask, values: Reading) -> Reading:
+        """Join the reading of missing texts and that of the others, `values`, in the order of the rows."""
         codes, known = self.size + np.maximum(gaps, 0), (gaps < 0) & ~undeclared
         codes[known] = values.codes
         cure = 'Add "" to the codes in `missing`' if self.gaps else "Set `missing: true`"

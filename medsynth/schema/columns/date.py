@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 from pydantic import StrictInt, model_validator
 
+from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...io.table import MISSING_TOKENS, Kind
-from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Column, Reading, Values
 from .dtypes import holds_moments
 from .number import Quantity, check_apart
 
@@ -140,7 +141,7 @@ class Date(Quantity):
         """Return a text's number of days, minutes or seconds, NaN if it is not a date; finer parts are cut off."""
         return float(np.floor(ordinal(text, self.format) * self.per_day + 1e-3))
 
-    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
+    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Whole, Reading]:
         """Read as every kind; with `after`, the days since the other date, missing if that one is."""
         if self.after is None:
             return super().read_rows(cells, related)

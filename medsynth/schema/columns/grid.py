@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import Floats, Whole
 from ...errors import QueryError
 from .column import Column
 
@@ -23,7 +24,7 @@ class Grid:
     Raises QueryError unless the edges are whole numbers that ascend strictly from zero, within the range of codes.
     """
 
-    edges: NDArray[np.int64]
+    edges: Whole
     gaps: int
 
     def __post_init__(self) -> None:
@@ -40,11 +41,11 @@ class Grid:
         return len(self.edges) - 1 + self.gaps
 
     @property
-    def ends(self) -> NDArray[np.int64]:
+    def ends(self) -> Whole:
         """The edges of all cells, including those of missing values with one code each: (cells + 1,)."""
         return np.append(self.edges, self.edges[-1] + 1 + np.arange(self.gaps))
 
-    def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    def cell_of(self, codes: NDArray[np.int32]) -> Whole:
         """Return the cell of each code. Codes above all values are missing; codes above those get the last cell.
 
         The choice between table and search depends on the grid alone, never on the number of rows.
@@ -53,11 +54,11 @@ class Grid:
             return self._search(codes)
         return self._table.take(codes.astype(np.int64), mode="clip")  # 64-bit indices are looked up fastest
 
-    def _search(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+    def _search(self, codes: NDArray[np.integer]) -> Whole:
         return np.searchsorted(self.ends[1:-1], codes, side="right")
 
     @cached_property
-    def _table(self) -> NDArray[np.int64] | None:
+    def _table(self) -> Whole | None:
         """The cell of every code, if there are few: the same search, done once for all rows."""
         return self._search(np.arange(self.ends[-1])) if self.ends[-1] <= TABLE_CODES else None
 
@@ -83,13 +84,13 @@ def grid(column: Column, cells: int) -> Grid:
     return Grid(np.unique(np.round(edges).astype(np.int64)), column.gaps)
 
 
-def scale_edges(column: Column, cells: Grid) -> NDArray[np.float64]:
+def scale_edges(column: Column, cells: Grid) -> Floats:
     """Return the edges of cells of values on a number column's scale: (cells of values + 1,)."""
     units = (cells.edges + column.units[0]).astype(np.float64)
     return units if column.scale == "linear" else np.log(np.maximum(units, 0.5))  # zero counts as half a unit
 
 
-def scale_middles(column: Column, cells: Grid) -> NDArray[np.float64]:
+def scale_middles(column: Column, cells: Grid) -> Floats:
     """Return the middle value of each cell of values on a number column's scale: (cells of values,)."""
     units = (cells.edges[:-1] + cells.edges[1:] - 1) / 2 + column.units[0]
     return np.asarray(units if column.scale == "linear" else np.log(np.maximum(units, 0.5)))

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from pydantic import model_validator
 
+from ...arrays import Codes, Floats, Texts
 from ...errors import UsageError
-from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Reading, Texts, Values
+from .column import MAX_CODES, Column, Description, Level, Reading, Values
 
 _DIGITS = re.compile(r"(\d+)")  # decimal digits of any alphabet
 SortKey = tuple[tuple[tuple[int, str], ...], str]

@@ -14,22 +14,18 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, StrictFloat, StrictInt, model_validator
 
+from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import OUTSIDE
 from ...io.table import Kind
 from .column import (
     MAX_CODES,
     UNREADABLE,
     USUAL_CODES,
-    Codes,
     Column,
     Description,
     Fault,
-    Floats,
-    Ints,
     Level,
-    Mask,
     Reading,
-    Texts,
     Values,
     is_apart,
     numbers_of,
@@ -135,7 +131,7 @@ class Quantity(Column):
             codes = np.where(finite & (inside != units), self.size, codes)
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
-    def _settled(self, codes: Ints) -> Ints:
+    def _settled(self, codes: Whole) -> Whole:
         """Move each code of a value to the nearest one that a cell may have; codes of missing values stay."""
         return codes
 
@@ -264,7 +260,7 @@ class Continuous(Quantity):
         digits = self.places if self.zeros == "all" else 1
         return f"{text.partition('.')[0]}.{text.partition('.')[2].ljust(digits, '0')}"
 
-    def _settled(self, codes: Ints) -> Ints:
+    def _settled(self, codes: Whole) -> Whole:
         """Move numbers that are whole by declaration to the nearest whole number."""
         if self.whole_from is None:
             return codes

@@ -144,7 +144,8 @@ def test_a_schema_file_replaces_the_answers_about_patients_and_codes(page: Page,
 HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
-    "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1,
+    "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
+    "header_is_names": "yes",
 }  # fmt: skip
 
 

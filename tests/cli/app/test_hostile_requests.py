@@ -94,6 +94,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.matrix
+@pytest.mark.nightly_for("many fields")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_bodies_that_are_no_form_change_nothing(page: Page, body: tuple[bytes, str]) -> None:
     for path in ("table", "text", "fit", "columns"):

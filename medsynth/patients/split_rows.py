@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import Codes, Whole
 from ..privacy.contribution import PrivacyUnits
-from ..privacy.queries.rows import Codes, Whole
 from ..schema import Schema
 from ..schema.columns.number import Count
 
@@ -76,7 +76,7 @@ def later_columns(schema: Schema) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuccessiveRows:
+class SplitRows:
     """First rows, (patients, core of `with_rows_column`), and later ones, (rows, `later_columns`), with patients.
 
     `last`: each patient's last row, (patients, `later_columns`). Each row depends on one patient's rows alone.
@@ -90,7 +90,7 @@ class SuccessiveRows:
     patients_of_last: PrivacyUnits
 
 
-def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> SuccessiveRows:
+def split_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> SplitRows:
     """Split rows, (rows, columns of the schema's core), that come patient by patient and in each patient's order."""
     assert (np.diff(units.of_row) >= 0).all()
     starts = np.flatnonzero(np.diff(units.of_row, prepend=-1))
@@ -110,7 +110,7 @@ def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> Succes
     later = np.column_stack([now, last, first, *(fact.astype(np.int32) for fact in facts)])
     only = np.flatnonzero(rows == 1)
     ends = place[here] == counted - 1
-    return SuccessiveRows(
+    return SplitRows(
         first=np.column_stack([codes[starts], (rows - 1).astype(np.int32)]),
         patients=PrivacyUnits(np.arange(len(starts)), 1),
         later=later,

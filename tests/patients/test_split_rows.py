@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medsynth.patients.successive_rows import (
-    SuccessiveRows,
+from medsynth.patients.split_rows import (
+    SplitRows,
     changing,
     later_columns,
     rows_column,
-    successive_rows,
+    split_rows,
     with_rows_column,
 )
 from medsynth.privacy.contribution import PrivacyUnits
@@ -35,10 +35,10 @@ columns:
 CORE = SCHEMA.core.names  # state, day, dose, sex
 
 
-def split(patients: list[list[list[int]]]) -> SuccessiveRows:
+def split(patients: list[list[list[int]]]) -> SplitRows:
     codes = np.array([row for own in patients for row in own], np.int32).reshape(-1, 4)
     of_row = np.array([k for k, own in enumerate(patients) for _ in own], np.int64)
-    return successive_rows(codes, PrivacyUnits(of_row, 4), SCHEMA)
+    return split_rows(codes, PrivacyUnits(of_row, 4), SCHEMA)
 
 
 def test_rows_of_two_patients() -> None:
@@ -83,4 +83,4 @@ def test_what_changes_and_what_does_not() -> None:
 
 def test_rows_that_are_not_by_patient_are_an_error() -> None:
     with pytest.raises(AssertionError):
-        successive_rows(np.zeros((3, 4), np.int32), PrivacyUnits(np.array([0, 1, 0]), 4), SCHEMA)
+        split_rows(np.zeros((3, 4), np.int32), PrivacyUnits(np.array([0, 1, 0]), 4), SCHEMA)
