@@ -72,13 +72,16 @@ class PrivateTable:
     """A private table and what is public about it: its schema or, without one, its header alone.
 
     `one_row_a_patient`: whether it was declared that no two rows share a patient.
+
+    `place`: its file, or the folder and name that several tables share, for the budget file; None without a file.
     """
 
-    data: io_table.Table | LargeTable
+    data: io_table.Table | LargeTable = field(repr=False)
     declared: Schema | None
     target: str | None
     learning: Learning = field(default_factory=Learning)
     one_row_a_patient: bool = False
+    place: Path | None = None
 
     @property
     def declared_schemas(self) -> list[Schema]:
