@@ -20,7 +20,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .expectation import LIMIT, Expectation
 from .opening import Fittable, opened
-from .private_table import PrivateTable, PublicRows, Remark
+from .private_table import PrivateTable, PublicRows
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -158,31 +158,27 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
     short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
     header = " ".join(options.facts_of_the_header)
     declared = Message(f"Public by declaration: {'; '.join(facts)}.", None, kind=PUBLIC, entry=header)
-    remarks = [Remark(Message(listed, short), declared)]
-    if options.split_number is not None:
-        remarks.append(Remark(note=Message(f"{options.split_number}.", None, kind=SPLIT, entry=options.split_number)))
+    remarks = [Message(listed, short, note=declared)]
+    if (number := options.split_number) is not None:
+        remarks.append(Message(note=Message(f"{number}.", None, kind=SPLIT, entry=number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
-        remarks.append(
-            Remark("You declared the rows of `public` public. The claim does not cover them.", public_rows.note)
-        )
+        own = "You declared the rows of `public` public. The claim does not cover them."
+        remarks.append(Message(own, None, note=public_rows.note))
     if plan.delta > 1 / (10 * plan.rows):
-        remarks.append(Remark(
-            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}, or leave "
-            "`delta` out."
-        ))  # fmt: skip
+        large = f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}"
+        remarks.append(Message(f"{large}, or leave `delta` out.", None))
     if (options.epsilon or 0.0) > MUCH_EPSILON:
         weak = f"`epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called reasonable."
-        remarks.append(Remark(Message(weak, None, kind=WARNING)))
+        remarks.append(Message(weak, None, kind=WARNING))
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
-    remarks += [Remark(text) for text in of_method]
+    remarks += map(Message.of, of_method)
     if options.no_dp:
-        remarks.append(Remark(
-            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
-        ))  # fmt: skip
+        reveals = "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
+        remarks.append(Message(reveals, None))
     for remark in remarks:
-        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.note)):
+        for text, tell in ((remark, options.notice), (remark.note, planned.ledger.note)):
             if text:
                 tell(text)
 

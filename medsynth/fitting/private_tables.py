@@ -26,7 +26,7 @@ from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
 from .private_rows import refuse_floats
-from .private_table import PrivateTable, Remark, read_rows
+from .private_table import PrivateTable, read_rows
 from .settings import FitSettings
 from .source import Source
 
@@ -100,17 +100,17 @@ class PrivateTables(PrivateTable):
             Message("`epsilon`, `delta`, the method and its settings", "the settings"),
         ]
 
-    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
+    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Message]:
         """Yield what becomes public without a declaration."""
         if settings.rows is None:
-            yield Remark(
-                Message(f"The number of patients, {plan.rows}, is public. To declare another, set `rows`."),
-                "The number of patients was not declared: the tables' own became public.",
+            yield Message(
+                f"The number of patients, {plan.rows}, is public. To declare another, set `rows`.",
+                note="The number of patients was not declared: the tables' own became public.",
             )
         for name in self.in_order:
             schema = self.tables.view(name)
             ordered = f"{schema.order!r} orders the rows of {name!r}. Columns that may change from row to row:"
-            yield Remark(Message(f"{ordered} {', '.join(changing(schema))}."))
+            yield Message(f"{ordered} {', '.join(changing(schema))}.")
 
     def facts(self) -> dict[str, object]:
         """Return what identifies these tables: for the private checkpoint alone."""
