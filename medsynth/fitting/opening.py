@@ -53,8 +53,9 @@ def _file_of(source: Fittable) -> Path | None:
     """Return the file of a table, or the one that it was read from; None for a frame and for a part of a table."""
     if isinstance(source, Path | str):
         return Path(source)
-    read = isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written is not None)
-    return Path(source.where) if read else None  # type: ignore[union-attr]
+    if isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written is not None):
+        return Path(source.where)
+    return None
 
 
 def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
