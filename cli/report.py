@@ -240,7 +240,7 @@ def _synthetic(
     """Return the synthetic tables, whether the model provably drew them, and notes. A lacking single one is sampled."""
     from medsynth.report.data.columns import cells_of
     from medsynth.report.several_tables import read_tables
-    from medsynth.sampling import provenance, sample, table_files
+    from medsynth.sampling import provenance, sample
 
     tables, path = fitted.tables if fitted else None, inputs.synthetic
     if tables and not (path := path or inputs.folder / f"{inputs.name}.synthetic").is_dir():
@@ -254,7 +254,7 @@ def _synthetic(
     if tables is None:
         notify(f"Synthetic table: {path}", quiet=quiet)
     step("proof of origin")
-    own = fitted is not None and (table_files if tables else provenance).drawn_by(fitted, path)
+    own = fitted is not None and provenance.drawn_by(fitted, path)
     if fitted is not None and fitted.claims and not own:
         notify(f"No claim can be made for {path}: nothing proves that {inputs.model} drew it.")
     encoding = fitted.form.encoding if fitted and own and not tables else None

@@ -112,14 +112,14 @@ def sample(
     draw = Draw(rows=n, patients=patients, seed=seed, where=where or (), where_any=where_any or (), balance=balance,
                 replicates=replicates, mark=mark)  # fmt: skip
     fitted, path = _source(one_of(model_file, model), schema)
-    stem = _name_of(path) + (".structure" if schema else ".synthetic")
-    if fitted.tables is not None:
-        return _to_folder(fitted, path, Path(output or stem), draw, parquet=parquet, force=force, as_json=as_json)
-    if parquet:
+    draw = draw.of(fitted)
+    if parquet and fitted.tables is None:
         raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
     if output == "-":
         return _to_standard_output(fitted, draw)
-    return _to_file(fitted, path, Path(output or f"{stem}{fitted.form.ending}"), draw, force=force, as_json=as_json)
+    usual = _name_of(path) + (".structure" if schema else ".synthetic")
+    target = Path(output or usual + (fitted.form.ending if fitted.tables is None else ""))
+    _to_files(fitted, path, target, draw, ".parquet" if parquet else ".csv", force=force, as_json=as_json)
 
 
 def _name_of(path: Path) -> str:
@@ -145,66 +145,48 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
-    from medsynth.sampling import csv_bytes
+    from medsynth.sampling.pipeline import as_bytes, drawn_parts
 
+    if fitted.tables is not None:
+        raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
     with writing_to_standard_output():
-        for part in csv_bytes(fitted, draw, fitted.form):  # whatever the terminal's encoding is
-            sys.stdout.buffer.write(part)
+        for part in as_bytes(drawn_parts(fitted, draw), fitted, draw, fitted.form):  # whatever the terminal's encoding
+            sys.stdout.buffer.writelines(part.values())
         sys.stdout.buffer.flush()
 
 
-def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool, as_json: bool) -> None:
-    """Write rows and their provenance file, and print the result."""
+def _to_files(
+    fitted: Model, path: Path, target: Path, draw: Draw, ending: str, *, force: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Write rows and their provenance, and print the result. Several tables are files of the folder `target`."""
     from medsynth.artifact import claim
     from medsynth.sampling.pipeline import formula_columns
-    from medsynth.sampling.provenance import tables_of, write_sample
+    from medsynth.sampling.provenance import files_of, tables_of, write_sample
 
-    for table in (tables := tables_of(target, draw)):
-        _check_outputs(table, path, force)
-    drawn = write_sample(fitted, path, target, draw, force=force).draw
+    several, places = fitted.tables is not None, tables_of(target, draw)
+    for place in places:
+        _check_outputs(place, path, force, folder=several)
+    draw = write_sample(fitted, path, target, draw, ending=ending, force=force).draw
     notify(claim(fitted, brief=True), quiet=as_json)
-    if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq", *STATISTICAL):
-        notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they start with =, +, - or @). "
-               "Import the file as text.", quiet=as_json)  # fmt: skip
-    facts = {"output": str(target), "outputs": [*map(str, tables)], "rows": drawn.rows, "patients": drawn.patients,
-             "model": str(path), "claims": fitted.claims, "seed": drawn.seed,
-             "replicates": drawn.replicates}  # fmt: skip
-    counted = f"{drawn.patients} patients" if drawn.patients else f"{drawn.rows} rows"
-    wrote = str(target) if len(tables) == 1 else f"{len(tables)} files, {tables[0]} to {tables[-1]}"
-    result(facts, f"Wrote {wrote}, {counted}{' per replicate' * bool(drawn.replicates)}.", as_json=as_json)
+    for name, file in files_of(fitted, target, ending).items():
+        odd = formula_columns(fitted.written[name])
+        if odd and file.suffix.lower() not in (".parquet", ".pq", *STATISTICAL):
+            where = f"{', '.join(odd[:5])}{f' in {name}' * several}"
+            notify(f"CAUTION: spreadsheets run cells of {where} as formulas (they start with =, +, - or @). Import the "
+                   "file as text.", quiet=as_json)  # fmt: skip
+    written = [str(file) for place in places for file in files_of(fitted, place, ending).values()]
+    facts = {"output": str(target), "outputs": written, "rows": draw.rows, "patients": draw.patients,
+             "model": str(path), "claims": fitted.claims, "seed": draw.seed, "replicates": draw.replicates}  # fmt: skip
+    counted = f"{draw.patients} patients" if draw.patients else f"{draw.rows} rows"
+    if several:
+        facts["files"] = written
+        wrote, counted = str(target), f"{counted} in {len(written)} tables"
+    else:
+        wrote = str(target) if len(written) == 1 else f"{len(written)} files, {written[0]} to {written[-1]}"
+    result(facts, f"Wrote {wrote}, {counted}{' per replicate' * bool(draw.replicates)}.", as_json=as_json)
 
 
-def _to_folder(
-    fitted: Model, path: Path, folder: Path, draw: Draw, *, parquet: bool, force: bool, as_json: bool
-) -> None:
-    """Draw patients with their rows in all tables, write them to a folder, and print the result."""
-    from medsynth.artifact import claim
-    from medsynth.sampling.pipeline import formula_columns
-    from medsynth.sampling.table_files import check_request, outputs, write_tables
-
-    assert fitted.tables is not None
-    check_request(draw)
-    if draw.rows is not None and draw.patients is not None:
-        raise UsageError("For several tables, -n and --patients both count patients. Give one of them.")
-    if str(folder) == "-":
-        raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
-    if folder.name.endswith((".train", ".heldout")) or folder.name == _name_of(path):
-        raise UsageError(f"{folder} is the name of a folder of real tables. Choose another --output.")
-    asked = draw.patients if draw.rows is None else draw.rows
-    count = fitted.rows if asked is None else asked
-    own = write_tables(fitted, path, folder, count, draw.seed, draw.where, parquet=parquet, mark=draw.mark,
-                       force=force)  # fmt: skip
-    notify(claim(fitted, brief=True), quiet=as_json)
-    for name in fitted.tables.tables:
-        if (odd := formula_columns(fitted.tables.alone(name))) and not parquet:
-            notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} in {name} as formulas.", quiet=as_json)
-    written = [str(file) for file in outputs(fitted.tables, folder, ".parquet" if parquet else ".csv")]
-    facts = {"output": str(folder), "files": written, "patients": count, "model": str(path), "claims": fitted.claims,
-             "seed": own}  # fmt: skip
-    result(facts, f"Wrote {folder}, {count} patients in {len(written)} tables.", as_json=as_json)
-
-
-def _check_outputs(target: Path, model: Path, force: bool) -> None:
+def _check_outputs(target: Path, model: Path, force: bool, *, folder: bool) -> None:
     """Raise unless the rows and their provenance can be written without replacing a table of real rows."""
     from medsynth.budget import Budget
     from medsynth.io.atomic import check_outputs, refuse_existing
@@ -212,12 +194,16 @@ def _check_outputs(target: Path, model: Path, force: bool) -> None:
     from medsynth.io.writer import check
     from medsynth.sampling.provenance import beside
 
-    refuse_existing(target, force=True)  # checks the name before other names are derived from it
-    check(target)
-    fitted = Budget.of(target).path.exists() or (target.exists() and name_of(target) == _name_of(model))
+    if not folder:
+        refuse_existing(target, force=True)  # checks the name before other names are derived from it
+        check(target)
+    own = (folder or target.exists()) and name_of(target) == _name_of(model)
+    fitted = own or Budget.of(target).path.exists()
     if fitted or name_of(target).endswith((".train", ".heldout")):
-        raise UsageError(f"{target} is the name of a table of real rows. Choose another --output.")
-    check_outputs(target, beside(target), inputs=(model,), force=force)
+        what = "folder of real tables" if folder else "table of real rows"
+        raise UsageError(f"{target} is the name of a {what}. Choose another --output.")
+    if not folder:
+        check_outputs(target, beside(target), inputs=(model,), force=force)
 
 
 @guarded

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from .fitting.planning import plan
     from .fitting.settings import FitSettings
     from .report.document import Report
-    from .sampling import sample
+    from .sampling import sample, sample_tables
     from .sampling.structure import structure_model
-    from .sampling.tables import sample_tables
     from .schema import Schema
     from .synthesizer import Synthesizer
 
@@ -78,7 +77,7 @@ _HOMES = {
     "load": "artifact",
     "plan": "fitting.planning",
     "sample": "sampling",
-    "sample_tables": "sampling.tables",
+    "sample_tables": "sampling",
     "structure_model": "sampling.structure",
     "verify": "artifact",
 }

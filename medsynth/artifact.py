@@ -99,6 +99,22 @@ class Model:
         return self.epsilon is not None and self.ledger.claims
 
     @property
+    def views(self) -> dict[str, Schema]:
+        """The schemas of its rows as they are drawn, by table: those of several have the columns of their patient."""
+        tables = self.tables
+        return {self.name: self.schema} if tables is None else {name: tables.view(name) for name in tables.tables}
+
+    @property
+    def written(self) -> dict[str, Schema]:
+        """The schemas of its rows as they are written, by table. Their `unit` names the patient of each row."""
+        tables = self.tables
+        return {self.name: self.schema} if tables is None else {name: tables.written(name) for name in tables.tables}
+
+    def links(self, table: str) -> dict[str, tuple[str, str]]:
+        """Return the columns of a table that contain keys of other tables: the table of each, and its column there."""
+        return {} if self.tables is None else self.tables.links(table)
+
+    @property
     def quality(self) -> dict[str, float]:
         """The similarity to the fitted rows that the noise leaves in each column, as expected; empty if not known."""
         found = self.tensors.get(QUALITY)

@@ -188,18 +188,22 @@ STARTS = {  # words that a message of a kind begins with
 class Message(str):
     """A message to the user in full, with what it is `about`. A short output shows `brief`, or nothing if it is empty.
 
-    If `brief` is None, the message is short itself. Its kind decides the words that it begins with.
+    If `brief` is None, the message is short itself. Its kind decides the words that it begins with. `note`: what the
+    ledger notes with it.
     """
 
     about: Problem
     brief: str
+    note: str
 
-    def __new__(cls, text: str, brief: str | None = "", kind: str = "", column: str = "", entry: str = "") -> Message:
+    def __new__(
+        cls, text: str = "", brief: str | None = "", kind: str = "", column: str = "", entry: str = "", note: str = ""
+    ) -> Message:
         """Return the text with its short form."""
         start = STARTS.get(kind, "")
         made = super().__new__(cls, said(start + text))
         made.brief = made[:] if brief is None else said(start + brief) if brief else ""
-        made.about = Problem(kind=kind, column=column, entry=entry)
+        made.about, made.note = Problem(kind=kind, column=column, entry=entry), note
         return made
 
     @classmethod

@@ -148,7 +148,7 @@ IN_PARQUET = [name for name in TABLE if name not in ("sparse", "ranges", "no lev
 def stored(frame: pd.DataFrame, days: Any = ()) -> pa.Table:
     """The Parquet file of sampled rows, as it is written."""
     file = pa.BufferOutputStream()
-    write(file, Path("t.parquet"), [frame, frame], [], days)
+    write({"t": file}, Path("t.parquet"), [{"t": frame}, {"t": frame}], [], {"t": days})
     return pq.read_table(pa.BufferReader(file.getvalue()))
 
 
@@ -222,7 +222,7 @@ def _plain(dtype: Any) -> pa.DataType:
 
 def _file(frame: pd.DataFrame) -> Any:
     file = pa.BufferOutputStream()
-    write(file, Path("t.parquet"), [frame], [])
+    write({"t": file}, Path("t.parquet"), [{"t": frame}], [], {"t": ()})
     return file.getvalue()
 
 

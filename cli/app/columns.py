@@ -142,7 +142,7 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
     given = {"decimals": one.decimals, "scale": "log" * (one.scale == "log"), "drop": one.drop and True,
              "unit": one.unit, "format": one.format}  # fmt: skip
     given = {key: value.strip() if isinstance(value, str) else value for key, value in given.items() if key in wanted}
-    found |= {key: _number(value) if key == "decimals" else value for key, value in given.items() if value}
+    found |= {key: _number(str(value)) if key == "decimals" else value for key, value in given.items() if value}
     if codes := _values(one.codes):
         found["missing"] = codes
     elif one.missing:

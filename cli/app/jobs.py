@@ -28,8 +28,6 @@ STOPPED = (INTERRUPTED, -signal.SIGINT, -signal.SIGKILL)  # exit codes of a comm
 class Job:
     """A command that runs, or has ended. `step` is the screen that started it."""
 
-    elsewhere = False
-
     def __init__(self, step: str, words: list[str], folder: Path, as_json: bool) -> None:
         self.step, self.words, self.started = step, words, time.monotonic()
         self.progress: dict[str, Any] = {}
@@ -113,7 +111,10 @@ class Elsewhere(NamedTuple):
     """A fit that no command of this page runs, such as one of a page that was killed. Its lock shows it."""
 
     model: Path
-    step, running, elsewhere, code = "fit", True, True, None
+    step: str = "fit"
+    running: bool = True
+    elsewhere: bool = True
+    code: int | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return what the page shows while the fit runs."""

@@ -25,6 +25,7 @@ from medsynth.schema.header import facts_of_a_person, person_keys
 from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, is_few, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
+from .jobs import Job
 from .session import REVIEW, Session
 from .words import OPEN, Refusal, placed
 
@@ -83,7 +84,7 @@ def do_table(session: Session, form: Form) -> str:
         session.change(encoding=form["encoding"], skip_lines=lines, header_is_names="header_is_names" in form)
         return "table"
     if "unit" not in form:
-        own = (job := session.jobs.running) is not None and not job.elsewhere
+        own = isinstance(session.jobs.running, Job)
         session.refuse(no_such_table=form.get("table") not in tables(session.folder), still_running=own)
         session.choose(form["table"])
         try:
@@ -282,7 +283,7 @@ def show_budget(session: Session) -> Content:
 def _plan(session: Session) -> Content:
     """Return the plan for the present choices, or an empty one."""
     job, words = session.jobs["budget"], session.choices.plan(session.has(session.choices.schema))
-    return job.result if job and job.code == 0 and job.words == words else {}
+    return job.result if isinstance(job, Job) and job.code == 0 and job.words == words else {}
 
 
 def _spent(session: Session) -> str:

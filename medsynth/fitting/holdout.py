@@ -78,7 +78,7 @@ class HoldOut:
 
     def check_waiting(self) -> None:
         """Raise UsageError unless both parts of the split of a fit that is resumed are there."""
-        if not all(part.is_dir() if self.tables else part.exists() for part in self.waiting):
+        if not all(part.exists() for part in self.waiting):
             raise UsageError(
                 f"The fit to resume was started without `holdout`, or its rows, {self.waiting[0]} and "
                 f"{self.waiting[1]}, are gone. Fit with the options it was started with, or start again with `force` "
@@ -161,13 +161,13 @@ def hold_out_tables(
     check_fraction(fraction)
     read = open_tables(source, saved)
     expected = max(2, round(read.rows * (1 - fraction)))
-    table = source.folder / source.name
+    table, first = source.folder / source.name, source.tables.first
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name), OWN)
-        kept = replace(kept, tables=source.tables, expected_patients=expected, place=table)
+        kept = replace(kept, tables=source.tables, data=replace(kept.cells[first], expected_rows=expected), place=table)
         return kept, number_kept(files.waiting[1], table)
-    out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
+    out = rng.coins(rng.system_entropy(), read.data.rows, fraction)
     if (~out).sum() < 2:
         raise TableError("`holdout` leaves fewer than two patients to train on. Hold out a smaller share.")
     parts = [{name: table.cells[mask[read.whose[name]]] for name, table in read.cells.items()} for mask in (~out, out)]
@@ -177,8 +177,8 @@ def hold_out_tables(
         for name, own in cells.items():
             _write_private(folder / f"{name}.csv", own)
     kept_cells = {name: replace(read.cells[name], cells=own.reset_index(drop=True)) for name, own in parts[0].items()}
-    kept = replace(private_tables(source.tables, kept_cells), expected_patients=expected, place=table)
-    return kept, number_split(files.waiting[1], table)
+    kept_cells[first] = replace(kept_cells[first], expected_rows=expected)
+    return replace(private_tables(source.tables, kept_cells), place=table), number_split(files.waiting[1], table)
 
 
 def unnamed(tables: LinkedTables) -> LinkedTables:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,12 +14,12 @@ from ..patients.split_rows import ending
 from ..schema import Schema
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
+from .cluster import ClusterTable
 from .private_table import PrivateTable, open_table, possible_patients, possible_targets
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
 
-Private = PrivateTable | PrivateTables  # what the phases of a fit work on; both have the same attributes
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
@@ -28,25 +28,34 @@ OF_SEVERAL = {
 }  # fmt: skip
 
 
-def opened(source: Fittable, settings: FitSettings, notice: Notice) -> Private:
+def opened(source: Fittable, settings: FitSettings, notice: Notice) -> PrivateTable:
     """Return the private table, or tables, from a path, a frame or a table in memory.
 
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
     """
-    private: Private
-    if isinstance(source, Path | str) and is_linked(Path(source)):
-        check_settings(settings)
-        private = open_tables(find(Path(source), notice), settings.saved)
-    elif isinstance(source, PrivateTables):
+    private: PrivateTable
+    if isinstance(source, PrivateTables):
         check_settings(settings)
         private = source
+    elif isinstance(source, Path | str) and is_linked(Path(source)):
+        check_settings(settings)
+        private = open_tables(find(Path(source), notice), settings.saved)
     else:
-        private = open_table(source, settings, notice)
+        private = replace(open_table(source, settings, notice), place=_file_of(source))
     for schema in private.declared_schemas:
         refuse_impossible_rules(schema)
     if advice := advice_on_ends(private.declared_schemas, private.target):
         notice(advice)
     return private
+
+
+def _file_of(source: Fittable) -> Path | None:
+    """Return the file of a table, or the one that it was read from; None for a frame and for a part of a table."""
+    if isinstance(source, Path | str):
+        return Path(source)
+    if isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written is not None):
+        return Path(source.where)
+    return None
 
 
 def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:

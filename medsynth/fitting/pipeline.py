@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ..artifact import Model
 from ..errors import Message, UsageError
-from .opening import Fittable, Private, opened
+from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
-from .private_table import PublicRows, open_public, refuse_private_rows_as_public
+from .private_table import PrivateTable, PublicRows, open_public, refuse_private_rows_as_public
 from .private_tables import PrivateTables, coded_tables
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
@@ -91,7 +91,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     public_rows = _public_rows(private, options, source)
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
-    budget = budget_of(private, source, options.budget_table)
+    budget = budget_of(private, options.budget_table)
     with open_releases(private, planned, public_rows, budget) as out, reserved_budget(planned, budget, out):
         options.phase("measuring")
         if isinstance(private, PrivateTables):
@@ -112,9 +112,9 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         return seal(planned, rows, schema, {**tensors, **sizes}, form=form)
 
 
-def _public_rows(private: Private, options: FitOptions, source: Fittable) -> PublicRows | None:
+def _public_rows(private: PrivateTable, options: FitOptions, source: Fittable) -> PublicRows | None:
     """Read the rows that the user declares public, with the table's schema. Raise UsageError if it cannot."""
-    if options.public is None or isinstance(private, PrivateTables):
+    if options.public is None:
         return None
     if private.order is not None:
         raise UsageError("`public` rows do not follow patients over time. Leave out `public`, or the schema's `order`.")

@@ -19,8 +19,8 @@ from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .expectation import LIMIT, Expectation
-from .opening import Fittable, Private, opened
-from .private_table import PrivateTable, PublicRows, Remark
+from .opening import Fittable, opened
+from .private_table import PrivateTable, PublicRows
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -77,7 +77,7 @@ def choose_device(device: str) -> str:
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-def plan_measurements(private: Private, options: FitOptions, method: ChosenMethod) -> PlannedFit:
+def plan_measurements(private: PrivateTable, options: FitOptions, method: ChosenMethod) -> PlannedFit:
     """Bound contributions, and plan every measurement with its noise. Nothing is measured yet.
 
     Raises BudgetError if the columns are expected to be mostly noise, unless the options say `anyway`.
@@ -95,7 +95,7 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
 
 
-def _planned(private: Private, options: FitSettings, module: Method, config: Any) -> Plan:
+def _planned(private: PrivateTable, options: FitSettings, module: Method, config: Any) -> Plan:
     """Return the plan of all measurements, for the declared number of rows, else for the table's own."""
     rows = private.rows if options.rows is None else options.rows
     queries = private.queries(module, options.budget, config, rows)
@@ -105,7 +105,7 @@ def _planned(private: Private, options: FitSettings, module: Method, config: Any
     )  # fmt: skip
 
 
-def check_method(private: Private, method: str, module: Method) -> None:
+def check_method(private: PrivateTable, method: str, module: Method) -> None:
     """Raise UsageError for a table without a target, if the method needs one; for several tables, if it ignores it.
 
     Raises SchemaError for a schema that the method cannot fit.
@@ -114,8 +114,7 @@ def check_method(private: Private, method: str, module: Method) -> None:
         raise UsageError(f"The method {method} fits one table. Fit each table by itself, or choose another `method`.")
     if private.target is None and not METHODS[method].without_target:
         raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
-    if isinstance(private, PrivateTable):
-        module.check(private.declared and private.declared.core)
+    module.check(private.declared and private.declared.core)
 
 
 def check_inference(config: Any, max_rows: int | None) -> None:
@@ -128,7 +127,7 @@ def check_inference(config: Any, max_rows: int | None) -> None:
         )
 
 
-def notes_on_quality(private: Private, plan: Plan, *, stop: bool) -> list[str]:
+def notes_on_quality(private: PrivateTable, plan: Plan, *, stop: bool) -> list[str]:
     """Return what to expect of a fit, and notes about its noise, from public numbers alone.
 
     Raises BudgetError, if this should `stop` the fit, for an expectation below the limit.
@@ -151,7 +150,7 @@ def notes_on_quality(private: Private, plan: Plan, *, stop: bool) -> list[str]:
     return [Message(text, None, kind=WARNING), *notes]
 
 
-def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
+def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> None:
     """List the public facts: in notices to the user, and in notes of the ledger."""
     options, plan = planned.options, planned.plan
     facts = private.public_facts(options, plan.rows)
@@ -159,31 +158,27 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
     short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
     header = " ".join(options.facts_of_the_header)
     declared = Message(f"Public by declaration: {'; '.join(facts)}.", None, kind=PUBLIC, entry=header)
-    remarks = [Remark(Message(listed, short), declared)]
-    if options.split_number is not None:
-        remarks.append(Remark(note=Message(f"{options.split_number}.", None, kind=SPLIT, entry=options.split_number)))
+    remarks = [Message(listed, short, note=declared)]
+    if (number := options.split_number) is not None:
+        remarks.append(Message(note=Message(f"{number}.", None, kind=SPLIT, entry=number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
-        remarks.append(
-            Remark("You declared the rows of `public` public. The claim does not cover them.", public_rows.note)
-        )
+        own = "You declared the rows of `public` public. The claim does not cover them."
+        remarks.append(Message(own, None, note=public_rows.note))
     if plan.delta > 1 / (10 * plan.rows):
-        remarks.append(Remark(
-            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}, or leave "
-            "`delta` out."
-        ))  # fmt: skip
+        large = f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}"
+        remarks.append(Message(f"{large}, or leave `delta` out.", None))
     if (options.epsilon or 0.0) > MUCH_EPSILON:
         weak = f"`epsilon` {options.epsilon:g} is a weak promise. Values up to about 10 are commonly called reasonable."
-        remarks.append(Remark(Message(weak, None, kind=WARNING)))
+        remarks.append(Message(weak, None, kind=WARNING))
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
-    remarks += [Remark(text) for text in of_method]
+    remarks += map(Message.of, of_method)
     if options.no_dp:
-        remarks.append(Remark(
-            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
-        ))  # fmt: skip
+        reveals = "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
+        remarks.append(Message(reveals, None))
     for remark in remarks:
-        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.note)):
+        for text, tell in ((remark, options.notice), (remark.note, planned.ledger.note)):
             if text:
                 tell(text)
 

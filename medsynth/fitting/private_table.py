@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -60,25 +60,21 @@ TYPED_FRAME = Message(
 RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
 
-class Remark(NamedTuple):
-    """A notice to a person before a fit measures, and a note in the ledger. Either may be empty."""
-
-    notice: str = ""
-    note: str = ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrivateTable:
     """A private table and what is public about it: its schema or, without one, its header alone.
 
     `one_row_a_patient`: whether it was declared that no two rows share a patient.
+
+    `place`: its file, or the folder and name that several tables share, for the budget file; None without a file.
     """
 
-    data: io_table.Table | LargeTable
+    data: io_table.Table | LargeTable = field(repr=False)
     declared: Schema | None
     target: str | None
     learning: Learning = field(default_factory=Learning)
     one_row_a_patient: bool = False
+    place: Path | None = None
 
     @property
     def declared_schemas(self) -> list[Schema]:
@@ -151,7 +147,7 @@ class PrivateTable:
         """The columns whose names read like keys, without the patients' column; empty if a schema declares the keys."""
         return [name for name in self.learning.keys if name != self.unit]
 
-    def doubts(self, settings: FitSettings) -> list[str]:
+    def doubts(self, settings: FitSettings) -> list[Message]:
         """Return a warning about names that look like values, if nothing declares the names."""
         return [] if self.declared else doubts(self.data.header, settings.saved)
 
@@ -269,56 +265,50 @@ class PrivateTable:
             notes.insert(0, Message(few, None, kind=FEW_ROWS))
         return notes
 
-    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
+    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Message]:
         """Yield what becomes public without a declaration, and warnings about the table's header."""
         if self.declared is None:
-            better = "A declared schema gives better results."
-            yield Remark(
-                Message(
-                    "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. "
-                    + better,
-                    "No schema: a part of the budget learns one. Declare one for better results.",
-                ),
-                "Kinds of columns, levels and bounds were learned from noisy counts.",
+            yield Message(
+                "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. A declared "
+                "schema gives better results.",
+                "No schema: a part of the budget learns one. Declare one for better results.",
+                note="Kinds of columns, levels and bounds were learned from noisy counts.",
             )
-        yield from map(Remark, self.doubts(settings))
+        yield from self.doubts(settings)
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
             keys_ = f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys."
-            yield Remark(Message(keys_))
+            yield Message(keys_)
         if not plan.unit.declared:
-            yield Remark(note=f"{ONE_ROW} {SEVERAL_ROWS.capitalize()}.")
+            yield Message(note=f"{ONE_ROW} {SEVERAL_ROWS.capitalize()}.")
         if self.shared_keys:
             warning = (
                 f"The column {self.shared_keys[0]!r} reads like a patient's key. This fit protects one row. A patient "
                 "with several rows is protected less, by a factor of about their number."
             )
-            yield Remark(
-                Message(
-                    f"{warning} If rows may share a patient, stop here and name the column as `unit`, or in a "
-                    "schema. If no two rows do, declare that with `one_row_a_patient`.",
-                    f"{self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If "
-                    "rows share patients, stop here and set `unit`. If not, declare `one_row_a_patient`.",
-                    kind=WARNING,
-                ),
-                warning,
-            )
+            yield Message(
+                f"{warning} If rows may share a patient, stop here and name the column as `unit`, or in a schema. If "
+                "no two rows do, declare that with `one_row_a_patient`.",
+                f"{self.shared_keys[0]!r} reads like a patient's key, but the claim is for one row. If rows share "
+                "patients, stop here and set `unit`. If not, declare `one_row_a_patient`.",
+                kind=WARNING, note=warning,
+            )  # fmt: skip
         most = rows_of(plan.max_rows or 1)
         if self.order and self.declared:
             ordered = f"{self.order!r} orders the rows of a patient; the first {most} stay. Columns that may change"
             own = changing(self.declared)
-            yield Remark(Message(f"{ordered} from row to row: {', '.join(own)}.", f"{ordered}: {some(own)}."))
+            yield Message(f"{ordered} from row to row: {', '.join(own)}.", f"{ordered}: {some(own)}.")
         elif self.max_rows and self.max_rows > 1 and not (self.declared and self.declared.constant):
-            yield Remark(independent_rows(facts_of_a_person(self.data.header)))
+            yield independent_rows(facts_of_a_person(self.data.header))
         if settings.unit is not None:
-            yield Remark(Message(
+            yield Message(
                 f"{settings.unit!r} names the patients. The claim is for one patient, who counts with at most {most}, "
                 "drawn at random. A larger `max_rows` keeps more rows, and the noise grows in proportion."
-            ))  # fmt: skip
+            )
         if settings.rows is None:
-            yield Remark(
-                Message(f"The table's row count, {plan.rows}, is public. To declare another, set `rows`."),
-                "The row count was not declared: the table's own became public.",
+            yield Message(
+                f"The table's row count, {plan.rows}, is public. To declare another, set `rows`.",
+                note="The row count was not declared: the table's own became public.",
             )
 
 
@@ -467,7 +457,7 @@ def learning_of(
     return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
 
 
-def doubts(header: Sequence[str], saved: SavedAs) -> list[str]:
+def doubts(header: Sequence[str], saved: SavedAs) -> list[Message]:
     """Return a warning about the names that look like values, if there are any and nothing declares the names."""
     found = [] if saved.header_is_names else value_like(header)
     if not found:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,31 +19,29 @@ from ..patients.split_rows import SplitRows, changing, ending, split_rows
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
-from ..rng import Entropy
-from ..sampling.placing import TableRows, view_of
+from ..sampling.patients import PatientRows
+from ..sampling.placing import view_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
 from .private_rows import refuse_floats
-from .private_table import Remark, read_rows
+from .private_table import PrivateTable, read_rows
 from .settings import FitSettings
 from .source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateTables:
-    """Tables in memory, and the patient of each row: `whose`, (rows,) row numbers of the first table.
+class PrivateTables(PrivateTable):
+    """A table of patients, in memory, and the rows of other tables that belong to them.
 
-    `place`: their folder and the name that they share, for the budget file.
+    `data` and `declared` are of patients: their table, and the columns that the method learns of them, including those
+    of first rows in each table. `whose`: the patient of each row of a table, (rows,) row numbers of `data`.
     """
 
     tables: LinkedTables
     cells: Mapping[str, Table] = field(repr=False)
     whose: Mapping[str, Whole] = field(repr=False)
-    expected_patients: int | None = None
-    place: Path | None = None
-    one_row_a_patient: ClassVar[bool] = False  # a patient has rows in several tables
 
     @property
     def declared_schemas(self) -> list[Schema]:
@@ -52,29 +49,13 @@ class PrivateTables:
         return [self.tables.view(name) for name in self.tables.tables]
 
     @property
-    def target(self) -> str | None:
-        """The column of patients to predict."""
-        return joint(self.tables).target
-
-    @property
-    def rows(self) -> int:
-        """The number of patients that counts as public: never the number that secret draws kept."""
-        return self.cells[self.tables.first].rows if self.expected_patients is None else self.expected_patients
-
-    @property
-    def rows_std(self) -> float | None:
-        """The standard deviation of `rows`: not known."""
-        return None
-
-    @property
     def max_rows(self) -> int:
         """The most rows of a patient, over all tables."""
         return self.tables.max_rows
 
     @property
-    def columns(self) -> int:
-        """The number of columns that the method learns of patients, including those of first rows in each table."""
-        return len(joint(self.tables).core.columns)
+    def rows_std(self) -> None:
+        """The standard deviation of `rows`: not known."""
 
     @property
     def in_order(self) -> list[str]:
@@ -89,18 +70,6 @@ class PrivateTables:
         """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
-
-    def bounded_rows(self, entropy: Entropy) -> tuple[None, None]:
-        """Return None for both: `coded_tables` keeps a patient's first rows in each table, for any patients."""
-        return None, None
-
-    def notes_on_noise(self, plan: Plan) -> list[str]:
-        """Return no notes: the schema of several tables is declared."""
-        return []
-
-    def doubts(self, settings: FitSettings) -> list[str]:
-        """Return no warning: the schema of several tables is declared."""
-        return []
 
     def expected(self, plan: Plan) -> None:
         """Return nothing: several tables are not simulated."""
@@ -131,22 +100,22 @@ class PrivateTables:
             Message("`epsilon`, `delta`, the method and its settings", "the settings"),
         ]
 
-    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
+    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Message]:
         """Yield what becomes public without a declaration."""
         if settings.rows is None:
-            yield Remark(
-                Message(f"The number of patients, {plan.rows}, is public. To declare another, set `rows`."),
-                "The number of patients was not declared: the tables' own became public.",
+            yield Message(
+                f"The number of patients, {plan.rows}, is public. To declare another, set `rows`.",
+                note="The number of patients was not declared: the tables' own became public.",
             )
         for name in self.in_order:
             schema = self.tables.view(name)
             ordered = f"{schema.order!r} orders the rows of {name!r}. Columns that may change from row to row:"
-            yield Remark(Message(f"{ordered} {', '.join(changing(schema))}."))
+            yield Message(f"{ordered} {', '.join(changing(schema))}.")
 
     def facts(self) -> dict[str, object]:
         """Return what identifies these tables: for the private checkpoint alone."""
         digests = {name: [list(table.header), table.digest] for name, table in self.cells.items()}
-        return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.expected_patients}
+        return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.data.expected_rows}
 
 
 def open_tables(source: Source, saved: SavedAs = USUAL) -> PrivateTables:
@@ -177,7 +146,8 @@ def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateT
         refuse_floats(table, linked.columns, (tables.key, linked.order, *linked.latest))
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
-    return PrivateTables(tables=tables, cells=cells, whose=whose)
+    data, declared = cells[tables.first], joint(tables)
+    return PrivateTables(data=data, declared=declared, target=declared.target, tables=tables, cells=cells, whose=whose)
 
 
 def _patients(first: Table, key: str) -> pd.Index[str]:
@@ -223,7 +193,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     """
     tables, schema = private.tables, joint(private.tables)
     first = encode(private.cells[tables.first], tables.view(tables.first).core)
-    columns, rows, kept = [first], dict[str, SplitRows](), dict[str, TableRows]()
+    columns, rows, kept = [first], dict[str, SplitRows](), dict[str, PatientRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
         form = view_of(tables, name, kept, np.arange(len(first)))
@@ -235,7 +205,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     return CodedTables(schema=schema, patients=np.column_stack(columns).astype(np.int32), rows=rows)
 
 
-def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
+def _kept(private: PrivateTables, name: str, first: Codes) -> PatientRows:
     """Return the rows of a table that stay, (rows, columns of its view), patient by patient and in order.
 
     `first`: codes of the first table.
@@ -248,7 +218,7 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
     order = schema.columns[table.order].ranks(data.cells[table.order]) if table.order else np.arange(data.rows)
     stay, _ = first_in_order(whose, order, table.max_rows)
     stay = stay[np.argsort(whose[stay], kind="stable")]
-    return TableRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
+    return PatientRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
 
 
 def _of_patients(split: SplitRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str) -> Codes:

@@ -12,16 +12,12 @@ import numpy as np
 
 from ..budget import Budget
 from ..errors import MedsynthError, Message, TargetError, brief
-from ..io.table import Table
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.release import SECRET, Releases
-from .cluster import ClusterTable
 from .holdout import budget_of_part
-from .opening import Private
 from .planning import PlannedFit
-from .private_table import PublicRows
-from .private_tables import PrivateTables
+from .private_table import PrivateTable, PublicRows
 from .settings import FACTS_OF_THE_HEADER, FitSettings
 
 
@@ -41,7 +37,7 @@ class WayOut:
 
 
 def facts_of(
-    private: Private, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
+    private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
 ) -> dict[str, Any]:
     """Return everything that the records of a fit's checkpoint depend on: every option, with its final value."""
     options = planned.options
@@ -67,7 +63,7 @@ def facts_of(
 
 @contextmanager
 def open_releases(
-    private: Private, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
+    private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
 ) -> Iterator[WayOut]:
     """Open the releases, with the checkpoint if there is one: locked against other fits, and with its seed.
 
@@ -93,18 +89,12 @@ def open_releases(
         )
 
 
-def budget_of(private: Private, source: object, declared: Path | str | None) -> Budget | None:
-    """Return the budget file of a fit: that of the table `declared`, else of the table `source` is or was read from.
+def budget_of(private: PrivateTable, declared: Path | str | None) -> Budget | None:
+    """Return the budget file of a fit: that of the table `declared`, else of the file that was read.
 
     A fit on a part of a table counts on that table.
     """
-    path = declared
-    if path is None and isinstance(private, PrivateTables):
-        path = private.place
-    elif path is None and isinstance(source, Path | str):
-        path = source
-    elif path is None and (isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written)):
-        path = source.where
+    path = private.place if declared is None else declared
     return None if path is None else budget_of_part(Path(path)) or Budget.of(Path(path))
 
 

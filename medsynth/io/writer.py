@@ -9,7 +9,9 @@ import gzip
 import io
 import lzma
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -66,36 +68,45 @@ def inert(text: str) -> str:
 
 
 def write(
-    file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[bytes], days: Collection[str] = (),
-    facts: Mapping[str, str] | None = None, declared: Mapping[str, DeclaredColumn] | None = None,
+    files: Mapping[str, BinaryIO], path: Path, frames: Iterable[Mapping[str, pd.DataFrame]],
+    texts: Iterable[Mapping[str, bytes]], days: Mapping[str, Collection[str]], facts: Mapping[str, str] | None = None,
+    declared: Mapping[str, Mapping[str, DeclaredColumn]] | None = None,
 ) -> None:  # fmt: skip
-    """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
+    """Fill the open `files` of tables in the format that the name `path` gives, part by part, in constant memory.
 
     Parquet is written from `frames`, with dates in the columns `days` and `facts` in its metadata. Text is written from
     `texts`. Only the one that is used is sampled. Files of SPSS, Stata and SAS are written from `frames` at once, with
-    what the schema has `declared` of each column.
+    what the schema has `declared` of each column. All but `path` and `facts` are by table.
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        parts = ParquetParts(file, days, facts)
-        for frame in frames:
-            parts.add(frame)
-        parts.close()
+        parts = {name: ParquetParts(file, days[name], facts) for name, file in files.items()}
+        for part in frames:
+            for name, frame in part.items():
+                parts[name].add(frame)
+        for one in parts.values():
+            one.close()
     elif suffix in statistical_writer.ENDINGS:
-        statistical_writer.write(file, path, frames, days, declared or {})
-    elif suffix in PACKED:
-        with PACKED[suffix](file, "wb") as packed:
-            packed.writelines(texts)
+        rows, columns = list(frames), declared or {}
+        for name, file in files.items():
+            own = (part[name] for part in rows)
+            statistical_writer.write(file, path, own, days[name], columns.get(name, {}))
     else:
-        file.writelines(texts)
+        with ExitStack() as packed:
+            into = dict(files)
+            if suffix in PACKED:
+                into = {name: packed.enter_context(PACKED[suffix](file, "wb")) for name, file in files.items()}
+            for text in texts:
+                for name, content in text.items():
+                    into[name].write(content)
 
 
-def encoded(texts: Iterable[str], encoding: str) -> Iterator[bytes]:
-    """Yield texts in an encoding, after its mark. Raise UsageError for a character that it does not have."""
-    encoder = codecs.getincrementalencoder(encoding)()
+def encoded(texts: Iterable[Mapping[str, str]], encoding: str) -> Iterator[dict[str, bytes]]:
+    """Yield the texts of tables in an encoding, after its mark. Raise UsageError for a character that it lacks."""
+    encoders = defaultdict[str, codecs.IncrementalEncoder](codecs.getincrementalencoder(encoding))
     try:
-        for text in texts:
-            yield encoder.encode(text)
+        for part in texts:
+            yield {name: encoders[name].encode(text) for name, text in part.items()}
     except UnicodeEncodeError:
         raise UsageError(
             f"A name or a level has a character that the table's encoding, {encoding}, does not have. Use .parquet."

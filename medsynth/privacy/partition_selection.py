@@ -151,7 +151,7 @@ class RawVault:
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: columns[n].fresh_keys() for n in self._names if n in shown and n != target}
-        if not any(column.modelled for column in made.values()):
+        if not any(column and column.modelled for column in made.values()):
             raise TargetError(
                 "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. "
                 "Add the columns to learn from, or declare a schema, and start again with `force`."

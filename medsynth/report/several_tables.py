@@ -22,7 +22,6 @@ from ..io.formats import OWN, SavedAs, named
 from ..io.table import MISSING_TOKENS, Table
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
-from ..sampling.tables import tables_of
 from ..schema import Schema
 from ..schema.codec import csv_cells
 from ..schema.linked import LinkedTables, joint
@@ -106,7 +105,8 @@ def _pages(
     model: Model, synthetic: Cells, real: Cells | None, page_of: Callable[[str], str]
 ) -> tuple[list[_Page], list[str]]:
     """Return the pages on several tables, that on patients first, and the ordered tables with too few rows for one."""
-    tables = tables_of(model)
+    tables = model.tables
+    assert tables is not None
     ordered = [name for name in tables.others if tables.tables[name].order]
     given = [cells for cells in (synthetic, real) if cells is not None]
     left = [name for name in ordered if any(len(_belonging(tables, cells, name)) < FEWEST_ROWS for cells in given)]

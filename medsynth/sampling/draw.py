@@ -32,11 +32,11 @@ class Draw:
     """Rows to draw from a model. With a seed it contains all that is needed to draw the same rows again.
 
     rows, patients: the number of rows, or of whole patients with all their rows; at most one of them. Without either,
-    the model's public row count. where: conditions on rows; in models with an order, on first rows. where_any:
-    conditions that some row of each patient meets together. balance: as many rows per class. replicates: this number of
-    plausible models draw the same amount each; None if the model itself draws. replicate: draw only the replicate of
-    this number, from 1 on, without a column that contains the number. mark: add a last column `synthetic`, always
-    yes, or "structure only" without a fit.
+    the model's public row count. Of several tables, both count patients. where: conditions on rows; in models with an
+    order, on first rows. where_any: conditions that some row of each patient meets together. balance: as many rows per
+    class. replicates: this number of plausible models draw the same amount each; None if the model itself draws.
+    replicate: draw only the replicate of this number, from 1 on, without a column that contains the number. mark: add a
+    last column `synthetic`, always yes, or "structure only" without a fit.
 
     Raises UsageError for both rows and patients, for fewer than one, and for `balance` with `where_any`.
     """
@@ -65,25 +65,24 @@ class Draw:
             )
 
     def of(self, model: Model) -> Self:
-        """Return the same request with a number of rows, if it does not count patients.
+        """Return the same request with a number of rows or, for several tables, of patients.
 
-        Raises UsageError if a model without patients gets a request for them.
+        Raises UsageError for what the model cannot draw.
         """
+        if self.mark and any(MARK in schema.names for schema in model.written.values()):
+            raise UsageError(f"The table has a column {MARK!r}, which `mark` would add. Leave `mark` out.")
+        if model.tables is not None:
+            for name, cure in ONE_TABLE_ONLY.items():
+                if getattr(self, name):
+                    raise UsageError(f"`{name}` works for one table only. {cure}")
+            return replace(self, rows=None, patients=self.patients or self.rows or model.rows)
         for name, asked in {"patients": self.patients is not None, "where_any": bool(self.where_any)}.items():
             if asked and model.schema.unit is None:
                 raise UsageError(
                     f"`{name}` needs a model of patients, but this one has no column of patients. Use "
                     f"{'`n`' if name == 'patients' else '`where`'} for rows, or fit again with `unit`."
                 )
-        check_mark(self.mark, model)
         return self if self.rows or self.patients else replace(self, rows=model.rows)
-
-
-def check_mark(mark: bool, model: Model) -> None:
-    """Raise UsageError if a marked file would have two columns of the mark's name."""
-    tables = [model.schema] if model.tables is None else [model.tables.alone(name) for name in model.tables.tables]
-    if mark and any(MARK in schema.names for schema in tables):
-        raise UsageError(f"The table has a column {MARK!r}, which `mark` would add. Leave `mark` out.")
 
 
 def with_mark(frame: pd.DataFrame, mark: bool, model: Model) -> pd.DataFrame:

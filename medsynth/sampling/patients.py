@@ -1,4 +1,4 @@
-"""Sampled rows as patients' rows: whole patients in chunks, fresh keys, rows per patient, and constant columns."""
+"""Sampled rows as patients' rows: whole patients in chunks, rows per patient, and constant columns."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ SURE, ONE_IN = 10_000, 1000  # after this number of patients, stop if fewer than
 
 @dataclass(frozen=True, eq=False)
 class PatientRows:
-    """Rows of all columns, (rows, columns), patient by patient; `patients`: (rows,) the patient of each, from one on.
+    """Rows of a table, (rows, columns), patient by patient; `whose`: (rows,) the patient of each, from zero on.
 
     A patient may have no row.
     """
 
     codes: Codes
-    patients: Codes
+    whose: Whole
 
     @property
     def count(self) -> int:
         """The number of patients with rows."""
-        return int(np.count_nonzero(np.bincount(self.patients)))
+        return int(np.count_nonzero(np.bincount(self.whose)))
 
     def some(self, stay: Mask) -> PatientRows:
         """Return the rows that `stay`, (rows,), with patients numbered again without gaps."""
-        whose = np.unique(self.patients[stay], return_inverse=True)[1] + 1
-        return PatientRows(self.codes[stay], whose.astype(np.int32))
+        return PatientRows(self.codes[stay], np.unique(self.whose[stay], return_inverse=True)[1])
 
     def with_any(self, found: Mask) -> PatientRows:
         """Return all rows of the patients with some row `found`, (rows,)."""
-        return self.some(np.isin(self.patients, self.patients[found]))
+        return self.some(np.isin(self.whose, self.whose[found]))
 
     def within(self, rows: int) -> PatientRows:
         """Return this number of rows, as `rows_within` chooses them."""
-        sizes = np.bincount(self.patients)[1:]
-        place = np.arange(len(self.patients)) - (np.cumsum(sizes) - sizes)[self.patients - 1]
-        return self.some(place < rows_within(sizes, rows)[self.patients - 1])
+        sizes = np.bincount(self.whose)
+        place = np.arange(len(self.whose)) - (np.cumsum(sizes) - sizes)[self.whose]
+        return self.some(place < rows_within(sizes, rows)[self.whose])
 
 
 Drawn = Callable[[int, int | None, int | None], PatientRows]  # arguments: patients, a seed, and the most rows
@@ -104,7 +103,7 @@ def in_chunks(
         tried += min(most, wanted)
         found = found.with_any(meets(found.codes) if meets else np.ones(len(found.codes), np.bool_))
         kept += found.count
-        found = found.some(found.patients <= left) if draw.patients else found.within(left)
+        found = found.some(found.whose < left) if draw.patients else found.within(left)
         left -= found.count if draw.patients else len(found.codes)
         if found.count:
             yield found
@@ -113,28 +112,12 @@ def in_chunks(
             raise UsageError(f"Fewer than one patient in {ONE_IN} {what}. Leave out a condition or widen a range.")
 
 
-def give_keys(found: PatientRows, schema: Schema, rows: int, patients: int) -> None:
-    """Write new keys, after those of the `rows` and the `patients` before, into all columns of keys; in place.
-
-    Raises UsageError if a column has too few values.
-    """
-    for k, (name, column) in enumerate(schema.columns.items()):
-        if not column.modelled:
-            try:
-                if name == schema.unit:
-                    found.codes[:, k] = column.fresh(patients, found.count)[found.patients - 1]
-                else:
-                    found.codes[:, k] = column.fresh(rows, len(found.codes))
-            except UsageError as error:
-                raise UsageError(f"{name!r}: {error}") from None
-
-
 def sizes_drawn(shares: Floats, count: int, rng: Stream) -> Whole:
     """Draw the number of rows of each of `count` patients, (count,), from the `shares` of patients by their rows."""
     return np.asarray(1 + rng.choice(len(shares), count, p=shares / shares.sum()))
 
 
-def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, schema: Schema, stream: Stream) -> None:
+def resample_given_constants(codes: Codes, patients: Whole, sampler: Sampler, schema: Schema, stream: Stream) -> None:
     """Sample every patient's later rows again, given the first row's values of the constant columns; in place.
 
     Rows that break a constraint are sampled again; rows that still do become copies of their patient's first row. The
@@ -145,7 +128,7 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     if not len(left):
         return
     rest = [k for k, column in enumerate(schema.columns.values()) if column.modelled]
-    firsts = codes[starts[patients - 1]]
+    firsts = codes[starts[patients]]
     codes[left[:, None], rest] = firsts[left][:, rest]
 
     def again(places: Whole) -> Codes:
@@ -176,7 +159,7 @@ def patients_of_rows(
     """
     sizes = sizes_drawn(shares, count, numpy_stream(seed, "patients"))
     stay = sizes if most_rows is None else rows_within(sizes, most_rows)
-    patients = np.repeat(np.arange(1, np.count_nonzero(stay) + 1, dtype=np.int32), stay[stay > 0])
+    patients = np.repeat(np.arange(np.count_nonzero(stay)), stay[stay > 0])
     codes = drawn(len(patients), seed)
     if schema.constant:
         resample_given_constants(codes, patients, sampler, schema, numpy_stream(seed, "constant columns"))

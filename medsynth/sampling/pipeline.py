@@ -1,175 +1,126 @@
-"""Sample: draw synthetic rows from an artifact. It never needs the data, and costs no privacy."""
+"""Sample: draw synthetic rows from an artifact. It never needs the data, and costs no privacy.
+
+A model draws one table or several. Both are rows by table, and one table is the first and only one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
-from ..arrays import Codes, Mask, Whole
+from ..arrays import Codes
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
-from ..methods import registry
-from ..methods.registry import restored_settings
 from ..patients.split_rows import with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
-from .balance import balanced, halvings
-from .draw import Draw, with_mark
-from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient
-from .rejection import Sampler, rejection_sample, sample_again
+from ..schema.codec import Where, csv_cells, decode, parse
+from .draw import ONE_TABLE_ONLY, Draw, with_mark
+from .keys import give_keys
+from .patients import ROWS_PER_PATIENT, PatientRows, in_chunks, patients_of_rows, rows_of_a_patient
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
+from .sampler import conditions, meet, method_sampler, single_rows
+from .tables import patients_of_tables
 from .visits import ChainView, broken_firsts, visits
 
-FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
-RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
 REPLICATE = "replicate"  # the column with the number of the replicate, from 1 on
 CHUNK_ROWS = 100_000  # drawn at once while a file is written
+CHUNK_PATIENTS = 20_000  # the same, of several tables
 CELLS_AT_ONCE = 1 << 23  # of rows drawn at once on several cores: more need more memory
+T = TypeVar("T")
+Tables = dict[str, T]  # what belongs to each table, by name
+Parts = Iterator[tuple[int | None, Tables[Codes]]]  # rows in chunks, with the number of their replicate, if it is shown
 
 
 def sample_codes(model: Model, draw: Draw) -> Codes:
-    """Return the rows as codes, (rows, columns). Raise as `sample` does. Replicates draw from other models."""
-    return np.concatenate(list(_chunks(model, draw)))
+    """Return the rows of the first table as codes, (rows, columns). Raise as `sample` does.
+
+    Replicates draw from other models.
+    """
+    return np.concatenate([next(iter(codes.values())) for codes in _chunks(model, draw)])
 
 
-def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]:
-    """Yield the rows as codes in chunks, with keys that no earlier row has; no patient is in two chunks.
+def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Tables[Codes]]:
+    """Yield the rows of each table as codes, in chunks, with keys that no earlier row has; no patient is in two chunks.
 
     `halved`: whether more rows are drawn and halved, so that the tables stay the same; replicates go without.
     """
-    if model.tables is not None:
-        raise UsageError("This is a model of several tables. Use medsynth.sample_tables to draw their rows.")
-    draw = draw.of(model)
-    of_rows = model.schema if model.schema.order is None else with_rows_column(model.schema)
-    sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
-    parts, halved = _patients if model.schema.unit else _rows, halved and not model.structure_only
-    rows = patients = 0
+    draw, halved = draw.of(model), halved and not model.structure_only
+    drawn = _tables if model.tables is not None else _patients if model.schema.unit else _rows
+    views, written, before = model.views, model.written, Counter[str]()
     with broken_model():
-        for found in parts(model, draw, sampler, of_rows, halved):
-            give_keys(found, model.schema, rows, patients)  # after all rejection: no key comes twice
-            yield found.codes
-            rows, patients = rows + len(found.codes), patients + found.count
+        for found in drawn(model, draw, halved):
+            give_keys(found, model, before)  # after all rejection: no key comes twice
+            yield {
+                name: rows.codes[:, [views[name].names.index(column) for column in written[name].names]]
+                for name, rows in found.items()
+            }
 
 
-def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
-    """Yield the rows of a table with one row per patient."""
-    rows, at_once = draw.rows or 0, CELLS_AT_ONCE // (CHUNK_ROWS * len(of_rows.columns))
-
-    def chunk(start: int) -> PatientRows:
-        seed = draw.seed if start == 0 or draw.seed is None else stream_seed(draw.seed, f"rows from {start}")
-        count = min(CHUNK_ROWS, rows - start)
-        codes = _single_rows(sampler, of_rows, count, seed, halved=halved, even=draw.balance)
-        return PatientRows(codes, np.arange(1, len(codes) + 1, dtype=np.int32))
-
-    yield from in_order((partial(chunk, start) for start in range(0, rows, CHUNK_ROWS)), at_once)
+def _tables(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
+    """Yield patients with their rows in several tables."""
+    drawn = patients_of_tables(model, draw, halved)
+    yield from _one_by_one(drawn, draw, "patients", draw.patients or 0, CHUNK_PATIENTS, at_once=1)
 
 
-def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
+def _rows(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
+    """Yield rows that are the only one of their patient."""
+    sampler = method_sampler(model, model.schema.core, *conditions(model, draw.where, draw.balance))
+
+    def drawn(count: int, seed: int | None) -> Tables[PatientRows]:
+        codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance)
+        return {model.name: PatientRows(codes, np.arange(len(codes)))}
+
+    at_once = CELLS_AT_ONCE // (CHUNK_ROWS * len(model.schema.columns))
+    yield from _one_by_one(drawn, draw, "rows", draw.rows or 0, CHUNK_ROWS, at_once)
+
+
+def _one_by_one(
+    drawn: Callable[[int, int | None], Tables[PatientRows]], draw: Draw, what: str, count: int, most: int, at_once: int
+) -> Iterator[Tables[PatientRows]]:
+    """Yield `count` rows or patients that do not depend on one another, in chunks of `most`, of which `at_once` run."""
+
+    def chunk(start: int) -> Tables[PatientRows]:
+        seed = draw.seed if start == 0 or draw.seed is None else stream_seed(draw.seed, f"{what} from {start}")
+        return drawn(min(most, count - start), seed)
+
+    yield from in_order((partial(chunk, start) for start in range(0, count, most)), at_once)
+
+
+def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
     """Yield whole patients, with rows in order or not. Patients selected by `where_any` are not halved: rejection needs
     independent draws.
     """
     schema, halved = model.schema, halved and not draw.where_any
+    of_rows = schema if schema.order is None else with_rows_column(schema)
+    bad = None if schema.order is None else partial(broken_firsts, schema=of_rows)
+    sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
+    single = partial(single_rows, sampler, of_rows, halved=halved, even=draw.balance, bad=bad)
     ranges = parse(draw.where_any, schema, "where_any")
-    meets = partial(_meet, names=schema.names, ranges=ranges) if ranges else None
+    meets = partial(meet, names=schema.names, ranges=ranges) if ranges else None
     asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}
 
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
-        single = partial(_single_rows, sampler, of_rows, halved=halved, even=draw.balance)
         if schema.order is not None:
             stream = numpy_stream(seed, "later rows")
             return visits(model.tensors, ChainView(schema), single(count, seed), stream, asked)
         shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
         return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
 
-    yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets)
-
-
-def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, *, halved: bool, even: bool) -> Codes:
-    """Return rows that break no rule; with an order, first rows with the number of rows that follow.
-
-    Raises UsageError if rules leave too few rows of a class for `even` classes.
-    """
-    bad = None if of_rows.order is None else partial(broken_firsts, schema=of_rows)
-    times = 2 ** halvings(count, len(of_rows.columns)) if halved else 1
-    codes = rejection_sample(sampler, of_rows, times * count, seed, bad)
-    if even and len(codes) >= FEWEST_TO_JUDGE:
-        asked = np.bincount(sampler(FEWEST_TO_JUDGE, seed)[:, of_rows.core.names.index(of_rows.target)])
-        found = np.bincount(codes[:, of_rows.names.index(of_rows.target)], minlength=len(asked))[: len(asked)]
-        if (found / len(codes) < EVEN * asked / FEWEST_TO_JUDGE).any():
-            raise UsageError(
-                "`balance` asks for as many rows of each class, but rows of some class nearly always break a rule. "
-                "Leave out `balance`, or change the rules."
-            )
-    return balanced(codes, of_rows, count, numpy_stream(seed, "balance")) if halved else codes
-
-
-def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
-    """Return the arguments of conditional sampling, and the columns with several allowed ranges.
-
-    Raises UsageError for conditions that the model's method cannot meet.
-    """
-    if not where and not balance:
-        return {}, {}
-    ranges = parse(where, model.schema.core)
-    conditions = {"where": {name: hull(some) for name, some in ranges.items()}, "balance": balance}
-    apart = {name: some for name, some in ranges.items() if len(some) > 1}
-    if not registry.find(model.method, model.preset).conditional_sampling:
-        takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
-        raise UsageError(f"`where` and `balance` need a model of {takers}. This one is of {model.method}.")
-    return conditions, apart
-
-
-def method_sampler(
-    model: Model, core: Schema, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]
-) -> Sampler:
-    """Return the method's generator of a `core` as a function of rows, seed and given columns, which enter its rows.
-
-    It draws within single ranges. For a column in `apart`, with several ranges, it draws within their hull, and draws
-    rows in between again.
-    """
-    method = registry.find(model.method, model.preset)
-    module = method.load(model.preset)
-    config = restored_settings(module.Config, model.config)
-
-    def drawn(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
-        given = {**conditions, "fixed": fixed} if fixed and method.conditional_sampling else conditions
-        codes: Codes = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
-        for name, own in (fixed or {}).items():
-            codes[:, core.names.index(name)] = own
-        return codes
-
-    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
-        codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
-
-        def again(places: Whole) -> Codes:
-            given = {name: own[places] for name, own in (fixed or {}).items()}
-            return drawn(len(places), int(stream.integers(2**62)), given or None)
-
-        if len(sample_again(codes, np.flatnonzero(between(codes)), again, lambda rows, _: between(rows), RANGE_ROUNDS)):
-            raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
-        return codes
-
-    def between(codes: Codes) -> Mask:
-        return ~_meet(codes, core.names, apart)
-
-    return sampler if apart else drawn
-
-
-def _meet(codes: Codes, names: Sequence[str], ranges: Mapping[str, tuple[Range, ...]]) -> Mask:
-    """Return which rows of codes, (rows, columns with these names), are in the ranges of all columns: (rows,)."""
-    return np.asarray(np.all([met(codes[:, names.index(name)], own) for name, own in ranges.items()], axis=0))
+    for found in in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets):
+        yield {model.name: found}
 
 
 @checked_keywords
@@ -202,34 +153,57 @@ def sample(
     draw = Draw(rows=n, patients=patients, seed=seed, where=where, where_any=where_any, balance=balance,
                 replicates=replicates)  # fmt: skip
     model = model if isinstance(model, Model) else load(model)
+    if model.tables is not None:
+        raise UsageError("This is a model of several tables. Use medsynth.sample_tables to draw their rows.")
     if replicates is not None:
-        return pd.concat(frames(model, draw), ignore_index=True)
+        return pd.concat((rows for part in frames(model, draw) for rows in part.values()), ignore_index=True)
     return decode(sample_codes(model, draw), model.schema)
 
 
+@partial(checked_keywords, cures={**ONE_TABLE_ONLY, "n": "It draws whole patients: set `patients`."})
+def sample_tables(
+    model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
+) -> dict[str, pd.DataFrame]:
+    """Return synthetic tables by name, of this number of patients (by default the model's public number).
+
+    `seed` repeats the sample. `where`: conditions on the first table's columns, or on those of first rows, such as
+    "visits.ward=heart". Raises UsageError for a model of one table, or if conditions cannot be met.
+    """
+    model = model if isinstance(model, Model) else load(model)
+    if model.tables is None:
+        raise UsageError("This is a model of one table. Use medsynth.sample to draw its rows.")
+    parts = list(frames(model, Draw(patients=patients, seed=seed, where=where)))
+    return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
+
+
 def sample_csv(model: Model, draw: Draw) -> str:
-    """Return synthetic rows, as `sample` does, as CSV text with exact decimals."""
+    """Return the rows of the first table as CSV text, with exact decimals."""
     return "".join(csv_chunks(model, draw))
 
 
-def csv_chunks(model: Model, draw: Draw, form: FileForm | None = None) -> Iterator[str]:
-    """Yield the rows as CSV text, a chunk at a time. `form`: the model's own if None."""
-    for k, (number, codes) in enumerate(_numbered(model, draw)):
-        yield _text(codes, model, draw, number, form or model.form, header=k == 0)
+def csv_chunks(model: Model, draw: Draw) -> Iterator[str]:
+    """Yield that text in chunks, so that any number of rows needs constant memory."""
+    return (next(iter(part.values())) for part in as_texts(drawn_parts(model, draw), model, draw, model.form))
 
 
-def csv_bytes(model: Model, draw: Draw, form: FileForm) -> Iterator[bytes]:
-    """Yield the CSV text in the encoding of a form. Raise UsageError for a character that it does not have."""
-    return encoded(csv_chunks(model, draw, form), form.encoding)
+def as_texts(parts: Parts, model: Model, draw: Draw, form: FileForm) -> Iterator[Tables[str]]:
+    """Yield drawn rows as text with the delimiter and decimal mark of a form, and the header in the first part."""
+    schemas = model.written
+    for k, (number, tables) in enumerate(parts):
+        cells = {name: csv_cells(codes, schemas[name]) for name, codes in tables.items()}
+        if form.decimal != ".":
+            for name, own in cells.items():
+                cells[name] = own.assign(**{one: _with_commas(own[one]) for one in numbers_in_text(schemas[name])})
+        number_text = None if number is None else str(number)
+        yield {
+            name: csv_text(_whole(own, number_text, model, draw), header=k == 0, delimiter=form.delimiter)
+            for name, own in cells.items()
+        }
 
 
-def _text(codes: Codes, model: Model, draw: Draw, number: int | None, form: FileForm, *, header: bool) -> str:
-    """Return rows as text with the delimiter and decimal mark of a form."""
-    cells = csv_cells(codes, model.schema)
-    if form.decimal != ".":
-        cells = cells.assign(**{name: _with_commas(cells[name]) for name in numbers_in_text(model.schema)})
-    cells = with_mark(_beside(cells, number and str(number)), draw.mark, model)
-    return csv_text(cells, header=header, delimiter=form.delimiter)
+def as_bytes(parts: Parts, model: Model, draw: Draw, form: FileForm) -> Iterator[Tables[bytes]]:
+    """Yield the same in the encoding of the form. Raise UsageError for a character that it does not have."""
+    return encoded(as_texts(parts, model, draw, form), form.encoding)
 
 
 def numbers_in_text(schema: Schema) -> list[str]:
@@ -257,50 +231,45 @@ def _with_commas(cells: pd.Series) -> pd.Series:
     return pd.Series(np.array(texts, dtype=object)[place], dtype=object)
 
 
-def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
-    """Yield synthetic rows as frames, chunk by chunk."""
-    for number, codes in _numbered(model, draw):
-        yield with_mark(_beside(decode(codes, model.schema), number), draw.mark, model)
+def frames(model: Model, draw: Draw) -> Iterator[Tables[pd.DataFrame]]:
+    """Yield the rows of each table as frames, chunk by chunk."""
+    return as_frames(drawn_parts(model, draw), model, draw)
 
 
-def drawn_codes(model: Model, draw: Draw) -> Iterator[Codes]:
-    """Yield synthetic rows as codes, chunk by chunk; those of replicates follow one another."""
-    yield from (codes for _, codes in _numbered(model, draw))
+def as_frames(parts: Parts, model: Model, draw: Draw) -> Iterator[Tables[pd.DataFrame]]:
+    """Yield drawn rows as frames."""
+    schemas = model.written
+    for number, tables in parts:
+        yield {name: _whole(decode(codes, schemas[name]), number, model, draw) for name, codes in tables.items()}
 
 
-def replicates_apart(
-    model: Model, draw: Draw, form: FileForm
-) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
-    """Yield for each replicate its own draw, and its rows as frames and as text: read only one of the two."""
-    for number, chunks in _each(model, draw):
-        texts = (_text(codes, model, draw, None, form, header=k == 0) for k, codes in enumerate(chunks))
-        rows = (with_mark(decode(codes, model.schema), draw.mark, model) for codes in chunks)
-        yield replace(draw, replicate=number), rows, texts
-
-
-def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
-    """Return rows with the number of their replicate in a first column; without a number, unchanged."""
+def _whole(frame: pd.DataFrame, number: int | str | None, model: Model, draw: Draw) -> pd.DataFrame:
+    """Return rows with the number of their replicate in a first column, and the mark in a last one, if asked for."""
     if number is not None:
         frame.insert(0, REPLICATE, number)
-    return frame
+    return with_mark(frame, draw.mark, model)
 
 
-def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
-    """Yield rows in chunks, each with the number of its replicate for the first column, or None."""
+def drawn_parts(model: Model, draw: Draw) -> Parts:
+    """Yield the rows as codes in chunks, each with the number of its replicate for the first column, or None.
+
+    Those of replicates follow one another.
+    """
     if draw.replicates is None:
         yield from ((None, codes) for codes in _chunks(model, draw))
         return
     if draw.replicate is None and REPLICATE in model.schema.names:
         raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")
-    for number, chunks in _each(model, draw):
-        yield from ((number if draw.replicate is None else None, codes) for codes in chunks)
+    for own, parts in replicates_apart(model, draw):
+        yield from ((own.replicate if draw.replicate is None else None, codes) for _, codes in parts)
 
 
-def _each(model: Model, draw: Draw) -> Iterator[tuple[int, Iterator[Codes]]]:
-    """Yield the number of each requested replicate, from 1 on, and its rows in chunks."""
+def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Parts]]:
+    """Yield for each requested replicate, from 1 on, its own draw and its rows."""
     for number, one in enumerate(replicates_of(model, draw.replicates or 0, draw.seed), 1):
         if draw.replicate in (None, number):
             seed = None if draw.seed is None else stream_seed(draw.seed, f"replicate {number}")
-            yield number, _chunks(one, replace(draw, seed=seed), halved=False)
+            chunks = _chunks(one, replace(draw, seed=seed), halved=False)
+            yield replace(draw, replicate=number), ((None, codes) for codes in chunks)
         if draw.replicate == number:
             return

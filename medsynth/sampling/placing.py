@@ -30,18 +30,11 @@ import numpy as np
 from ..arrays import Codes, Mask, Whole
 from ..schema import Schema
 from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
+from .patients import PatientRows
 from .rejection import widened
 from .visits import ChainView
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """Rows of one table, (rows, columns of its view), patient by patient, and their patients: (rows,) from zero on."""
-
-    codes: Codes
-    whose: Whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +125,7 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
     return found
 
 
-def view_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> ChainView:
+def view_of(tables: LinkedTables, table: str, found: Mapping[str, PatientRows], patients: Whole) -> ChainView:
     """Return the chain's view of a table's rows for `patients`, by number, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:

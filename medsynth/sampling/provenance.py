@@ -11,30 +11,28 @@ import io
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import pandas as pd
 from pydantic import ConfigDict, TypeAdapter
 
 from .. import __version__
 from ..artifact import Model, claim
-from ..errors import MedsynthError, UsageError
+from ..errors import MedsynthError, OutputExists, UsageError
 from ..io import statistical_writer
-from ..io.atomic import atomic_write
+from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, statistical_kind, unpacked
 from ..io.statistical import cells_of
 from ..io.statistical_writer import DeclaredColumn
 from ..io.table import MISSING_TOKENS
-from ..io.writer import encoded, write
-from ..schema import Schema
+from ..io.writer import write
 from ..schema.codec import words
 from ..schema.columns.column import Column
 from .draw import Draw
-from .pipeline import csv_bytes, csv_chunks, frames, replicates_apart
+from .pipeline import Parts, as_bytes, as_frames, drawn_parts, replicates_apart
 
 ONE_TABLE = (
     "This is one synthetic table. Standard errors that treat its rows as real are too small. For estimates with "
@@ -48,6 +46,7 @@ SEVERAL = (
 LABELS = "The schema comes from the labels of {file}, which were declared public: no noise covers them."
 SUFFIX = ".provenance.json"
 NUMBER = "{replicate}"  # in a file's name: each replicate has its own file, with its number in this place
+CSV, PARQUET = ".csv", ".parquet"  # endings of several tables
 BLOCK = 1 << 20  # bytes compared at once
 SEED_BITS = 53  # of a fresh seed: whole numbers that every JSON reader keeps exactly
 
@@ -110,36 +109,78 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
     )
 
 
-def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bool = False) -> Provenance:
-    """Draw rows of the model in the file `path` into the file `table`, and write their provenance next to it.
+def write_sample(
+    model: Model, path: Path, target: Path, draw: Draw, *, ending: str = CSV, force: bool = False
+) -> Provenance:
+    """Draw rows of the model in the file `path` into the file `target`, and write their provenance next to it.
 
-    The name of `table` decides its format. With `{replicate}` in it, each replicate has its own file and provenance.
-    Returns the provenance, the last of several, with a fresh seed if `draw` has none. Nothing is measured or charged,
-    with replicates either. Raises OutputExists unless `force`, UsageError as `sample` does.
+    The name of `target` decides its format. With `{replicate}` in it, each replicate has its own file and provenance.
+    Several tables are files with this `ending` in the folder `target`; they appear after all are drawn. Returns the
+    provenance, the last of several, with a fresh seed if `draw` has none. Nothing is measured or charged, with
+    replicates either. Raises OutputExists unless `force`, MedsynthError for a folder that cannot be written, UsageError
+    as `sample` and `sample_tables` do.
     """
-    if table.suffix.lower() in statistical_writer.ENDINGS:
-        statistical_writer.check_names(table, [name for name, column in model.schema.columns.items() if column.written])
-    draw = draw.of(model)
+    draw, several = draw.of(model), model.tables is not None
+    if several:
+        _check_folder(model, target, ending, force=force)
+    elif target.suffix.lower() in statistical_writer.ENDINGS:
+        names = [name for name, column in model.schema.columns.items() if column.written]
+        statistical_writer.check_names(target, names)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
-    found, form = of(model, path, draw), model.form.of(table)
-    whole = iter([(draw, frames(model, draw), csv_chunks(model, draw, form))])
-    for own, rows, texts in replicates_apart(model, draw, form) if NUMBER in table.name else whole:
-        place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
-        atomic_write(
-            place,
-            partial(
-                write,
-                path=place,
-                frames=rows,
-                texts=encoded(texts, form.encoding),
-                facts=label(model),
-                **_declared(model.schema),
-            ),
-            force=force,
-        )
+    found, whole = of(model, path, draw), iter([(draw, drawn_parts(model, draw))])
+    for own, parts in replicates_apart(model, draw) if NUMBER in target.name else whole:
+        place = target.with_name(target.name.replace(NUMBER, str(own.replicate)))
+        with _folder(place) if several else nullcontext():
+            _write(model, files_of(model, place, ending), parts, own, force=force)
         found = replace(found, replicate=own.replicate)
         found.save(place, force=force)
     return found
+
+
+def _write(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, *, force: bool) -> None:
+    """Write drawn rows into the files of their tables. No file appears before all are complete."""
+    place = next(iter(files.values()))
+    form, schemas = model.form.of(place), model.written
+
+    def fill(opened: dict[str, BinaryIO]) -> None:
+        if left := [name for name in files if name not in opened]:
+            atomic_write(files[left[0]], lambda file: fill({**opened, left[0]: file}), force=force)
+            return
+        write(
+            opened, place, as_frames(parts, model, draw), as_bytes(parts, model, draw, form),
+            {name: schema.days for name, schema in schemas.items()}, label(model),
+            {name: {key: _of_column(one) for key, one in own.columns.items()} for name, own in schemas.items()},
+        )  # fmt: skip
+
+    fill({})
+
+
+def files_of(model: Model, place: Path, ending: str = CSV) -> dict[str, Path]:
+    """Return the file of each table: `place` itself or, of several tables, those in this folder."""
+    return {name: place / (name + ending) if model.tables is not None else place for name in model.views}
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and remove it at the end if nothing was written into it."""
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has files
+            folder.rmdir()
+
+
+def _check_folder(model: Model, folder: Path, ending: str, *, force: bool) -> None:
+    """Raise OutputExists if one of the files exists, unless `force`, MedsynthError if none can be written."""
+    if folder.exists() and not folder.is_dir():
+        raise MedsynthError(f"{folder} is a file, but several tables need a folder. Choose another `output`.")
+    if not folder.absolute().parent.is_dir():
+        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
+    if any(path.exists() for path in files_of(model, folder, PARQUET if ending == CSV else CSV).values()):
+        raise OutputExists(f"{folder} contains these tables in another format. Choose another `output`.")
+    for path in (*files_of(model, folder, ending).values(), beside(folder)):
+        refuse_existing(path, force=force)
 
 
 def label(model: Model) -> dict[str, str]:
@@ -148,7 +189,7 @@ def label(model: Model) -> dict[str, str]:
 
 
 def tables_of(table: Path, draw: Draw) -> list[Path]:
-    """Return the files that a draw into `table` writes: one, or one per replicate.
+    """Return the files, or folders, that a draw into `table` writes: one, or one per replicate.
 
     Raises UsageError if the name has a replicate's number but the draw has no replicates.
     """
@@ -168,47 +209,48 @@ def load(table: Path) -> Provenance | None:
     return found if (found.rows is None) != (found.patients is None) else None
 
 
-def drawn_by(model: Model, table: Path) -> bool:
-    """Return whether the rows in the file `table` are exactly what `model` draws with the request on file.
+def drawn_by(model: Model, place: Path) -> bool:
+    """Return whether the rows in the file or folder `place` are exactly what `model` draws with the request on file.
 
     False without a provenance file, or if a single byte differs. Of Parquet and of files of SPSS, Stata and SAS, whose
     bytes vary, the cells are compared.
     """
-    found = load(table)
-    if found is None:
+    found = load(place)
+    if found is None or place.is_dir() != (model.tables is not None):
         return False
+    parquet = any(path.exists() for path in files_of(model, place, PARQUET).values())
+    files = files_of(model, place, PARQUET if parquet else CSV)
     try:
-        draw = found.draw
-        if is_parquet(table) or statistical_kind(table):
-            return _same_cells(model, table, frames(model, draw))
-        with unpacked(table) as file:
-            for part in csv_bytes(model, draw, model.form.of(table)):
-                known = io.BytesIO(part)
-                while block := known.read(BLOCK):
-                    if file.read(len(block)) != block:
-                        return False
-            return not file.read(1)
+        draw, kinds = found.draw, {PARQUET if is_parquet(file) else statistical_kind(file) for file in files.values()}
+        parts = drawn_parts(model, draw)
+        if kinds != {None}:
+            return len(kinds) == 1 and _same_cells(model, files, parts, draw, kinds.pop() or "")
+        with ExitStack() as opened:
+            read = {name: opened.enter_context(unpacked(file)) for name, file in files.items()}
+            for part in as_bytes(parts, model, draw, model.form.of(place)):
+                for name, text in part.items():
+                    known = io.BytesIO(text)
+                    while block := known.read(BLOCK):
+                        if read[name].read(len(block)) != block:
+                            return False
+            return not any(file.read(1) for file in read.values())
     except (MedsynthError, OSError, ValueError):
         return False
 
 
-def _same_cells(model: Model, table: Path, parts: Iterator[pd.DataFrame]) -> bool:
-    """Return whether a file contains the same cells as these rows; its bytes vary with the library and the time."""
+def _same_cells(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, kind: str) -> bool:
+    """Return whether files of a kind contain the same cells as these rows; their bytes vary with library and time."""
+    with tempfile.TemporaryDirectory(prefix="medsynth-") as folder:
+        drawn = {name: Path(folder) / f"{k}.{kind.removeprefix('.')}" for k, name in enumerate(files)}
+        _write(model, drawn, parts, draw, force=False)
+        return all(_cells(files[name], kind).equals(_cells(drawn[name], kind)) for name in files)
+
+
+def _cells(path: Path, kind: str) -> Any:
+    """Return all cells of a file with types."""
     import pyarrow.parquet
 
-    parquet = is_parquet(table)
-    with tempfile.TemporaryDirectory(prefix="medsynth-") as folder:
-        drawn = Path(folder) / f"rows.{'parquet' if parquet else statistical_kind(table)}"
-        with drawn.open("wb") as file:
-            write(file, drawn, parts, (), **_declared(model.schema))
-        if parquet:
-            return bool(pyarrow.parquet.read_table(table).equals(pyarrow.parquet.read_table(drawn)))
-        return cells_of(table).equals(cells_of(drawn))
-
-
-def _declared(schema: Schema) -> dict[str, Any]:
-    """Return what a file with types can keep of a schema's declarations, as `write` accepts it."""
-    return {"days": schema.days, "declared": {name: _of_column(column) for name, column in schema.columns.items()}}
+    return pyarrow.parquet.read_table(path) if kind == PARQUET else cells_of(path)
 
 
 def _of_column(column: Column) -> DeclaredColumn:

@@ -1,35 +1,31 @@
-"""Patients and their rows in several tables: first rows with the patient, then later rows; keys that match."""
+"""Patients and their rows in several tables: first rows with the patient, then later rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 from ..arrays import Codes, Mask, Whole
-from ..artifact import Model, load
-from ..errors import UsageError, checked_keywords
+from ..artifact import Model
+from ..errors import UsageError
 from ..methods import registry
 from ..patients.stored import tensors_of
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Range, Where, column_values, decode, parse
+from ..schema.codec import Range, Where, parse
 from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
-from .balance import balanced, halvings
-from .draw import ONE_TABLE_ONLY
-from .pipeline import conditions, method_sampler
-from .placing import Placed, TableRows, view_of
-from .rejection import Sampler, broken, rejection_sample, widened
-from .replicates import broken_model
+from .balance import balanced
+from .draw import Draw
+from .patients import PatientRows
+from .placing import Placed, view_of
+from .rejection import Sampler, broken, widened
 from .rules_across_rows import broken_next, completed
+from .sampler import conditions, method_sampler, single_rows
 from .visits import visits
-
-CHUNK_PATIENTS = 20_000  # in memory at once while files are written
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,86 +81,23 @@ class FirstRows:
         return found
 
 
-@partial(checked_keywords, cures={**ONE_TABLE_ONLY, "n": "It draws whole patients: set `patients`."})
-def sample_tables(
-    model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
-) -> dict[str, pd.DataFrame]:
-    """Return synthetic tables by name, of this number of patients (by default the model's public number).
+def patients_of_tables(model: Model, draw: Draw, halved: bool) -> Callable[[int, int | None], dict[str, PatientRows]]:
+    """Return a function that draws patients with their rows in all tables, of a number and a seed."""
+    assert model.tables is not None
+    tables, first = model.tables, FirstRows(model.tables)
+    schema, sampler = first.schema, _sampler(model, first, draw.where)
+    columns = len(tables.view(tables.first).columns)
 
-    `seed` repeats the sample. `where`: conditions on the first table's columns, or on those of first rows, such as
-    "visits.ward=heart". Raises UsageError for a model of one table, or if conditions cannot be met.
-    """
-    model = model if isinstance(model, Model) else load(model)
-    parts = list(table_frames(model, patients, seed, where))
-    return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
-
-
-def table_frames(
-    model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
-) -> Iterator[dict[str, pd.DataFrame]]:
-    """As `sample_tables`, but yield 20,000 patients at a time, so that memory stays constant."""
-    tables = tables_of(model)
-    for codes in table_codes(model, patients, seed, where):
-        yield {n: decode(own_columns(tables, n, rows.codes), written(tables, n)) for n, rows in codes.items()}
-
-
-def own_columns(tables: LinkedTables, name: str, codes: Codes) -> Codes:
-    """Return from rows of a table's view the columns that the table has itself."""
-    names = tables.view(name).names
-    return np.asarray(codes[:, [names.index(one) for one in tables.tables[name].columns]])
-
-
-def written(tables: LinkedTables, name: str) -> Schema:
-    """Return the schema of a table's own columns, with keys of patients and of other tables written as in those."""
-    schema = tables.alone(name)
-    shapes = {tables.key: tables.tables[tables.first].columns[tables.key]}
-    for key, other in tables.tables[name].latest.items():
-        shapes[key] = tables.tables[other].columns[key].model_copy(update={"missing": True})
-    return schema.model_copy(update={"columns": {**schema.columns, **shapes}})
-
-
-def tables_of(model: Model) -> LinkedTables:
-    """Return the tables that a model draws. Raise UsageError for a model of one table."""
-    if model.tables is None:
-        raise UsageError("This is a model of one table. Use medsynth.sample to draw its rows.")
-    return model.tables
-
-
-def table_codes(
-    model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
-) -> Iterator[dict[str, TableRows]]:
-    """Yield rows of each table as codes, in parts; keys are fresh, and continue from part to part."""
-    count = model.rows if patients is None else patients
-    if count < 1:
-        raise UsageError("`patients` must be one or more.")
-    keys = dict[str, int]()
-    for start in range(0, count, CHUNK_PATIENTS):
-        own_seed = seed if start == 0 or seed is None else stream_seed(seed, f"patients from {start}")
-        yield _part(model, min(CHUNK_PATIENTS, count - start), own_seed, where, keys)
-
-
-def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dict[str, int]) -> dict[str, TableRows]:
-    """Return this number of patients with their rows. `keys`: the number of earlier rows of each table; in place."""
-    tables = tables_of(model)
-    first = FirstRows(tables)
-    with broken_model():
-        codes = _first_rows(model, first, patients, seed, where)
-        found = {
-            tables.first: TableRows(codes[:, : len(tables.view(tables.first).columns)].copy(), np.arange(patients))
-        }
+    def drawn(patients: int, seed: int | None) -> dict[str, PatientRows]:
+        codes = single_rows(sampler, schema, patients, seed, halved=halved, bad=first.broken)
+        if not halved:  # halved rows are in random order
+            codes = balanced(codes, schema, patients, numpy_stream(seed, "balance"))
+        found = {tables.first: PatientRows(codes[:, :columns].copy(), np.arange(patients))}
         for k, name in enumerate(tables.others):
-            found[name] = _rows(model, first, codes, found, k, name, seed, where)
-    _put_keys(found, tables, keys)
-    for name, rows in found.items():
-        keys[name] = keys.get(name, 0) + len(rows.codes)
-    return found
+            found[name] = _rows(model, first, codes, found, k, name, seed, draw.where)
+        return found
 
-
-def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None, where: Where) -> Codes:
-    schema = first.schema
-    more = 1 if model.structure_only else 2 ** halvings(patients, len(schema.columns))
-    codes = rejection_sample(_sampler(model, first, where), schema, more * patients, seed, first.broken)
-    return balanced(codes, schema, patients, numpy_stream(seed, "balance"))
+    return drawn
 
 
 def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
@@ -199,9 +132,9 @@ def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
 
 
 def _rows(
-    model: Model, first: FirstRows, codes: Codes, found: Mapping[str, TableRows], number: int, name: str,
+    model: Model, first: FirstRows, codes: Codes, found: Mapping[str, PatientRows], number: int, name: str,
     seed: int | None, where: Where,
-) -> TableRows:  # fmt: skip
+) -> PatientRows:  # fmt: skip
     """Return the rows of a table: first ones as drawn with patients, then those that follow.
 
     A patient has no rows if the first row breaks a rule once it has a date.
@@ -215,39 +148,10 @@ def _rows(
     stay = ~(never | broken_next(rows, None, counts[who] == 1, schema))
     who, rows = who[stay], rows[stay]
     if not schema.order or not len(who):
-        return TableRows(rows, who)
+        return PatientRows(rows, who)
     given = np.column_stack([rows, counts[who] - 1]).astype(np.int32)
     stream = numpy_stream(seed, f"later rows of {name}")
     conditions = parse(where, first.schema.core) if where else ()
     asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
     drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked)
-    return TableRows(drawn.codes, who[drawn.patients - 1])
-
-
-def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapping[str, int]) -> None:
-    """Write fresh keys for patients and rows, and the keys of the latest rows of other tables; in place."""
-    for name, rows in found.items():
-        schema, links = tables.view(name), tables.tables[name].latest
-        for key, column in schema.columns.items():
-            place = schema.names.index(key)
-            if key == tables.key:
-                rows.codes[:, place] = before.get(tables.first, 0) + rows.whose + 1
-            elif key in links:
-                other, of_other = found[links[key]], tables.view(links[key])
-                keys = np.append(other.codes[:, of_other.names.index(key)], column.size)  # the last is for no row there
-                rows.codes[:, place] = keys[latest(rows, schema, other, of_other)]
-            elif not column.modelled:
-                rows.codes[:, place] = column.fresh(before.get(name, 0), len(rows.codes))
-
-
-def latest(rows: TableRows, schema: Schema, other: TableRows, of_other: Schema) -> Whole:
-    """Return the index of the patient's last row in another table that is not after each row, (rows,); -1 for none."""
-    mine, theirs = (
-        pd.DataFrame({
-            "at": np.asarray(column_values(one.codes, own, own.order or ""), np.float64),
-            "whose": np.asarray(one.whose, np.int64), "place": np.arange(len(one.whose)),
-        }).sort_values("at", kind="stable")
-        for one, own in ((rows, schema), (other, of_other))
-    )  # fmt: skip
-    found = pd.merge_asof(mine, theirs, on="at", by="whose", suffixes=("", "_there")).sort_values("place")
-    return np.asarray(found["place_there"].fillna(-1), np.int64)
+    return PatientRows(drawn.codes, who[drawn.whose])

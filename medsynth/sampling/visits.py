@@ -146,4 +146,4 @@ def visits(
     turn = np.repeat(np.arange(len(stays)), [int(stay.sum()) for stay in stays])
     order = np.lexsort((turn, patient))
     codes = np.concatenate([codes[stay] for stay, (_, codes) in zip(stays, drawn.turns, strict=True)])
-    return PatientRows(codes[order], (patient[order] + 1).astype(np.int32))
+    return PatientRows(codes[order], patient[order])

@@ -41,10 +41,11 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
     if absent:
         # In a file without a header line, a patient's cells are in its place: they are never printed.
         is_header = len(absent) < len(schema.columns) / 2
+        hint = did_you_mean(absent[0], table.header) if is_header else " If the file has no header line, add one."
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
             f"{table.where}: no column {absent[0]!r}{more}, but the schema {schema.name!r} declares it."
-            f"{did_you_mean(absent[0], table.header) if is_header else ''} Blanks and case are part of a name. "
+            f"{hint} Blanks and case are part of a name. "
             "Rename the table's column, or remove it from the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]

@@ -165,7 +165,7 @@ class LearnedColumn:
         return Identifier(shape="#", dtype="int64") if whole and not self.lost else Identifier()
 
 
-class Finding(NamedTuple):
+class LearnedFact(NamedTuple):
     """What is worth knowing of some columns: its kind, words in full about each, and in short if these differ."""
 
     kind: str
@@ -190,30 +190,30 @@ class Learned:
         found = [_message(*one) for one in self._findings() if one.words]
         return [Message(f"{len(self.schema.columns)} columns: {counts}.", None), *found]
 
-    def _findings(self) -> Iterator[Finding]:
+    def _findings(self) -> Iterator[LearnedFact]:
         """Yield what was learned, then what was merged and lost, and columns that may be keys."""
         learned, columns, target = self.columns.items(), self.schema.columns, self.schema.target
-        yield Finding("target", self._levels_of(target) if target is not None else [])
+        yield LearnedFact("target", self._levels_of(target) if target is not None else [])
         gaps = {n: c.gaps for n, c in learned if c.gaps and columns[n].missing}
-        yield Finding("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
+        yield LearnedFact("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
         empty = [n for n, c in learned if c.empty]
-        yield Finding("empty", empty)
-        yield Finding("codes", [f"{n} ({', '.join(c.far.codes)})" for n, c in learned if c.far.codes])
-        yield Finding("far", [f"{n} (near {', '.join(c.far.near)})" for n, c in learned if c.far.near])
+        yield LearnedFact("empty", empty)
+        yield LearnedFact("codes", [f"{n} ({', '.join(c.far.codes)})" for n, c in learned if c.far.codes])
+        yield LearnedFact("far", [f"{n} (near {', '.join(c.far.near)})" for n, c in learned if c.far.near])
         strange = [self._with_share(n, c.unread) for n, c in learned if c.has_unread]
-        yield Finding("unread", strange)
-        yield Finding(TIMES, [n for n, column in columns.items() if _shows_clock(column)])
-        yield Finding("after", [f"{n} after {c.depends_on[0]}" for n, c in columns.items() if c.depends_on])
-        yield Finding("present", ["the other columns" if gaps or strange or empty else "any column"])
+        yield LearnedFact("unread", strange)
+        yield LearnedFact(TIMES, [n for n, column in columns.items() if _shows_clock(column)])
+        yield LearnedFact("after", [f"{n} after {c.depends_on[0]}" for n, c in columns.items() if c.depends_on])
+        yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
-        yield Finding("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
+        yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
         only = {n: ({**c.kept, **c.gaps}[c.only], c.only) for n, c in learned if c.only is not None}
         each = [f"{n} ({word}, about {_percent(count, self.rows)})" for n, (count, word) in only.items()]
-        yield Finding("only", each, [*only])
-        yield Finding(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
-        yield Finding("keys", [n for n, _ in learned if not columns[n].modelled])
-        yield Finding(WARNING, [repr(n) for n, c in learned if c.repeats and self.schema.unit is None])
-        yield Finding("large", [n for n, _ in learned if self._reads_like_a_key(n)])
+        yield LearnedFact("only", each, [*only])
+        yield LearnedFact(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
+        yield LearnedFact("keys", [n for n, _ in learned if not columns[n].modelled])
+        yield LearnedFact(WARNING, [repr(n) for n, c in learned if c.repeats and self.schema.unit is None])
+        yield LearnedFact("large", [n for n, _ in learned if self._reads_like_a_key(n)])
 
     def _with_share(self, name: str, count: float) -> str:
         return f"{name} (about {_percent(count, self.rows)} of the rows)"

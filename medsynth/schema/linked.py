@@ -153,6 +153,20 @@ class LinkedTables(Declaration):
         columns = {key: self._schemas[name].columns[key] for key in self.tables[name].columns}
         return Schema(name=name, columns=columns)
 
+    def written(self, name: str) -> Schema:
+        """Return the schema of a table's own columns, without rules. Keys have the shape of those they refer to."""
+        schema, table = self.alone(name), self.tables[name]
+        shapes = {self.key: self.tables[self.first].columns[self.key]}
+        for key, other in table.latest.items():
+            shapes[key] = self.tables[other].columns[key].model_copy(update={"missing": True})
+        facts = {"unit": self.key, "order": table.order, "target": table.target}
+        return schema.model_copy(update={"columns": {**schema.columns, **shapes}, **facts})
+
+    def links(self, name: str) -> dict[str, tuple[str, str]]:
+        """Return the columns of a table that contain keys of other tables: the table of each, and its column there."""
+        found = {key: (other, key) for key, other in self.tables[name].latest.items()}
+        return found if name == self.first else found | {self.key: (self.first, self.key)}
+
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults; `from_dict` reads it back."""
         found = {}

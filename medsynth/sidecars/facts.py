@@ -24,10 +24,8 @@ from ..io.formats import FileForm, is_parquet, name_of, named, statistical_kind
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
 from ..sampling.draw import MARK, MARKED
-from ..sampling.pipeline import REPLICATE, drawn_codes, numbers_in_text
+from ..sampling.pipeline import REPLICATE, drawn_parts, numbers_in_text
 from ..sampling.provenance import Provenance, beside, drawn_by, load
-from ..sampling.table_files import drawn_by as tables_drawn_by
-from ..sampling.tables import own_columns, table_codes, written
 from ..schema import Schema
 from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
@@ -205,12 +203,12 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
     if synthetic.is_dir() != (model.tables is not None):
         raise UsageError(f"{synthetic}: a model of several tables needs a folder, and one of one table needs a file.")
     found = load(synthetic)
-    if found is None or not (tables_drawn_by if synthetic.is_dir() else drawn_by)(model, synthetic):
+    if found is None or not drawn_by(model, synthetic):
         raise UsageError(
             f"Nothing proves that {model_path} drew {synthetic}, so it is not described. Draw the rows again, and "
             "change neither the table nor its provenance file."
         )
-    tables = _several(model, synthetic, found, review) if synthetic.is_dir() else _one(model, synthetic, found, review)
+    tables = _shared(model, synthetic, found, review)
     known = {column.name for table in tables for column in table.columns}
     if unknown := [name for name in review.roles if name not in known]:
         raise UsageError(f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}.")
@@ -234,41 +232,34 @@ def _drawn(found: Provenance) -> str:
     return " ".join(words)
 
 
-def _one(model: Model, path: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
-    codes = np.concatenate(list(drawn_codes(model, found.draw)))
-    columns = _columns(model, _stored(model.schema, path), codes, review)
+def _shared(model: Model, place: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
+    """Return the tables of the file or folder `place`, each with the columns of its file."""
+    parts, shared = [codes for _, codes in drawn_parts(model, found.draw)], list[SharedTable]()
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
-    name = name_of(path).removesuffix(".synthetic")  # a learned schema has no name of its own
-    shared, text = _table(path, name, len(codes), (*first * numbered, *columns), found.mark, None), model.form.of(path)
-    if shared.form == "csv" and text.decimal == ",":
-        numbers = numbers_in_text(model.schema)
-        columns = tuple(_with_commas(one) if one.name in numbers else one for one in shared.columns)
-        shared = replace(shared, columns=columns)
-    return (replace(shared, text=text) if shared.form == "csv" else shared,)
+    several = model.tables is not None
+    for table, schema in model.written.items():
+        path = named(place, table) if several else place
+        assert path is not None  # the proof read it
+        codes = np.concatenate([part[table] for part in parts])
+        own = _columns(model, _stored(schema, path), codes, review, model.links(table))
+        # A learned schema has no name of its own.
+        name = table if several else name_of(path).removesuffix(".synthetic")
+        key = schema.unit if several and not shared else None  # the first of several tables has one row per patient
+        made = _table(path, name, len(codes), (*first * numbered, *own), found.mark, key)
+        text = model.form.of(path)
+        if made.form == "csv" and text.decimal == ",":
+            numbers = numbers_in_text(schema)
+            columns = tuple(_with_commas(one) if one.name in numbers else one for one in made.columns)
+            made = replace(made, columns=columns)
+        shared.append(replace(made, text=text) if made.form == "csv" else made)
+    return tuple(shared)
 
 
 def _with_commas(column: SharedColumn) -> SharedColumn:
     """Return a column of numbers whose cells have decimal commas. Bounds stay numbers."""
     labels = {code.replace(".", ","): label for code, label in column.value_labels.items()}
     return replace(column, levels=tuple(text.replace(".", ",") for text in column.levels), value_labels=labels)
-
-
-def _several(model: Model, folder: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
-    tables = model.tables
-    assert tables is not None
-    parts = list(table_codes(model, found.patients, found.seed, found.where))
-    shared = []
-    for name, table in tables.tables.items():
-        codes = np.concatenate([own_columns(tables, name, part[name].codes) for part in parts])
-        links = {key: (other, key) for key, other in table.latest.items()}
-        links |= {} if name == tables.first else {tables.key: (tables.first, tables.key)}
-        path = named(folder, name)
-        assert path is not None  # the proof read it
-        schema = _stored(written(tables, name).model_copy(update={"target": table.target}), path)
-        columns = _columns(model, schema, codes, review, links, table.order, tables.key)
-        shared.append(_table(path, name, len(codes), columns, found.mark, tables.key if name == tables.first else None))
-    return tuple(shared)
 
 
 def _form(path: Path) -> str:
@@ -303,20 +294,17 @@ def _table(
 
 
 def _columns(
-    model: Model, schema: Schema, codes: Codes, review: Review, links: dict[str, tuple[str, str]] | None = None,
-    order: str | None = None, patient: str | None = None,
+    model: Model, schema: Schema, codes: Codes, review: Review, links: Mapping[str, tuple[str, str]]
 ) -> tuple[SharedColumn, ...]:  # fmt: skip
     """Return the columns of a table in the order of its file, each with a summary of its synthetic codes."""
-    order, patient, shared = order or schema.order, patient or schema.unit, list[SharedColumn]()
+    shared = list[SharedColumn]()
     for k, (name, column) in enumerate(schema.columns.items()):
         if not column.written:
             continue
-        about = ["key of the patient"] if name == patient else []
-        about += ["orders the rows of a patient"] if name == order else []
+        about = ["key of the patient"] if name == schema.unit else []
+        about += ["orders the rows of a patient"] if name == schema.order else []
         role = review.roles.get(name, "target" if name == schema.target else "")
-        shared.append(
-            _column(name, column, role, (links or {}).get(name), about, codes[:, k], schema_learned(model.ledger))
-        )
+        shared.append(_column(name, column, role, links.get(name), about, codes[:, k], schema_learned(model.ledger)))
     return tuple(shared)
 
 

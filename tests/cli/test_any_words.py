@@ -1,7 +1,7 @@
 """No code reads a message: with other words, all that a program can see stays as it is.
 
-`medsynth.errors.said` is the one place where words are made. Here it writes them in capitals, except names of
-parameters, from which the command line makes flags. Whatever is compared is the same but for capitals.
+`medsynth.errors.said` is the one place where words are made. Here it swaps capitals and small letters, except
+in names of parameters, from which the command line makes flags. Whatever is compared is the same but for capitals.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from medsynth.schema.codec import encode
 
 
 def loud(text: str) -> str:
-    return re.sub(r"(`[^`]*`)|([^`]+)", lambda match: match[1] or match[2].upper(), text)
+    return re.sub(r"(`[^`]*`)|([^`]+)", lambda match: match[1] or match[2].swapcase(), text)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ TABLES = {
     "empty file": (b"", ["empty"], 1),
     "header without rows": (b"age,dose,y\n", ["rows"], 1),
     "one row": (b"age,dose,y\n40,1.5,0\n", ["rows"], 1),
-    "no header": (b"40,1.5,0\n41,2.5,1\n", ["no header"], 1),
+    "no header": (b"40,1.5,0\n41,2.5,1\n42,2.5,1\n", ["no header line, add one"], 4),
     "too few fields": (f"age,dose,y\n40,{CANARY}\n41,2,1\n".encode(), ["row 1", "line 2", "fewer"], 1),
     "too many fields": (f"age,dose,y\n40,1,0\n41,2,1,{CANARY}\n".encode(), ["row 2", "line 3", "more"], 1),
     "binary junk": (bytes(range(128, 256)) * 9, ["not valid"], 1),

@@ -174,10 +174,10 @@ def test_text_of_any_delimiter_is_what_csv_writes() -> None:
 
 
 def test_one_mark_and_no_lost_character() -> None:
-    assert b"".join(encoded(["ä", "b"], "utf-8-sig")) == "äb".encode("utf-8-sig")
-    assert b"".join(encoded(["ä", "b"], "utf-16")) == "äb".encode("utf-16")
+    assert b"".join(one["t"] for one in encoded([{"t": "ä"}, {"t": "b"}], "utf-8-sig")) == "äb".encode("utf-8-sig")
+    assert b"".join(one["t"] for one in encoded([{"t": "ä"}, {"t": "b"}], "utf-16")) == "äb".encode("utf-16")
     with pytest.raises(UsageError, match=r"cp1252, does not have\. Use \.parquet"):
-        list(encoded(["ü", "ж"], "cp1252"))
+        list(encoded([{"t": "ü"}, {"t": "ж"}], "cp1252"))
 
 
 def test_a_form_that_no_table_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

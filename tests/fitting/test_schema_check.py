@@ -132,7 +132,7 @@ def test_a_draft_offers_dates_where_all_cells_are_dates(tmp_path: Path) -> None:
 def test_a_draft_passes_once_it_is_filled_in() -> None:
     text = draft("t", {"patient_id": "text", "age": "int", "sick": "text", "mrn": "int"})
     assert "target: sick" in text and text.count("kind: identifier") == 2
-    with pytest.raises(SchemaError, match="line 9: a TODO is left, and in 1 more"):
+    with pytest.raises(SchemaError, match="line 13: a TODO is left, and in 1 more"):
         Schema.from_yaml(text)
     filled = text.replace("[TODO, TODO]", "[0, 120]").replace("[TODO]", '["no", "yes"]')
     assert Schema.from_yaml(filled + "# TODO: ask the ward\n").target == "sick"

@@ -44,7 +44,7 @@ MOMENT = {"sav": "DATETIME20", "zsav": "DATETIME20", "dta": "%tc", "xpt": "DATET
 
 def written(folder: Path, kind: str, frames: list[pd.DataFrame], days: Any = SCHEMA.days) -> Path:
     path, file = folder / f"t.{kind}", io.BytesIO()
-    write(file, path, frames, [], days, declared=DECLARED)
+    write({"t": file}, path, [{"t": one} for one in frames], [], {"t": days}, declared={"t": DECLARED})
     path.write_bytes(file.getvalue())
     return path
 

@@ -13,7 +13,8 @@ from medsynth.errors import MedsynthError, SchemaError
 from medsynth.fitting.private_tables import PrivateTables, coded_tables, open_tables, private_tables
 from medsynth.fitting.source import find
 from medsynth.io.table import Table, from_frame
-from medsynth.sampling.placing import Placed, TableRows, view_of
+from medsynth.sampling.patients import PatientRows
+from medsynth.sampling.placing import Placed, view_of
 from medsynth.schema.linked import LinkedTables, joint, name_in_joint, own
 
 from .conftest import write
@@ -66,7 +67,7 @@ def test_a_form_and_back_is_the_same(frames: dict[str, pd.DataFrame], tables: Li
 
     private = read(frames, tables)
     first = encode(private.cells["patients"], tables.view("patients").core)
-    kept: dict[str, TableRows] = {name: _kept(private, name, first) for name in ("stays", "tests")}
+    kept: dict[str, PatientRows] = {name: _kept(private, name, first) for name in ("stays", "tests")}
     form, rows = view_of(tables, "tests", kept, np.arange(300)), kept["tests"]
     core = form.core(rows.codes, rows.whose)
     back, never = form.rows(core, None, rows.whose)

@@ -23,7 +23,8 @@ from medsynth.io.atomic import refuse_existing
 from medsynth.io.split import number_of
 from medsynth.report.build import build
 from medsynth.report.several_tables import linked_facts, read_tables, reports, target_of
-from medsynth.sampling.table_files import check_folder, drawn_by, write_tables
+from medsynth.sampling.draw import Draw
+from medsynth.sampling.provenance import PARQUET, drawn_by, write_sample
 from medsynth.schema.linked import LinkedTables
 
 Frames = dict[str, pd.DataFrame]
@@ -48,7 +49,7 @@ def invoked(*words: str, code: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("parquet", [False, True], ids=["csv", "parquet"])
 def test_folders_are_drawn_again_to_the_last_cell(model: medsynth.Model, saved: Path, parquet: bool) -> None:
     folder = saved.parent / "out"
-    write_tables(model, saved, folder, 60, seed=3, parquet=parquet)
+    write_sample(model, saved, folder, Draw(patients=60, seed=3), ending=PARQUET if parquet else ".csv")
     assert drawn_by(model, folder)
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"{n}.{'parquet' if parquet else 'csv'}" for n in ("consent", "patients", "stays", "tests")]
@@ -63,21 +64,33 @@ def test_folders_are_drawn_again_to_the_last_cell(model: medsynth.Model, saved: 
 
 def test_nothing_is_overwritten_unasked(model: medsynth.Model, saved: Path) -> None:
     folder = saved.parent / "out"
-    write_tables(model, saved, folder, 20, seed=3)
+    write_sample(model, saved, folder, Draw(patients=20, seed=3))
     before = {path: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(OutputExists):
-        write_tables(model, saved, folder, 20, seed=4)
+        write_sample(model, saved, folder, Draw(patients=20, seed=4))
     with pytest.raises(OutputExists, match="another form"):
-        write_tables(model, saved, folder, 20, seed=4, parquet=True)
+        write_sample(model, saved, folder, Draw(patients=20, seed=4), ending=PARQUET)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
-    write_tables(model, saved, folder, 20, seed=4, force=True)
+    write_sample(model, saved, folder, Draw(patients=20, seed=4), force=True)
     assert drawn_by(model, folder) and {path: path.read_bytes() for path in folder.iterdir()} != before
-    assert model.tables is not None
     (saved.parent / "file").write_text("x")
     for place, words in ((saved.parent / "file", "is a file"), (saved.parent / "no" / "out", "no folder")):
         with pytest.raises(medsynth.MedsynthError, match=words):
-            check_folder(model.tables, place, ".csv", force=True)
+            write_sample(model, saved, place, Draw(patients=20, seed=4), force=True)
     assert not [path for path in saved.parent.iterdir() if path.name.startswith(".medsynth")]
+
+
+def test_a_draw_that_fails_leaves_no_folder(model: medsynth.Model, saved: Path) -> None:
+    """A new folder goes, and a folder with other files keeps them."""
+    folder, impossible = saved.parent / "out", Draw(patients=5, seed=1, where="nothing=1")
+    with pytest.raises(UsageError):
+        write_sample(model, saved, folder, impossible)
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError):
+        write_sample(model, saved, folder, impossible)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 
 
 def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_path: Path) -> None:

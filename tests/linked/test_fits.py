@@ -20,9 +20,12 @@ from medsynth.patients import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
 from medsynth.report.several_tables import linked_facts
-from medsynth.sampling.pipeline import method_sampler
-from medsynth.sampling.placing import TableRows
-from medsynth.sampling.tables import CHUNK_PATIENTS, latest, table_frames
+from medsynth.sampling import Draw
+from medsynth.sampling import frames as frames_of
+from medsynth.sampling.keys import latest
+from medsynth.sampling.patients import PatientRows
+from medsynth.sampling.pipeline import CHUNK_PATIENTS
+from medsynth.sampling.sampler import method_sampler
 from medsynth.schema.linked import LinkedTables
 
 from .conftest import simulated, write
@@ -104,11 +107,11 @@ def test_the_claim_and_the_tables_survive_the_file(model: medsynth.Model, tmp_pa
 
 
 def test_parts_go_on_with_fresh_keys(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsynth.sampling import tables
+    from medsynth.sampling import pipeline
 
     assert CHUNK_PATIENTS > 1000
-    monkeypatch.setattr(tables, "CHUNK_PATIENTS", 40)
-    parts = list(table_frames(model, 100, seed=2))
+    monkeypatch.setattr(pipeline, "CHUNK_PATIENTS", 40)
+    parts = list(frames_of(model, Draw(patients=100, seed=2)))
     assert [len(part["patients"]) for part in parts] == [40, 40, 20]
     whole = {name: pd.concat([part[name] for part in parts]) for name in parts[0]}
     assert whole["patients"]["patient"].is_unique and whole["stays"]["stay"].is_unique
@@ -130,7 +133,7 @@ def test_the_latest_row_by_plain_loops() -> None:
         whose = np.sort(rng.integers(0, 12, rows))
         codes = np.zeros((rows, len(of.columns)), np.int32)
         codes[:, of.names.index("t")] = rng.integers(0, 30, rows)
-        sides.append(TableRows(codes, whose))
+        sides.append(PatientRows(codes, whose))
     found = latest(sides[1], of, sides[0], of)
     at = of.names.index("t")
     for row, place in enumerate(found):

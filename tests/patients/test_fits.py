@@ -115,7 +115,7 @@ def test_no_key_comes_twice_in_chunks(model: medsynth.Model, monkeypatch: pytest
     from medsynth.sampling import Draw, pipeline
 
     monkeypatch.setattr(pipeline, "CHUNK_ROWS", 100)
-    found = pd.concat(pipeline.frames(model, Draw(rows=450, seed=1)))
+    found = pd.concat(one for part in pipeline.frames(model, Draw(rows=450, seed=1)) for one in part.values())
     assert len(found) == 450 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
 
 

@@ -8,8 +8,8 @@ import pytest
 from medsynth.arrays import Codes
 from medsynth.errors import UsageError
 from medsynth.sampling.patients import resample_given_constants
-from medsynth.sampling.pipeline import _single_rows
 from medsynth.sampling.rejection import broken, rejection_sample
+from medsynth.sampling.sampler import single_rows
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {
@@ -94,7 +94,7 @@ def test_rows_of_a_patient_with_constants_keep_their_shares() -> None:
         "columns": {**COLUMNS, "who": {"kind": "identifier"}},
     })  # fmt: skip
     codes = rejection_sample(sampler, own, ROWS, 1)
-    patients = np.repeat(np.arange(1, ROWS // 2 + 1, dtype=np.int32), 2)
+    patients = np.repeat(np.arange(ROWS // 2), 2)
     resample_given_constants(codes, patients, sampler, own, np.random.default_rng(0))
     again = codes[1::2]
     assert (again[:, 2] == codes[::2, 2]).all()
@@ -113,8 +113,8 @@ def test_even_classes_are_met_or_refused(rules: list[str], possible: bool) -> No
         return codes
 
     if possible:
-        found = _single_rows(even, schema(rules), 4000, 1, halved=True, even=True)
+        found = single_rows(even, schema(rules), 4000, 1, halved=True, even=True)
         assert found[:, -1].mean() == pytest.approx(0.5, abs=0.03)
     else:
         with pytest.raises(UsageError, match="as many rows of each class"):
-            _single_rows(even, schema(rules), 4000, 1, halved=True, even=True)
+            single_rows(even, schema(rules), 4000, 1, halved=True, even=True)

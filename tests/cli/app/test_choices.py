@@ -210,3 +210,23 @@ def test_only_files_of_the_folder_are_offered(tmp_path: Path) -> None:
 
 def test_formats_are_those_of_the_command() -> None:
     assert all(parsed(Choices(table="a.csv", format=one).sample())["output"].endswith(one) for one in FORMATS)
+
+
+def test_a_header_that_begins_with_a_hash_is_declared_on_the_page(folder: Path) -> None:
+    """Before that the page shows no name, and after that all of them."""
+    (folder / "t.csv").write_text("# a note\n#ward,stage\nBasel,II\nBern,I\n")
+    page = Page(folder).enter()
+
+    def shown(**form: str) -> str:
+        page.post("table", form)
+        return page.get("table").text
+
+    text = shown(table="t.csv")
+    assert "“Lines above the header”" in text and "Basel" not in text and "stage" not in text
+    assert "stage" not in shown(encoding="", skip_lines="x") and page.session.choices.skip_lines == ""
+    text = shown(encoding="", skip_lines="1")
+    assert "<code>#ward</code>" in text and "<code>stage</code>" in text and "Basel" not in text
+    chosen = page.session.choices
+    assert chosen.saved_as == ["--skip-lines", "1"] and parsed(chosen.check())["skip_lines"] == 1
+    shown(encoding="", skip_lines="1", header_is_names="on")
+    assert parsed(chosen.fit(False))["header_is_names"] is True

@@ -1,0 +1,101 @@
+"""Draw rows one by one: the generator of a model's method, with conditions, rules and even classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Codes, Mask, Whole
+from ..artifact import Model
+from ..errors import UsageError
+from ..methods import registry
+from ..methods.registry import restored_settings
+from ..rng import numpy_stream
+from ..schema import Schema
+from ..schema.codec import Range, Where, hull, met, parse
+from .balance import balanced, halvings
+from .rejection import Bad, Sampler, rejection_sample, sample_again
+
+FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
+RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
+
+
+def single_rows(
+    sampler: Sampler, schema: Schema, count: int, seed: int | None, *, halved: bool, even: bool = False,
+    bad: Bad | None = None,
+) -> Codes:  # fmt: skip
+    """Return rows that are not `bad`: by default, that break no rule by themselves.
+
+    `halved`: more rows are drawn and halved, so that their tables are the model's. Raises UsageError if rules leave too
+    few rows of a class for `even` classes.
+    """
+    times = 2 ** halvings(count, len(schema.columns)) if halved else 1
+    codes = rejection_sample(sampler, schema, times * count, seed, bad)
+    if even and len(codes) >= FEWEST_TO_JUDGE:
+        asked = np.bincount(sampler(FEWEST_TO_JUDGE, seed)[:, schema.core.names.index(schema.target)])
+        found = np.bincount(codes[:, schema.names.index(schema.target)], minlength=len(asked))[: len(asked)]
+        if (found / len(codes) < EVEN * asked / FEWEST_TO_JUDGE).any():
+            raise UsageError(
+                "`balance` asks for as many rows of each class, but rows of some class nearly always break a rule. "
+                "Leave out `balance`, or change the rules."
+            )
+    return balanced(codes, schema, count, numpy_stream(seed, "balance")) if halved else codes
+
+
+def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
+    """Return the arguments of conditional sampling, and the columns with several allowed ranges.
+
+    Raises UsageError for conditions that the model's method cannot meet.
+    """
+    if not where and not balance:
+        return {}, {}
+    ranges = parse(where, model.schema.core)
+    conditions = {"where": {name: hull(some) for name, some in ranges.items()}, "balance": balance}
+    apart = {name: some for name, some in ranges.items() if len(some) > 1}
+    if not registry.find(model.method, model.preset).conditional_sampling:
+        takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
+        raise UsageError(f"`where` and `balance` need a model of {takers}. This one is of {model.method}.")
+    return conditions, apart
+
+
+def method_sampler(
+    model: Model, core: Schema, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]
+) -> Sampler:
+    """Return the method's generator of a `core` as a function of rows, seed and given columns, which enter its rows.
+
+    It draws within single ranges. For a column in `apart`, with several ranges, it draws within their hull, and draws
+    rows in between again.
+    """
+    method = registry.find(model.method, model.preset)
+    module = method.load(model.preset)
+    config = restored_settings(module.Config, model.config)
+
+    def drawn(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
+        given = {**conditions, "fixed": fixed} if fixed and method.conditional_sampling else conditions
+        codes: Codes = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
+        for name, own in (fixed or {}).items():
+            codes[:, core.names.index(name)] = own
+        return codes
+
+    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
+        codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
+
+        def again(places: Whole) -> Codes:
+            given = {name: own[places] for name, own in (fixed or {}).items()}
+            return drawn(len(places), int(stream.integers(2**62)), given or None)
+
+        if len(sample_again(codes, np.flatnonzero(between(codes)), again, lambda rows, _: between(rows), RANGE_ROUNDS)):
+            raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
+        return codes
+
+    def between(codes: Codes) -> Mask:
+        return ~meet(codes, core.names, apart)
+
+    return sampler if apart else drawn
+
+
+def meet(codes: Codes, names: Sequence[str], ranges: Mapping[str, tuple[Range, ...]]) -> Mask:
+    """Return which rows of codes, (rows, columns with these names), are in the ranges of all columns: (rows,)."""
+    return np.asarray(np.all([met(codes[:, names.index(name)], own) for name, own in ranges.items()], axis=0))
