@@ -59,7 +59,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "ward.csv"
 
 
-@pytest.mark.nightly_for("declared")
+@pytest.mark.nightly_for("declared", "declared with a target")
 @pytest.mark.usefixtures("few_trees")
 def test_no_target_from_the_fit_to_the_report(table: Path) -> None:
     good("fit", "ward.csv", "--epsilon", "5", "--target", "none", "--holdout", "0.3")
@@ -149,7 +149,7 @@ def test_the_fit_asks_nobody_who_has_answered(
     assert code == 0 and "Target [" not in seen and "Several rows: " not in seen
 
 
-@pytest.mark.nightly_for("yes, a column", "unknown")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("answers", "claim"),
     [

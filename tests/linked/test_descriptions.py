@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -16,12 +17,15 @@ EXTRA = "pip install -c constraints.txt 'medsynth[metadata]'"
 
 
 @pytest.fixture
-def package(model: medsynth.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    model.save(tmp_path / "ward.medsynth")
-    good("sample", "-n", "40", "--seed", "1", "--mark")
-    good("metadata")
-    return tmp_path / "ward.package"
+def package(model: medsynth.Model, once: Callable[..., Path], tmp_path: Path) -> Path:
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            model.save(folder / "ward.medsynth")
+            good("sample", "-n", "40", "--seed", "1", "--mark")
+            good("metadata")
+
+    return shutil.copytree(once("linked_package", make) / "ward.package", tmp_path / "ward.package")
 
 
 def test_each_table_is_a_resource_with_its_keys(package: Path) -> None:

@@ -153,7 +153,7 @@ def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frame
 
 
 def test_what_waits_is_gone_after_an_error_and_kept_for_a_fit_that_goes_on(
-    ward: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ward: Path, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real rows are left nowhere by a fit that failed, though an older model stands; by one that was interrupted they
     wait for `--resume`, which ends with the same split.

@@ -136,6 +136,7 @@ def test_without_held_out_rows_nothing_is_judged_by_the_fitted_ones(folder: Any)
     assert nothing.exit_code == 1 and "--holdout 0.25" in nothing.stderr and not (folder / "n.html").exists()
 
 
+@pytest.mark.nightly_for("--subgroup nothing")
 @pytest.mark.parametrize(
     "words",
     [
@@ -161,7 +162,9 @@ def test_a_fresh_sample_is_reported(folder: Any) -> None:
 
 
 @pytest.mark.nightly_for(
-    "--method dp-cgan-Poisson sampling", "--method gs-wgan-draws a new shard to measure and keeps it secret"
+    "--method dp-cgan-Poisson sampling",
+    "--method gs-wgan-draws a new shard to measure and keeps it secret",
+    "--preset public-order-measured in a public order",
 )
 @pytest.mark.parametrize(
     ("words", "way_taken"),
@@ -182,7 +185,7 @@ def test_the_ledger_says_how_rows_were_drawn(quick: None, patients: Path, words:
         assert (way in page) == (way == way_taken)
 
 
-@pytest.mark.matrix
+@pytest.mark.nightly
 @pytest.mark.parametrize("ending", [".xlsx", ".tsv"])
 def test_the_fitted_table_is_found_in_its_own_form(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
