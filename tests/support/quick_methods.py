@@ -72,4 +72,4 @@ def with_few_priors(patch: pytest.MonkeyPatch) -> None:
     """Let histograms of numbers and digits have one prior each, not a mean over twelve and nine."""
     patch.setattr("medsynth.mixture.constants.CURVATURES", (0.2,))
     patch.setattr("medsynth.mixture.constants.ROUGHNESSES", (1.0,))
-    patch.setattr("medsynth.methods.digit_preference.PREFERENCE_STDS", (0.2,))
+    patch.setattr("medsynth.methods.digit_preference.PREFERENCE_STDS", (0.05,))
