@@ -153,6 +153,7 @@ def stored(frame: pd.DataFrame, days: Any = ()) -> pa.Table:
 
 
 @pytest.mark.matrix
+@pytest.mark.usefixtures("seeded_entropy")
 @pytest.mark.parametrize("route", ["frame", "parquet"])
 def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Path) -> None:
     """The kinds are measured: they give the same dtype by each route. Levels that no row has do not appear."""

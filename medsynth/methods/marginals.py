@@ -253,7 +253,11 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
         gap = seen - expected
         gradient = precision @ tilt - shares * (gap - shares @ gap)
         curve = curvature(normal, expected, shares) + precision + damping * damped
-        step = np.linalg.solve(curve, gradient)
+        try:
+            step = np.linalg.solve(curve, gradient)
+        except np.linalg.LinAlgError:  # counts of a hostile server can be so large that nothing else is seen
+            damping *= 4
+            continue
         new = cost(tilt - step)
         if new < now:
             tilt, damping = tilt - step, damping / 3
