@@ -18,6 +18,7 @@ import pytest
 from held import FixedReleases, measure_alone, released
 
 import medsynth
+from medsynth import rng
 from medsynth.errors import TIMES, Message
 from medsynth.io.table import from_frame
 from medsynth.io.writer import write
@@ -153,10 +154,15 @@ def stored(frame: pd.DataFrame, days: Any = ()) -> pa.Table:
 
 
 @pytest.mark.matrix
-@pytest.mark.usefixtures("seeded_entropy")
 @pytest.mark.parametrize("route", ["frame", "parquet"])
-def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Path) -> None:
-    """The kinds are measured: they give the same dtype by each route. Levels that no row has do not appear."""
+def test_what_comes_back_of_each_dtype_without_a_schema(
+    route: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kinds are measured: they give the same dtype by each route. Levels that no row has do not appear.
+
+    The noise is fixed: in one fit of twenty it alone shows a code of missing values in some column.
+    """
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
     names = list(TABLE) if route == "frame" else IN_PARQUET
     frame = pd.DataFrame({name: TABLE[name].cells for name in names})
     frame["sick"] = np.where(TRUTH, "yes", "no")
