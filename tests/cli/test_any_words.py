@@ -1,17 +1,19 @@
 """No code reads a message: with other words, all that a program can see stays as it is.
 
-`medsynth.errors.said` is the one place where words are made. Here it swaps capitals and small letters, except
-in names of parameters, from which the command line makes flags. Whatever is compared is the same but for capitals.
+`medsynth.errors.said` is the one place where words are made. Here it writes all letters in full width, except
+in names of parameters, from which the command line makes flags. Whatever is compared is the same but for that.
 """
 
 import dataclasses
 import json
 import re
 import shutil
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -32,9 +34,11 @@ from medsynth.io.table import from_frame
 from medsynth.schema import Schema
 from medsynth.schema.codec import encode
 
+WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in ascii_letters}
+
 
 def loud(text: str) -> str:
-    return re.sub(r"(`[^`]*`)|([^`]+)", lambda match: match[1] or match[2].swapcase(), text)
+    return re.sub(r"(`[^`]*`)|([^`]+)", lambda match: match[1] or match[2].translate(WIDE), text)
 
 
 @contextmanager
@@ -49,7 +53,7 @@ def alike(run: Callable[[], Any]) -> Any:
     usual = run()
     with loudly():
         other = run()
-    assert repr(usual).lower() == repr(other).lower() and repr(usual) != repr(other)
+    assert repr(usual) == unicodedata.normalize("NFKC", repr(other)) != repr(other)
     return usual
 
 
@@ -70,7 +74,8 @@ def test_exit_codes(name: str, model: bytes, tmp_path: Path, monkeypatch: pytest
         test_matrix.test_case(name, model, tmp_path, monkeypatch)
 
 
-@pytest.mark.usefixtures("seeded_entropy")
+@pytest.mark.nightly
+@pytest.mark.usefixtures("quick", "seeded_entropy")
 def test_a_fit_and_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kinds of notices, warnings, notes, keys of JSON, and which lines a short output shows."""
     monkeypatch.chdir(tmp_path)
