@@ -204,12 +204,13 @@ class SeededExactEntropy(randomness.NoNoise):
 
 
 @pytest.fixture
-def seeded_entropy() -> Iterator[None]:
-    """Fix the secret randomness of every fit and hold-out, with noise and without: a given `seed` fixes the rest."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(randomness, "system_entropy", lambda: randomness.SeededEntropy(0))
-        patch.setattr(randomness, "NoNoise", SeededExactEntropy)
-        yield
+def seeded_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fix the secret randomness of every fit and hold-out, with noise and without: a given `seed` fixes the rest.
+
+    It is the test's own `monkeypatch`, so that a test that patches the same function again leaves the true one.
+    """
+    monkeypatch.setattr(randomness, "system_entropy", lambda: randomness.SeededEntropy(0))
+    monkeypatch.setattr(randomness, "NoNoise", SeededExactEntropy)
 
 
 class EntropyByCall:
