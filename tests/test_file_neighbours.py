@@ -502,15 +502,15 @@ def test_fits_of_neighbouring_files_release_the_same_bytes(
     """
     cells = {"code": CODE, "age": AGE, "sick": SICK}
     for schema in (DECLARED, None):
-        fixed = FixedReleases(monkeypatch)
-        first = released(source(form, cells, tmp_path), schema, tmp_path)
-        for names in (("code",), tuple(cells)):
-            fixed.again()
-            other = {name: [*c[:7], None, *c[8:]] if name in names else c for name, c in cells.items()}
-            assert released(source(form, other, tmp_path), schema, tmp_path) == first
-            # A row that holds something else is two steps: one to the empty record, and one from it.
-            assert fixed.moved and max(fixed.moved.values()) <= 2 + 1e-9
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            fixed = FixedReleases(patch)
+            first = released(source(form, cells, tmp_path), schema, tmp_path)
+            for names in (("code",), tuple(cells)):
+                fixed.again()
+                other = {name: [*c[:7], None, *c[8:]] if name in names else c for name, c in cells.items()}
+                assert released(source(form, other, tmp_path), schema, tmp_path) == first
+                # A row that holds something else is two steps: one to the empty record, and one from it.
+                assert fixed.moved and max(fixed.moved.values()) <= 2 + 1e-9
 
 
 def test_a_rounded_code_is_still_its_declared_level() -> None:

@@ -145,13 +145,14 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.nightly_for("dp-gan", "dp-merf", "gs-wgan", "dp-cgan", "pate-gan")
 @pytest.mark.parametrize("method", [name for name in CLAIMING if not METHODS[name].ignores_target])
 def test_the_classes_are_learned(
-    method: str, monkeypatch: pytest.MonkeyPatch, other_defaults: Any, seeded_entropy: None
+    method: str, monkeypatch: pytest.MonkeyPatch, other_defaults: Any, request: pytest.FixtureRequest
 ) -> None:
     """With ample budget and rows, what separates the classes in the table separates them in the sample.
 
     The seed is fixed: it cannot fail by chance.
     """
-    monkeypatch.undo()
+    monkeypatch.undo()  # the quick settings
+    request.getfixturevalue("seeded_entropy")
     other_defaults("dp-cgan", lots=40)
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 4000)
