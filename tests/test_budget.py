@@ -39,9 +39,7 @@ def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     shown = run("ledger", "--table", "patients.csv")
     assert shown.exit_code == 0 and "Fits on this table: 3" in shown.stdout and "patients.medsynth" in shown.stdout
     facts = json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)
-    assert (
-        facts["epsilon"] == total.epsilon and facts["epsilon_patient"] == total.epsilon
-    )  # one row a patient is declared
+    assert facts["epsilon"] == facts["epsilon_patient"] == total.epsilon  # one row a patient is declared
     assert Budget.of(patients).path.stat().st_mode & 0o077 == 0  # the owner's alone
 
 

@@ -161,9 +161,9 @@ def source_of(form: str, table: dict[str, list[Any]], folder: Path) -> Any:
 FIRST: dict[tuple[str, str], Any] = {}  # what the table's own fit released, once for all of its neighbours
 
 
-def without_form(part: Any) -> Any:
-    """A part of what leaves, without the notice that a frame has types: they are public, and a word changes them."""
-    return [text for text in part if text != TYPED_FRAME] if isinstance(part, list) else part
+def without_form(part: Any, form: str) -> Any:
+    """A part of what leaves; of a frame without the notice of its types: they are public, and a word changes them."""
+    return [text for text in part if text != TYPED_FRAME] if form == "frame" and isinstance(part, list) else part
 
 
 def is_the_same(fixed: FixedReleases, form: str, schema: str, folder: Path, other: dict[str, list[Any]]) -> bool:
@@ -179,7 +179,7 @@ def is_the_same(fixed: FixedReleases, form: str, schema: str, folder: Path, othe
         return False
     assert two.keys() == one.keys()
     for part in one:
-        assert without_form(two[part]) == without_form(one[part]), part
+        assert without_form(two[part], form) == without_form(one[part], form), part
     assert fixed.at == len(fixed.known)
     return True
 

@@ -36,7 +36,8 @@ Frames = dict[str, pd.DataFrame]
 def test_the_ledger_is_the_plan_and_epsilon_stands_once(model: medsynth.Model, ward: Path) -> None:
     assert model.ledger.max_rows == 9 and model.ledger.protects == "one patient with up to 9 rows"
     planned, facts, _ = plan_fit(ward, FitSettings(epsilon=50, method="independent", rows=300))
-    assert {e.label for e in model.ledger.entries} == set(planned.events)
+    measured = {entry.label: model.ledger.times_measured(entry.label) for entry in model.ledger.entries}
+    assert measured == {label: times for label, (_, times) in planned.events.items()}
     labels = [f"{table}: {label}" for table in ("stays", "tests") for label in shares.SHARES]
     assert set(labels) < set(planned.events)
     for table in ("stays", "tests"):

@@ -22,10 +22,11 @@ def population(seed: int) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("copied", [True, False])
-def test_copies_are_found_and_other_rows_are_not(copied: bool) -> None:
+def test_copies_are_found_and_other_rows_are_not(copied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medsynth.report.sections.criteria.GUESSES", 2_000)
     train, real = population(1), population(2)
     made = train.sample(frac=1, random_state=0) if copied else population(3)
-    found = criteria(Tables(real, made, train, "y", frozenset(["age", "dose", "tsh"])), numpy_stream(1, "test"))
+    found = criteria(Tables(real, made, train, "y", frozenset(["age", "dose", "tsh"])), numpy_stream(0, "test"))
     assert found is not None and found.rows == ROWS
     assert [attack.name for attack in found.found] == ["singling out", "singling out", "linking"]
     for attack in found.found[1:] if copied else found.found:  # three columns fit too many rows to find copies
