@@ -32,6 +32,7 @@ class Choices:
     order: str = ""
     encoding: str = ""
     skip_lines: str = ""
+    header_lines: str = ""
     header_is_names: bool = False
     codes: str = ""
     target: str = ""
@@ -76,14 +77,17 @@ class Choices:
     @property
     def saved(self) -> SavedAs:
         """How the table was saved."""
-        lines = int(self.skip_lines) if self.skip_lines else None
-        return SavedAs(encoding=self.encoding or None, skip_lines=lines, header_is_names=self.header_is_names)
+        above, own = (int(lines) if lines else None for lines in (self.skip_lines, self.header_lines))
+        return SavedAs(
+            encoding=self.encoding or None, skip_lines=above, header_lines=own, header_is_names=self.header_is_names
+        )
 
     @property
     def saved_as(self) -> list[str]:
         """The words of a command that say how the table was saved, if not as usual."""
         found = ["--encoding", self.encoding] if self.encoding else []
         found += ["--skip-lines", self.skip_lines] if self.skip_lines else []
+        found += ["--header-lines", self.header_lines] if self.header_lines else []
         return found + ["--header-is-names"] * self.header_is_names
 
     def _settings(self, declared: bool) -> list[str]:
@@ -162,12 +166,13 @@ def _possible(choices: Choices) -> bool:
         and (choices.who == "several") == bool(choices.unit)
         and choices.encoding in ENCODINGS
         and (not choices.skip_lines or is_few(choices.skip_lines))
+        and (not choices.header_lines or is_few(choices.header_lines, least=1))
     )
 
 
-def is_few(text: str) -> bool:
+def is_few(text: str, least: int = 0) -> bool:
     """Return whether a text is a number of lines, up to six digits."""
-    return text.isascii() and text.isdigit() and len(text) < 7
+    return text.isascii() and text.isdigit() and len(text) < 7 and int(text) >= least
 
 
 def is_inside(folder: Path, name: str) -> bool:

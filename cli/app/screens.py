@@ -77,11 +77,12 @@ def _names(path: Path, modified: int, saved: SavedAs) -> tuple[str, ...]:
 def do_table(session: Session, form: Form) -> str:
     """Choose a table, then say how it was saved, and who is a row of it."""
     if "encoding" in form:
-        lines = form.get("skip_lines", "").strip()
+        lines = {name: form.get(name, "").strip() for name in ("skip_lines", "header_lines")}
         session.refuse(
-            no_such_format=form["encoding"] not in ENCODINGS, no_whole_number=lines != "" and not is_few(lines)
+            no_such_format=form["encoding"] not in ENCODINGS,
+            no_whole_number=any(lines[name] and not is_few(lines[name], least) for least, name in enumerate(lines)),
         )
-        session.change(encoding=form["encoding"], skip_lines=lines, header_is_names="header_is_names" in form)
+        session.change(encoding=form["encoding"], header_is_names="header_is_names" in form, **lines)
         return "table"
     if "unit" not in form:
         own = isinstance(session.jobs.running, Job)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
-FACTS_OF_THE_HEADER = ("skip_lines", "header_is_names")  # settings that earlier versions do not have
+FACTS_OF_THE_HEADER = ("skip_lines", "header_lines", "header_is_names")  # settings that earlier versions do not have
 NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 MOST_ROWS = 10**11  # of a table
 MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the second it needs `anyway`
@@ -88,8 +88,11 @@ class TableSettings:
     skip_lines: int | None = _setting(
         None, "Lines above the header of a text table; 0 if the header itself begins with #."
     )
+    header_lines: int | None = _setting(
+        None, "Lines of the header of a text table, if names contain line breaks [default: 1]."
+    )
     header_is_names: bool = _setting(
-        False, "Declare that the header has names of columns, although they look like values or have line breaks."
+        False, "Declare that the header has names of columns, although they look like values."
     )
     decimal_comma: bool = _setting(
         False, "Write sampled rows with decimal commas; for text with semicolons, tabs, bars."
@@ -106,7 +109,9 @@ class TableSettings:
     )
 
     def __post_init__(self) -> None:
-        check_kinds(max_rows=self.max_rows, skip_lines=self.skip_lines)
+        check_kinds(max_rows=self.max_rows, skip_lines=self.skip_lines, header_lines=self.header_lines)
+        if self.header_lines is not None and self.header_lines < 1:
+            raise UsageError("`header_lines` must be 1 or more: the number of lines of the header.")
         if self.target == "":
             raise UsageError("`target` is empty. Name a column, or leave it out.")
         if self.unit is not None and self.one_row_a_patient:
@@ -127,6 +132,8 @@ class TableSettings:
         found = {}
         if self.skip_lines is not None:
             found["skip_lines"] = f"the number of lines above the header, {self.skip_lines}, as `skip_lines` declares"
+        if self.header_lines is not None:
+            found["header_lines"] = f"the lines of the header, {self.header_lines}, as `header_lines` declares"
         if self.header_is_names:
             found["header_is_names"] = "that the header has names of columns, as `header_is_names` declares"
         return found
@@ -293,7 +300,7 @@ def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
 def check_kinds(**numbers: object) -> None:
     """Raise UsageError for a parameter that should be a number and is not one."""
     for name, value in numbers.items():
-        whole = name in ("rows", "seed", "max_rows", "skip_lines")
+        whole = name in ("rows", "seed", "max_rows", "skip_lines", "header_lines")
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import datetime
 import re
 import struct
+import uuid
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -47,6 +49,11 @@ _PARTS: dict[type, str] = {
     pd.Series: "series", pd.Index: "indexes", pd.DataFrame: "frames", pd.api.extensions.ExtensionArray: "arrays",
     bytes: "bytes", bytearray: "bytes", memoryview: "bytes", complex: "complex numbers",
     np.complexfloating: "complex numbers", np.void: "records",
+}  # fmt: skip
+# Types of objects of which equal ones have one text, unless they have a zone.
+_ONE_TEXT = {
+    str, np.str_, int, float, Decimal, Fraction, datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
+    pd.Timestamp, pd.Timedelta, pd.Period, uuid.UUID,
 }  # fmt: skip
 _INNER = ("pyarrow_dtype", "subtype", "value_type")  # how a dtype names the one of its values
 
@@ -249,8 +256,8 @@ def frame_texts(column: pd.Series) -> Texts:
         check_type(kind.pyarrow_dtype)
         return arrow_texts(column.array.__arrow_array__(), frame_text)
     if isinstance(kind, pd.CategoricalDtype):
-        if is_object_dtype(kind.categories.dtype) and any(isinstance(c, bool | np.bool_) for c in kind.categories):
-            raise NotAValue("booleans among other categories")  # pandas takes True and 1 for one category
+        if is_object_dtype(kind.categories.dtype):
+            _check_categories(kind.categories)
         place = np.asarray(column.cat.codes, np.int64)
         return placed(frame_texts(pd.Series(kind.categories)), place)
     if isinstance(kind, pd.SparseDtype):
@@ -265,6 +272,18 @@ def frame_texts(column: pd.Series) -> Texts:
     _check_value(kind.type)
     place, distinct = pd.factorize(column)
     return placed(_distinct_texts(pd.Series(distinct)), place)
+
+
+def _check_categories(categories: pd.Index) -> None:
+    """Raise NotAValue for objects that may equal others of another text, such as True and 1, or a moment in two zones.
+
+    pandas takes them for one category, and the first row decides how the others are written.
+    """
+    for value in categories:
+        _check_value(type(value))
+        zoned = getattr(value, "tzinfo", None) is not None
+        if zoned or not (type(value) in _ONE_TEXT or isinstance(value, np.number)):
+            raise NotAValue(f"categories of the type {type(value).__name__}{' in zones' * zoned}")
 
 
 def _distinct_texts(values: pd.Series) -> Iterable[str]:

@@ -51,24 +51,29 @@ class SavedAs:
     Attributes:
         encoding: Of text, and of text in statistical files; None: UTF-8, or as a mark at the start says.
         skip_lines: The number of lines above the header of a text file; None: its first line is the header.
-        header_is_names: Whether the header has names of columns, although they look like values or contain line breaks.
+        header_lines: The number of lines of a text file's header, whose names may contain line breaks; None: one. 0: as
+            many as close its quotes, for files that medsynth has written.
+        header_is_names: Whether the header has names of columns, although they look like values.
     """
 
     encoding: str | None = None
     skip_lines: int | None = None
+    header_lines: int | None = None
     header_is_names: bool = False
 
     def check(self, kind: str = "text") -> None:
-        """Raise UsageError for an encoding that is not possible, and for skipped lines of another kind of file."""
+        """Raise UsageError for an encoding that is not possible, and for lines of another kind of file."""
         check_encoding(self.encoding)
-        if self.skip_lines is not None and kind != "text":
-            raise UsageError("`skip_lines` is for text files. Leave it out, or save the table as CSV.")
+        if kind != "text" and (self.skip_lines is not None or self.header_lines):
+            name = "header_lines" if self.skip_lines is None else "skip_lines"
+            raise UsageError(f"`{name}` is for text files. Leave it out, or save the table as CSV.")
         if self.skip_lines is not None and self.skip_lines < 0:
             raise UsageError("`skip_lines` must be 0 or more: the number of lines above the header.")
 
 
 USUAL = SavedAs()
-OWN = SavedAs(header_is_names=True)  # files that medsynth has written: their header is that of a table it has read
+# Of files that medsynth has written: their header is that of a table it has read.
+OWN = SavedAs(header_is_names=True, header_lines=0)
 
 
 @dataclass(frozen=True)
@@ -172,8 +177,14 @@ def is_parquet(path: Path) -> bool:
 
 
 def is_workbook(path: Path) -> bool:
-    """Return whether a file is a zip archive with the parts of a workbook."""
+    """Return whether a file is a zip archive with the parts of a workbook.
+
+    It begins as one: Python also finds an archive that another file contains, such as one in a cell.
+    """
     try:
+        with path.open("rb") as file:
+            if not file.read(4).startswith(ZIPS):
+                return False
         with zipfile.ZipFile(path) as archive:
             return "[Content_Types].xml" in archive.namelist()
     except (OSError, zipfile.BadZipFile):

@@ -47,8 +47,12 @@ def read(path: Path | str, saved: SavedAs = USUAL) -> Table:
 
 def header(path: Path, saved: SavedAs = USUAL) -> Table:
     """Return the table at `path` without its rows. Raise as `read` does, unless only a row is wrong."""
-    with _opened(path, saved) as file:
-        return Table(str(path), file.header, pd.DataFrame(columns=list(file.header)), file.form)
+    if formats.is_workbook(path):
+        with _opened(path, saved) as file:
+            found = file.header
+    else:
+        found = names(path, saved)
+    return Table(str(path), found, pd.DataFrame(columns=list(found)))
 
 
 def names(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:

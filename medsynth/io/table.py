@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -184,9 +184,29 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
 
 
 def with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose index is columns before the others, if it has a name or several levels."""
-    named = frame.index.nlevels > 1 or frame.index.name is not None
-    return frame.reset_index(allow_duplicates=True) if named else frame
+    """Return a frame whose index is columns before the others, if it has a name or several levels.
+
+    A column has the index' own type: `reset_index` would choose one by all cells.
+    """
+    index, found = frame.index, frame.reset_index(drop=True)
+    if index.nlevels == 1:
+        if index.name is not None:
+            found.insert(0, index.name, pd.Series(index.array, dtype=index.dtype), allow_duplicates=True)
+        return found
+    # pandas keeps each distinct value of a level once, like the categories of a column.
+    index = cast(pd.MultiIndex, index).remove_unused_levels()
+    for k, (name, codes, level) in enumerate(zip(index.names, index.codes, index.levels, strict=True)):
+        column = pd.Series(pd.Categorical.from_codes(cast("Sequence[int]", codes), level))
+        found.insert(k, f"level_{k}" if name is None else name, column, allow_duplicates=True)
+    return found
+
+
+def frame_dtypes(frame: pd.DataFrame) -> dict[str, object]:
+    """Return the dtype of each column of `with_index`; of a level of the index, that of its values."""
+    shown = dict(with_index(frame).dtypes)
+    levels = frame.index.levels if isinstance(frame.index, pd.MultiIndex) else ()
+    shown |= {name: level.dtype for name, level in zip(shown, levels, strict=False)}
+    return {str(name): dtype for name, dtype in shown.items()}
 
 
 def _texts(column: pd.Series, where: str) -> Texts:

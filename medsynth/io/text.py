@@ -100,8 +100,8 @@ def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[
 def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
     """Return the header: its record alone decides its fields and the delimiter, which cuts it into most fields.
 
-    It is the first line that is not blank, after `skip_lines` lines. A line `sep=;`, as Excel reads it, names the
-    delimiter. No line below the header is read, so that no row decides what is a header.
+    It is the first line that is not blank, after `skip_lines` lines, or `header_lines` lines from there. A line
+    `sep=;`, as Excel reads it, names the delimiter. No line below is read, so that no row decides what is a header.
     """
     named, start, lines = "", "", 0
     for start in file:
@@ -120,20 +120,18 @@ def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
             f"{where}: the first line begins with #. Set `skip_lines` to the number of lines above the header: 0 if "
             "this line is the header. Or remove the lines above the header."
         )
-    first, more = lines, file if saved.header_is_names else iter(())
-    while start.count('"') % 2 and (line := next(more, "")):
+    first, most, own = lines, saved.header_lines or 1, saved.header_lines == 0
+    while (start.count('"') % 2 if own else lines < first + most - 1) and (line := next(file, "")):
         start, lines = start + line, lines + 1
     delimiter, fields = named or delimiter_of(start), list[str]()
     if _record_of(delimiter).fullmatch(start):
         fields = next(csv.reader(io.StringIO(start, newline=""), strict=True, delimiter=delimiter))
     elif lines == first and not start.count('"') % 2:
         raise _stray_quote(where, lines)
-    # A quote that is not closed reads rows as a part of a name, with their delimiters and line ends. No row decides.
-    joined = lines > first and (len(fields) == 1 or any(delimiter in n or n.endswith(("\r", "\n")) for n in fields))
-    if joined or not fields:
+    if not fields:  # A quote that is not closed would read rows as a part of a name.
         raise TableError(
             f"{where}: the header has a line break inside quotes, or a quote that is not closed. Correct it. If names "
-            "of columns contain line breaks, set `header_is_names`."
+            "of columns contain line breaks, set `header_lines` to the number of lines of the header."
         )
     _checked_record(fields, where, lines)
     if len(fields) == 1 and len(fields[0].split()) > MOST_WORDS:
@@ -168,14 +166,27 @@ def _encoding_of(path: Path, declared: str | None) -> str:
 
 @contextmanager
 def decoded(path: Path, encoding: str) -> Iterator[TextIO]:
-    r"""Open the file's text, unpacked and decoded, with its line ends.
+    """Open the file's text, unpacked and decoded, with its line ends.
 
-    An undecodable byte is escaped in its place, as \xfc: it changes its own cell and no other. Encodings whose
-    characters all have two or more bytes are strict: a lost byte would shift all that follows.
+    An undecodable byte is escaped in its place: it changes its own cell and no other. Encodings whose characters all
+    have two or more bytes are strict: a lost byte would shift all that follows.
     """
-    errors = "strict" if encoding.replace("_", "-").startswith(("utf-16", "utf-32")) else "backslashreplace"
+    errors = "strict" if encoding.replace("_", "-").startswith(("utf-16", "utf-32")) else "medsynth.escaped"
     with unpacked(path) as raw, io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="") as file:
         yield file
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    r"""Return the first byte that cannot be decoded as \xfc, and where to go on: at the next byte.
+
+    A decoder can report the bytes of several characters as one error, with a line's end among them.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return f"\\x{error.object[error.start]:02x}", error.start + 1
+
+
+codecs.register_error("medsynth.escaped", _escaped)
 
 
 def form(delimiter: str, encoding: str = "utf-8-sig", unnamed: str = "") -> str:
@@ -253,12 +264,13 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
     """Yield the records below the header. Their fields are text, as many as the header's.
 
     They may all have one more, as R writes row numbers, unless the header has columns without names, or commas: then
-    each record with more fields is wrong by itself. Quotes may only enclose a whole field. Then a cell that is a lone
+    each record with more fields is wrong by itself. If the last field is always the empty one, it is a delimiter at the
+    end of each row, which shifts no names. Quotes may only enclose a whole field. Then a cell that is a lone
     quote leaves an odd number of them, and the file is refused: the cell cannot swallow the rows up to another quote.
     So lines with quotes are kept until their record is checked.
     """
     where, names, delimiter = header.where, len(header.fields), header.delimiter
-    usual, quoted, width = _record_of(delimiter), list[str](), 0
+    usual, quoted, width, ended = _record_of(delimiter), list[str](), 0, True
     most = names + (delimiter != "," and not any(header.ends))
 
     def read() -> Iterator[str]:
@@ -268,7 +280,7 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
             yield line
 
     reader = csv.reader(read(), strict=True, delimiter=delimiter)
-    for row, record in enumerate(filter(None, reader), 1):
+    for row, record in enumerate(_without_blanks(reader, header), 1):
         line, count = header.lines + reader.line_num, len(record)
         if quoted and not usual.fullmatch("".join(quoted)):
             raise _stray_quote(where, line)
@@ -285,7 +297,25 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
                 f"{where}, row {row} (line {line}): this row has {than}. Correct that line: a "
                 f"delimiter inside a value needs quotes around the value.{cure}"
             )
+        ended = ended and not record[-1]
         yield record
+    if width > names and ended:
+        raise TableError(
+            f"{where}: each row ends with a delimiter, and the header does not. Add a delimiter at the end of the "
+            "header. If R wrote row numbers and the last column is empty, add one before the first name instead."
+        )
+
+
+def _without_blanks(reader: Iterator[list[str]], header: _Header) -> Iterator[list[str]]:
+    """Yield the records without blank lines. Raise TableError for one under a single name: it may be a patient."""
+    for record in reader:
+        if record:
+            yield record
+        elif len(header.fields) == 1:
+            raise TableError(
+                f'{header.where}: a line is blank, and the table has one column: it may be an empty cell. Write "" '
+                "for empty cells, and remove other blank lines."
+            )
 
 
 class _Column:

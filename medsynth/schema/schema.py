@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..errors import DeclarationError, SchemaError, did_you_mean
-from ..io.table import with_index
+from ..io.table import frame_dtypes
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Level, level_text
 from .columns.dtypes import dtype_name
@@ -264,7 +264,7 @@ class Schema(Declaration):
         A fit does not use its table's dtypes, which depend on cells: a missing cell turns int64 into float64. A column
         whose dtype has no name in a schema, or that the frame does not have, keeps the dtype that it has.
         """
-        named = {str(name): dtype_name(dtype) for name, dtype in with_index(frame).dtypes.items()}
+        named = {name: dtype_name(dtype) for name, dtype in frame_dtypes(frame).items()}
         columns = {n: c.model_copy(update={"dtype": named.get(n) or c.dtype}) for n, c in self.columns.items()}
         return self.model_copy(update={"columns": columns})
 

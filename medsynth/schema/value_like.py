@@ -8,45 +8,45 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..io.table import is_number
 from .cells import BOOLEANS, FALSE, MISSING_WORDS, USUAL_WORDS, moment
 
-# Levels in more languages: yes, no, male, female, positive, negative, single, married.
+# Levels in more languages: yes, no, true, false, male, female, positive, negative, single, married.
 _LEVELS = (
-    *("ja", "nein", "männlich", "weiblich", "divers", "positiv", "negativ", "ledig", "verheiratet", "oui", "non"),
-    *("homme", "femme", "masculin", "féminin", "positif", "négatif", "sì", "si", "maschio", "femmina", "positivo"),
-    *(
-        "negativo",
-        "sí",
-        "hombre",
-        "mujer",
-        "masculino",
-        "femenino",
-        "varón",
-        "sim",
-        "não",
-        "homem",
-        "mulher",
-        "feminino",
-    ),
-    *("nee", "man", "vrouw", "mannelijk", "vrouwelijk", "positief", "negatief", "nej", "kvinna", "kvinde", "mand"),
-    *("mann", "kvinne", "tak", "nie", "mężczyzna", "kobieta", "ano", "ne", "muž", "žena", "w", "d"),
+    "ja nein wahr falsch männlich weiblich divers positiv negativ ledig verheiratet oui non vrai faux homme femme",
+    "masculin féminin positif négatif sì si vero falso maschio femmina positivo negativo sí verdadero hombre mujer",
+    "masculino femenino varón sim não verdadeiro homem mulher feminino nee waar onwaar man vrouw mannelijk vrouwelijk",
+    "positief negatief nej kvinna kvinde mand mann kvinne tak nie mężczyzna kobieta ano ne muž žena w d",
 )
 # Levels that are also usual names of columns: they count only next to another value.
 _ALSO_NAMES = (
-    *("y", "n", "t", "d", "w", "man", "low", "medium", "high", "left", "right", "normal", "current", "case", "control"),
-    *("dead", "died", "deceased", "survived", "alive", "sick", "si", "ne", "tak"),
+    "y n t d w man low medium high left right normal current case",
+    "control dead died deceased survived alive sick si ne tak na",
 )
 _USUAL = frozenset(
-    word.lower() for words in (*USUAL_WORDS, BOOLEANS, FALSE, MISSING_WORDS, _LEVELS) for word in words if word
+    word.lower()
+    for words in (*USUAL_WORDS, BOOLEANS, FALSE, MISSING_WORDS, " ".join(_LEVELS).split())
+    for word in words
+    if word
 )
-_UNIT = r"%|°?[cfk]|[kmµcdnp]?(g|l|m|mol|s)(/\w+)*|[mµ]?iu(/\w+)*|mmhg|bpm|h|(hour|day|week|month|year|yr)s?|min"
-_AMOUNT = re.compile(rf"[<>≤≥~]?\s*[-+]?[0-9]+([.,'/][0-9]+)*\s*({_UNIT})", re.IGNORECASE)
+_UNIT = r"%|°?[cfk]|[kmµcdnp]?(g|l|m|mol|s)(/\w+)*|[mµ]?iu(/\w+)*|mmhg|bpm|h|y|yo|(hour|day|week|month|year|yr)s?|min"
+_FIGURE = r"[<>≤≥~]?\s*[-+]?[0-9]+([.,'/–-][0-9]+)*"
+_AMOUNT = re.compile(rf"{_FIGURE}\s*({_UNIT})|{_FIGURE}\s+[^\W\d_]+(/\w+)*|{_FIGURE}\s*[x×*]\s*[0-9]+", re.IGNORECASE)
+_STAGE = re.compile(r"[cpyr]*T([0-4]\w?|is|x)\s?N([0-3]\w?|x)(\s?M[01x]\w?)?", re.IGNORECASE)
+_MONTH = r"[^\W\d_]{3,10}\.?"
+# Days with the name of a month; weeks and quarters; days with a time; times.
+_DAYS = (
+    rf"[0-9]{{1,2}}[ .-]*{_MONTH}[ .,-]*[0-9]{{2,4}}", rf"{_MONTH} [0-9]{{1,2}},? [0-9]{{4}}",
+    "[0-9]{4}-?[WQTS][0-9]{1,2}(-[1-7])?", "[0-9]{8}T[0-9:]+", "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+",
+    "[0-9]{1,2}([:.h][0-9]{2}){1,2}",
+)  # fmt: skip
+_DAY = re.compile(rf"({'|'.join(_DAYS)})(\s*([ap]\.?m\.?|utc|gmt|z|uhr|ce?s?t))?", re.IGNORECASE)
 
 
 def _is_number(name: str) -> bool:
     """Return whether a name has digits and no letter, as numbers, years and most dates do, or is another date."""
-    digits = any(sign.isdigit() for sign in name)
-    return (digits and not any(sign.isalpha() for sign in name)) or moment(name) is not None
+    digits = any(sign.isnumeric() for sign in name) and not any(sign.isalpha() for sign in name)
+    return digits or is_number(name) or moment(name) is not None or bool(_DAY.fullmatch(name))
 
 
 def value_like(header: Sequence[str]) -> list[str]:
@@ -57,8 +57,8 @@ def value_like(header: Sequence[str]) -> list[str]:
     """
     words = [name.strip() for name in header]
     levels = {word for word in words if word.lower() in _USUAL}
-    values = {word for word in words if _is_number(word) or _AMOUNT.fullmatch(word)}
-    values |= {word for word in levels if word.lower() not in _ALSO_NAMES and word not in MISSING_WORDS}
+    values = {word for word in words if any(form.fullmatch(word) for form in (_AMOUNT, _STAGE)) or _is_number(word)}
+    values |= {word for word in levels if word.lower() not in " ".join(_ALSO_NAMES).split()}
     return [name for name, word in zip(header, words, strict=True) if word in (values | levels if values else values)]
 
 

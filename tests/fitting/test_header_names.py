@@ -20,12 +20,16 @@ ROWS = [["Surgery", "male", "no", "I"], ["Cardiology", "female", "yes", "II"]] *
 FIRST_ROWS = (
     "Cardiology;male;no;II", "Basel;flu;2019-01-02", "Basel;flu;01-Jan-2020", "Basel;54;flu", "Basel;1,5;flu",
     "Meier;weiblich;ledig", "Basel;Grippe;ja;m", "80 kg;flu;37.1°C", "p1;120/80;flu", "12:30;Basel;flu", "yes", "M;F;x",
-    "sì;12 mg", "45%;NA", "oui;Y;N;t",
+    "sì;12 mg", "45%;NA", "oui;Y;N;t", "Basel;1e5", "x;1.5E+03", "x;05-MAY-1980", "x;05may1980", "x;5 May 2020",
+    "x;12 Mai 2020", "x;May 5, 2020", "x;10:30 AM", "x;14h30", "x;2020-01-05 10:15 UTC", "x;20200105T1015",
+    "x;1980-W05", "x;2020Q1", "x;½", "x;54y", "x;5 yo", "x;54 Jahre", "x;18-25 years", "x;5 U/L", "x;5 mEq/L",
+    "x;5 K/uL", "x;5 kPa", "x;5 x 10", "x;NaN", "x;wahr", "x;pT2N1M0", "x;T1 N0", "x;1:80",
 )  # fmt: skip
 NAMES = (
     "B12;A1c;x12;sex;age;T3;ECOG 1;24h_urine", "x;y", "age;died", "t;event", "n;y", "low;high", "case;control",
     "left;age", "6MWT;5HT;17-OHP", "day 1;day 2", "K;NA;CL", "q1_1;q1_2", "id;male;age",
-    "current smoker;yes_no", "°C;%",
+    "current smoker;yes_no", "°C;%", "30 day mortality;2 h glucose;h24;1RM", "T1;T2;S1", "may 2020;jun 2020",
+    "5y_os;x", "Q12020;W05", "6 MWT;a;b", "T4;TSH",
 )  # fmt: skip
 
 

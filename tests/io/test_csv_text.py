@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 import medsynth
 from medsynth.errors import TableError, UsageError
-from medsynth.fitting.private_table import table_header
+from medsynth.fitting.private_table import possible_targets, table_header
+from medsynth.fitting.settings import TableSettings
 from medsynth.io.formats import OWN, SavedAs, check_encoding
-from medsynth.io.reader import read, read_large
+from medsynth.io.reader import header, read, read_large
 from medsynth.io.table import Table
+from medsynth.io.text import decoded
 from medsynth.io.writer import Sink, WrittenText, csv_text
 
 CELLS = st.text(st.sampled_from("a ,\"\n\r;'é"), max_size=4)
@@ -75,6 +77,51 @@ def test_an_encoding_in_which_a_cell_changes_others_is_refused() -> None:
     assert refused == ["hz", "iso2022_jp", "iso2022_kr", "utf_7", "unicode_escape", "idna"]
     for name in ("utf-8", "cp1252", "latin-1", "shift_jis", "gb18030", "utf-16"):
         check_encoding(name)
+
+
+MULTIBYTE = (
+    "utf-8", "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp", "euc_kr",
+    "gb18030", "gb2312", "gbk", "johab", "shift_jis", "shift_jis_2004", "shift_jisx0213",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", MULTIBYTE)
+def test_bytes_that_an_encoding_does_not_have_change_their_own_cell_alone(encoding: str, tmp_path: Path) -> None:
+    """All pairs of bytes in a cell, before a quoted field and before the last line; and parts of longer characters.
+
+    A decoder that waits for more bytes, as that of Korean for eight, finds another error where the file ends.
+    """
+    pairs = [bytes([one, two]) for one in range(256) for two in range(256) if not {one, two} & set(b'\r\n,"')]
+    pairs += [b"\xa4\xd4\xa4\xa1", b"\xa4\xd4\xa4\xa1\xa4\xbf", b"\x81\x30\x81", b"\xf0\x9f\x98"]
+    (tmp_path / "t.csv").write_bytes(b"".join(cell + b',"a"\n' for cell in pairs))
+    with decoded(tmp_path / "t.csv", encoding) as file:
+        lines, errors = list(file), file.errors or ""
+    assert len(lines) == len(pairs) and all(line.endswith(',"a"\n') for line in lines)
+    assert all((cell + b"\n8\n").decode(encoding, errors).endswith("\n8\n") for cell in pairs if cell[0] > 127)
+
+
+def test_a_blank_line_under_a_single_name_may_be_a_patient(tmp_path: Path) -> None:
+    """An emptied row would change the number of rows, which is public."""
+    for below in ("7\n\n8\n", "\n7\n8\n", "7\n8\n\n"):
+        (tmp_path / "t.csv").write_text(f"age\n{below}")
+        with pytest.raises(TableError, match='the table has one column: it may be an empty cell. Write ""'):
+            read(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text('age\n7\n""\n8\n')
+    assert read(tmp_path / "t.csv").cells["age"].tolist() == ["7", "", "8"]
+
+
+def test_a_delimiter_at_the_end_of_rows_alone_shifts_no_names(tmp_path: Path) -> None:
+    """Such rows have one more field than the header, as those of R, whose first field is a row number."""
+    (tmp_path / "t.csv").write_text("age;sex\n54;F;\n60;M;\n")
+    for call in (read, read_large):
+        with pytest.raises(TableError, match="each row ends with a delimiter, and the header does not"):
+            call(tmp_path / "t.csv")
+
+
+def test_no_row_is_read_with_the_header(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('age;sex\n54;"F\n')
+    assert header(tmp_path / "t.csv").header == ("age", "sex")
+    assert possible_targets(tmp_path / "t.csv", TableSettings()) == ["age", "sex"]
 
 
 HEADERS = {
@@ -147,8 +194,12 @@ def test_lines_are_skipped_in_text_alone(tmp_path: Path) -> None:
     for path in (tmp_path / "t.parquet", tmp_path / "t.xlsx"):
         with pytest.raises(UsageError, match="`skip_lines` is for text files"):
             read(path, SavedAs(skip_lines=0))
+        with pytest.raises(UsageError, match="`header_lines` is for text files"):
+            read(path, SavedAs(header_lines=2))
     with pytest.raises(UsageError, match="must be 0 or more"):
         read(tmp_path / "t.parquet", SavedAs(skip_lines=-1))
+    with pytest.raises(UsageError, match="must be 1 or more"):
+        TableSettings(header_lines=0)
     with pytest.raises(UsageError, match="`skip_lines` is for text files"):
         medsynth.plan(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), epsilon=3.0, skip_lines=0)
 
@@ -172,13 +223,18 @@ def test_a_quote_that_is_open_in_the_header_reads_no_row_as_a_name(declared: boo
 
 
 def test_names_with_line_breaks_are_declared(tmp_path: Path) -> None:
+    """By the number of lines of the header, so that no row can close a quote that is open in it."""
     (tmp_path / "t.csv").write_text('id,"age\n(years)"\n7,54\n8,60\n9\n')
-    with pytest.raises(TableError, match="set `header_is_names`"):
-        read(tmp_path / "t.csv")
+    for wrong in (None, 1, 3):
+        with pytest.raises(TableError, match="set `header_lines` to the number"):
+            read(tmp_path / "t.csv", SavedAs(header_lines=wrong, header_is_names=True))
     with pytest.raises(TableError, match=r"row 3 \(line 5\): this row has fewer fields than the header's 2"):
-        read(tmp_path / "t.csv", SavedAs(header_is_names=True))
+        read(tmp_path / "t.csv", SavedAs(header_lines=2))
     (tmp_path / "t.csv").write_text('"age\n(years, about)";id\n54;7\n60;8\n')
-    assert read(tmp_path / "t.csv", SavedAs(header_is_names=True)).header == ("age\n(years, about)", "id")
+    assert read(tmp_path / "t.csv", SavedAs(header_lines=2)).header == ("age\n(years, about)", "id")
+    (tmp_path / "t.csv").write_text('id,"note\nill"\n8,60\n9,61\n')
+    with pytest.raises(TableError, match="a quote that is not closed"):
+        read(tmp_path / "t.csv", SavedAs(header_is_names=True))
 
 
 def test_a_mark_decides_the_encoding_whatever_is_declared(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.io import reader, text
-from medsynth.io.formats import SavedAs
+from medsynth.io.formats import SavedAs, is_workbook
 from medsynth.io.split import split
 from medsynth.io.table import from_frame
 from medsynth.sampling import Draw
@@ -336,3 +336,14 @@ def test_a_byte_that_is_no_text_changes_its_own_cell_alone(tmp_path: Path) -> No
     assert cells.loc[2, "ward"] == "Be\\xfcrn"
     cells.loc[2, "ward"] = "Bern"
     assert cells.equals(plain)
+
+
+def test_a_workbook_in_a_cell_makes_no_workbook_of_a_file(tmp_path: Path) -> None:
+    """Python finds an archive wherever it is in a file: one cell would decide what the file is."""
+    table = pd.DataFrame({"note": [workbook().decode("latin-1"), "x"], "age": [54, 60]})
+    table.to_parquet(tmp_path / "t.parquet", compression=None)
+    table.to_csv(tmp_path / "t.csv", index=False, encoding="latin-1")
+    table.to_stata(tmp_path / "t.dta", write_index=False, version=118, convert_strl=["note"])
+    for path in tmp_path.iterdir():
+        assert zipfile.is_zipfile(path) and not is_workbook(path)
+    assert reader.read(tmp_path / "t.parquet").rows == reader.read(tmp_path / "t.dta").rows == 2

@@ -71,13 +71,18 @@ class File:
         self.encoding = draw.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "cp1252"])
         skipped = [lines] if above.startswith("x") else [None, lines] if "#" in above else [None, lines, 0]
         declared = None if self.encoding.startswith("utf") else self.encoding
-        names_declared = draw.random() < 0.5
-        self.saved = SavedAs(encoding=declared, skip_lines=draw.choice(skipped), header_is_names=names_declared)
+        self.saved = SavedAs(
+            encoding=declared,
+            skip_lines=draw.choice(skipped),
+            header_lines=draw.choice([None, 1, 1 + len(re.findall("[\r\n]", header))]),
+            header_is_names=draw.random() < 0.5,
+        )
         self.rows = [self.row(WORDS) for _ in range(draw.randint(3, 6))]
 
     def row(self, words: list[str]) -> str:
-        """A record of the rows' width."""
+        """A record of the rows' width. In a table of one column, and under R's short header, its last field is full."""
         found = [self.draw.choice(words) for _ in range(self.width + self.more)]
+        found[-1] = found[-1] or "x"
         return self.delimiter.join(field(word, self.delimiter, quoted=self.draw.random() < 0.2) for word in found)
 
     def neighbour(self) -> tuple[int, list[str], bool]:

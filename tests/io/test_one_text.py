@@ -4,6 +4,7 @@ Each table is read as a user reads it, with and without one odd cell. All other 
 texts. Keys that are floats are refused by the dtype alone.
 """
 
+import enum
 import io
 from collections.abc import Callable
 from decimal import Decimal
@@ -80,9 +81,46 @@ def test_equal_values_have_one_text_in_all_dtypes(text: str) -> None:
 def test_a_category_never_makes_a_truth_of_a_number() -> None:
     """pandas takes True and 1 for one category, and the first cell decides which."""
     for values in ([True, 0, 1, "x"], [0, True, 1], [True, False, "x"]):
-        with pytest.raises(TableError, match="booleans among other categories"):
+        with pytest.raises(TableError, match="categories of the type bool"):
             cells(pd.Series(values, dtype=object).astype("category"))
     assert cells(pd.Series([True, None, False], dtype=object).astype("category")) == ["True", "", "False"]
+
+
+ZONED = pd.Timestamp("2020-01-01 12:00", tz="UTC")
+
+
+class Code(enum.StrEnum):
+    """A text that equals another, and is written in another way."""
+
+    HIV = "hiv"
+
+    def __str__(self) -> str:
+        return "HIV"
+
+
+@pytest.mark.parametrize("pair", [(ZONED, ZONED.tz_convert("Asia/Tokyo")), (Code.HIV, "hiv"), (True, 1)])
+def test_objects_that_are_equal_and_written_in_two_ways_are_no_categories(pair: tuple[Any, Any]) -> None:
+    """pandas keeps one of two equal categories, or of two equal keys in several levels: the one it meets first."""
+    column = pd.Series([*pair, "x"], dtype=object)
+    with pytest.raises(TableError, match="categories of the type"):
+        cells(column.astype("category"))
+    index = pd.MultiIndex.from_arrays([column, range(3)], names=["key", "row"])
+    with pytest.raises(TableError, match="categories of the type"):
+        from_frame(pd.DataFrame({"x": [1, 2, 3]}, index=index))
+
+
+def test_an_index_keeps_its_own_type(recwarn: pytest.WarningsRecorder) -> None:
+    """`reset_index` makes floats of all keys in an index of objects if one of them is, and of a level with a gap."""
+    for odd in (0.5, "x", None, 7):
+        column = [*LONG, odd]
+        index = pd.Index(column, dtype=object, name="key")
+        for frame in (pd.DataFrame({"x": [1, 2, 3, 4]}, index=index), pd.DataFrame({"key": index, "x": [1, 2, 3, 4]})):
+            table = from_frame(frame)
+            assert table.cells["key"].tolist()[:3] == list(map(str, LONG)) and not table.floats
+    whole = pd.array([*LONG, None], dtype="Int64")
+    levels = pd.MultiIndex.from_arrays([whole, [1.0, 2.0, 3.0, 4.0]], names=["key", "time"])
+    table = from_frame(pd.DataFrame({"x": [1, 2, 3, 4]}, index=levels))
+    assert table.cells["key"].tolist() == [*map(str, LONG), ""] and table.floats == {"time"}
 
 
 FIELDS: dict[str, list[str]] = {

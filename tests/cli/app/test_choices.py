@@ -145,7 +145,7 @@ HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
     "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
-    "header_is_names": "yes",
+    "header_lines": "0", "header_is_names": "yes",
 }  # fmt: skip
 
 
@@ -224,6 +224,7 @@ def test_a_header_that_begins_with_a_hash_is_declared_on_the_page(folder: Path) 
     text = shown(table="t.csv")
     assert "“Lines above the header”" in text and "Basel" not in text and "stage" not in text
     assert "stage" not in shown(encoding="", skip_lines="x") and page.session.choices.skip_lines == ""
+    assert "stage" not in shown(encoding="", header_lines="0") and page.session.choices.header_lines == ""
     text = shown(encoding="", skip_lines="1")
     assert "<code>#ward</code>" in text and "<code>stage</code>" in text and "Basel" not in text
     chosen = page.session.choices
