@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import SchemaError
 from ..io.cell_text import workbook_text
-from ..io.formats import check_encoding, check_regular, is_workbook, worksheets
+from ..io.formats import TableFile, check_encoding, check_regular, worksheets
 from ..io.text import delimiter_of
 from ..schema.declared import MAX_BYTES, MOST_FAULTS
 
@@ -100,7 +100,7 @@ def read_sheet(path: Path, encoding: str | None) -> Sheet:
 
     Raises SchemaError, with the line, for another file and for one beyond the limits.
     """
-    rows = _workbook_rows(path) if is_workbook(path) else _csv_rows(path, read_text(path, encoding))
+    rows = _workbook_rows(path) if TableFile.of(path).kind == "workbook" else _csv_rows(path, read_text(path, encoding))
     header: tuple[str, ...] = ()
     lines, faults = list[tuple[int, dict[str, str]]](), Faults(str(path))
     for line, cells in rows:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import SchemaError, did_you_mean, some
-from ..io.formats import is_catalogue, is_workbook, statistical_kind
+from ..io.formats import TableFile, is_catalogue
 from ..schema.header import keys
 from ..schema.rules import parse
 from ..schema.schema import Schema
@@ -119,12 +119,13 @@ def _read(
     for path, start in starts.items():
         if path == catalogue:
             continue
-        if kind := statistical_kind(path):
-            table = statistical.statistical(path, kind, encoding, catalogue, labels_are_public=labels_are_public)
+        file = TableFile.of(path)
+        if file.statistical:
+            table = statistical.statistical(path, file.kind, encoding, catalogue, labels_are_public=labels_are_public)
             found.append((path, table))
         elif start.startswith(b"<"):
             project = project.joined(redcap_project.project_xml(path))
-        elif not is_workbook(path) and start.startswith((b"{", b"[")):
+        elif file.kind != "workbook" and start.startswith((b"{", b"[")):
             found.append((path, read_text(path, encoding)))
         elif redcap_project.is_project((sheet := read_sheet(path, encoding)).header):
             project = project.joined(redcap_project.project_lists(sheet))

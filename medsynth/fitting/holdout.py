@@ -18,7 +18,7 @@ from ..artifact import Model
 from ..budget import Budget
 from ..errors import SPLIT, MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
-from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, is_parquet, name_of
+from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, TableFile, name_of
 from ..io.split import (
     check_fraction,
     expecting,
@@ -62,7 +62,7 @@ class HoldOut:
 
         `tables`: the names of several tables; empty for a split of one table.
         """
-        ending = "" if tables else ".parquet" if table.is_file() and is_parquet(table) else ".csv"
+        ending = "" if tables else ".parquet" if table.is_file() and TableFile.of(table).kind == "parquet" else ".csv"
         train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
         first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
         return cls(train=train, heldout=heldout, waiting=(first, second), tables=tuple(tables))

@@ -16,7 +16,7 @@ from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, Tabl
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.cell_text import is_text
-from ..io.formats import USUAL, SavedAs
+from ..io.formats import USUAL, SavedAs, TableFile
 from ..io.table import LargeTable
 from ..methods.registry import Method
 from ..methods.regressions import check_columns
@@ -357,7 +357,8 @@ def read_rows(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table | Larg
 
     Raises TableError.
     """
-    return reader.read_large(Path(path), saved) if reader.is_large(Path(path)) else reader.read(path, saved)
+    file = TableFile.of(Path(path))
+    return reader.read_large(file, saved) if reader.is_large(file) else reader.read(file, saved)
 
 
 def read_table(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
 import gzip
 import lzma
 import re
@@ -12,7 +13,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -37,7 +38,9 @@ STATISTICAL_STARTS = {
     rb"\x00{12}\xc2\xea\x81\x60\xb3\x14\x11\xcf\xbd\x92\x08\x00": "sas7bdat", rb"HEADER RECORD\*{7}LIB(RARY|V8)": "xpt",
 }  # fmt: skip
 CATALOGUE = b"\0" * 12 + b"\xc2\xea\x81\x63\xb3\x14\x11\xcf\xbd\x92\x08\0"  # how a catalogue of SAS formats begins
+MARKS = {"utf-8": (codecs.BOM_UTF8,), "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)}  # byte-order marks
 PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_UNUSUAL = (OLD_WORKBOOK, *ZIPS, *PACKED)
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
 
@@ -76,6 +79,89 @@ USUAL = SavedAs()
 OWN = SavedAs(header_is_names=True, header_lines=0)
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn whatever can go wrong while a table's file is read into a TableError with the cause and the cure."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TableError(f"There is no file {path}. Check the name and the folder.") from None
+    except IsADirectoryError:
+        raise TableError(f"{path} is a folder. Pass a table in it.") from None
+    except csv.Error:
+        raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
+    except DAMAGE_ERRORS:
+        raise TableError(f"{path} is packed and damaged. Copy it again, or pack it again.") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}). Check the file.") from None
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table's file by its name and its first bytes, which are looked at once. No row decides what it is.
+
+    Attributes:
+        path: Where it is.
+        kind: "text", "workbook", "parquet", or a statistical one: "sav", "dta", "sas7bdat" or "xpt".
+        packed: Whether it is text in gzip, bzip2, xz or a zip of one file.
+        mark: The encoding that a byte-order mark at the start of text names, or "".
+    """
+
+    path: Path
+    kind: str
+    packed: bool = False
+    mark: str = ""
+
+    @classmethod
+    def of(cls, path: Path) -> TableFile:
+        """Look at the file at `path`.
+
+        Raises TableError for none, for another than its name says, for catalogues of SAS formats, for .por, for old
+        workbooks, for archives of several files, and for damaged ones.
+        """
+        check_regular(path)
+        with readable(path):
+            with path.open("rb") as file:
+                start = file.read(64)
+            kind = _kind(path, start)
+            if kind != "text":
+                return cls(path, kind)
+            with unpacked(path) if start.startswith(_UNUSUAL) else nullcontext() as content:
+                begin = content.read(3) if content else start
+                mark = next((name for name, marks in MARKS.items() if begin.startswith(marks)), "")
+                return cls(path, kind, content is not None, mark)
+
+    @property
+    def statistical(self) -> bool:
+        """Whether SPSS, Stata or SAS wrote it."""
+        return f".{self.kind}" in STATISTICAL
+
+
+def _kind(path: Path, start: bytes) -> str:
+    if start.startswith(ZIPS) and _has_worksheets(path):
+        return "workbook"
+    if start.startswith(CATALOGUE):
+        raise TableError(
+            f"{path} is a catalogue of SAS formats, which has no rows. Pass it to `schema import`, after its SAS file."
+        )
+    ending = path.suffix.lower()
+    if ending == ".por":
+        raise TableError(f"{path} is a portable SPSS file. Save it as .sav.")
+    kind = next((kind for begin, kind in STATISTICAL_STARTS.items() if re.match(begin, start)), None)
+    if kind is None and (named := STATISTICAL.get(ending)):
+        raise TableError(f"{path} is not {named}, despite its name. Export the table again, or correct the name.")
+    return kind or ("parquet" if start.startswith(PARQUET) else "text")
+
+
+def _has_worksheets(path: Path) -> bool:
+    """Return whether a zip archive has the parts of a workbook."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "[Content_Types].xml" in archive.namelist()
+    except zipfile.BadZipFile:
+        return False
+
+
 @dataclass(frozen=True)
 class FileForm:
     """How the file of a table is written: by its name, its first bytes and its header line, or as declared.
@@ -105,12 +191,12 @@ class FileForm:
         return replace(self, delimiter="\t") if path.suffix.lower() == ".tsv" else self
 
 
-def ending_of(path: Path, kind: str) -> str:
-    """Return the ending of synthetic rows from a file of a kind: "text", "workbook", "parquet" or a statistical one.
+def ending_of(file: TableFile) -> str:
+    """Return the ending of synthetic rows from a table's file.
 
     Nobody writes workbooks and .sas7bdat files here; their rows are .csv.
     """
-    name = path.name.lower()
+    name, kind = file.path.name.lower(), file.kind
     fitting = {"text": (".csv.gz", ".tsv", ".txt"), "parquet": (".pq",), "sav": (".zsav",)}.get(kind, ())
     usual = f".{kind}" if f".{kind}" in ENDINGS else ".csv"
     return next((ending for ending in fitting if name.endswith(ending)), usual)
@@ -170,27 +256,6 @@ def is_hashed(line: str) -> bool:
     return bool(_HASHED.match(line))
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether the file starts as Parquet does."""
-    with path.open("rb") as file:
-        return file.read(4) == PARQUET
-
-
-def is_workbook(path: Path) -> bool:
-    """Return whether a file is a zip archive with the parts of a workbook.
-
-    It begins as one: Python also finds an archive that another file contains, such as one in a cell.
-    """
-    try:
-        with path.open("rb") as file:
-            if not file.read(4).startswith(ZIPS):
-                return False
-        with zipfile.ZipFile(path) as archive:
-            return "[Content_Types].xml" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
-
-
 @contextmanager
 def worksheets(path: Path) -> Iterator[list[Any]]:
     """Open a workbook's sheets, with the saved values of formulas. Raises ImportError without the package openpyxl."""
@@ -206,25 +271,6 @@ def is_catalogue(path: Path) -> bool:
     """Return whether a file starts as a catalogue of SAS formats does."""
     with path.open("rb") as file:
         return file.read(len(CATALOGUE)) == CATALOGUE
-
-
-def statistical_kind(path: Path) -> str | None:
-    """Return "sav", "dta", "sas7bdat" or "xpt" if the file starts as SPSS, Stata and SAS write them, else None.
-
-    Raises TableError for another file with such a name, for catalogues of SAS formats, and for .por.
-    """
-    with path.open("rb") as file:
-        start = file.read(64)
-    if start.startswith(CATALOGUE):
-        raise TableError(
-            f"{path} is a catalogue of SAS formats, which has no rows. Pass it to `schema import`, after its SAS file."
-        )
-    if path.suffix.lower() == ".por":
-        raise TableError(f"{path} is a portable SPSS file. Save it as .sav.")
-    kind = next((kind for begin, kind in STATISTICAL_STARTS.items() if re.match(begin, start)), None)
-    if kind is None and (named := STATISTICAL.get(path.suffix.lower())):
-        raise TableError(f"{path} is not {named}, despite its name. Export the table again, or correct the name.")
-    return kind
 
 
 @contextmanager

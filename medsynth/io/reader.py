@@ -5,7 +5,6 @@ A small file is read like a large one, as one piece. A cell's text does not depe
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import pandas as pd
 from ..errors import TableError
 from . import formats, parquet, statistical, text
 from .cell_text import workbook_text
-from .formats import USUAL, SavedAs
+from .formats import USUAL, SavedAs, TableFile
 from .table import LargeTable, OpenTable, Table, check_rows
 from .writer import WrittenText
 
@@ -31,71 +30,65 @@ PACKED = 5
 WORKBOOK_CURE = "Save the sheet as 'CSV UTF-8'."
 
 
-def read(path: Path | str, saved: SavedAs = USUAL) -> Table:
-    """Read the table at `path`: Parquet, a workbook of one sheet, an SPSS, Stata or SAS file, or text, packed or not.
+def read(table: Path | str | TableFile, saved: SavedAs = USUAL) -> Table:
+    """Read a table's file: Parquet, a workbook of one sheet, an SPSS, Stata or SAS file, or text, packed or not.
 
     Its header alone decides the delimiter of text. Undecodable bytes are escaped in their own cells. The file is read
     once. Raises TableError with the place and the cure, never with a cell, for another file. Raises UsageError for an
     encoding that does not exist, and for skipped lines of a file that is not text.
     """
-    path = Path(path)
-    with _opened(path, saved) as file:
-        (table,) = file.pieces(None)
-    check_rows(table.rows, str(path))
-    return replace(table, file_form=file.file_form)
+    with _opened(table, saved) as file:
+        (found,) = file.pieces(None)
+    check_rows(found.rows, found.where)
+    return replace(found, file_form=file.file_form)
 
 
 def header(path: Path, saved: SavedAs = USUAL) -> Table:
     """Return the table at `path` without its rows. Raise as `read` does, unless only a row is wrong."""
-    if formats.is_workbook(path):
-        with _opened(path, saved) as file:
-            found = file.header
+    saved.check()
+    file = TableFile.of(path)
+    if file.kind == "workbook":
+        with _opened(file, saved) as opened:
+            found = opened.header
     else:
-        found = names(path, saved)
+        found = names(file, saved)
     return Table(str(path), found, pd.DataFrame(columns=list(found)))
 
 
-def names(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
-    """Return the column names of the table at `path` from its header line or its Parquet schema: no row is parsed.
+def names(table: Path | TableFile, saved: SavedAs = USUAL) -> tuple[str, ...]:
+    """Return the names of a table's columns from its header line or its Parquet schema: no row is parsed.
 
     Raises TableError for a workbook, whose header cannot be read without its rows, and as `header` does.
     """
     saved.check()
-    formats.check_regular(path)
-    with _readable(path):
-        if formats.is_workbook(path):
-            raise TableError(f"{path} is a workbook. Save its header line as CSV, and pass that.")
-        if (kind := formats.statistical_kind(path)) is not None:
-            saved.check(kind)
-            return statistical.names(path, kind, saved.encoding)
-        if not formats.is_parquet(path):
-            return text.header_names(path, saved)
-        saved.check("parquet")
-        with parquet.opened(path) as file:
-            return file.header
+    file = table if isinstance(table, TableFile) else TableFile.of(Path(table))
+    saved.check(file.kind)
+    with formats.readable(file.path):
+        if file.kind == "workbook":
+            raise TableError(f"{file.path} is a workbook. Save its header line as CSV, and pass that.")
+        if file.kind == "text":
+            return text.header_names(file, saved)
+        if file.statistical:
+            return statistical.names(file.path, file.kind, saved.encoding)
+        with parquet.opened(file.path) as opened:
+            return opened.header
 
 
-def is_large(path: Path) -> bool:
-    """Return whether the file is read in pieces: by its size or, for Parquet, its rows and columns."""
-    if not path.is_file() or formats.is_workbook(path):
-        return False
-    with _readable(path):
-        if formats.statistical_kind(path) is not None:
-            return False
-    if formats.is_parquet(path):
-        return parquet.count_cells(path) > LARGE_CELLS
-    with _readable(path), path.open("rb") as file, formats.unpacked(path) as raw:
-        packed = file.read(4) != raw.read(4)
-    return path.stat().st_size * (PACKED if packed else 1) > LARGE_BYTES
+def is_large(file: TableFile) -> bool:
+    """Return whether a file is read in pieces: by its size or, for Parquet, its rows and columns."""
+    if file.kind == "parquet":
+        return parquet.count_cells(file.path) > LARGE_CELLS
+    return file.kind == "text" and file.path.stat().st_size * (PACKED if file.packed else 1) > LARGE_BYTES
 
 
-def read_large(path: Path, saved: SavedAs = USUAL, *, part: bool = False) -> LargeTable:
-    """Count the table at `path`, in any format of `read`, in one pass. Its rows are read later, in pieces.
+def read_large(table: Path | TableFile, saved: SavedAs = USUAL, *, part: bool = False) -> LargeTable:
+    """Count a table's file, in any format of `read`, in one pass. Its rows are read later, in pieces.
 
     A `part` of a table may have no rows. Raises TableError and UsageError as `read` does.
     """
-    stamp = _stamp(path)
-    with _opened(path, saved) as file:
+    found = table if isinstance(table, TableFile) else TableFile.of(Path(table))
+    path, stamp = found.path, _stamp(found.path)
+    with _opened(found, saved) as file:
         rows = file.rows
         if rows is None:
             rows = sum(piece.rows for piece in file.pieces(_rows_of_a_chunk(len(file.header))))
@@ -103,17 +96,17 @@ def read_large(path: Path, saved: SavedAs = USUAL, *, part: bool = False) -> Lar
             check_rows(rows, str(path))
         with path.open("rb") as raw:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
-        pieces = partial(_pieces, path, saved, stamp)
+        pieces = partial(_pieces, found, saved, stamp)
         return LargeTable(
             str(path), file.header, rows, file.form, digest, pieces, file_form=file.file_form, floats=file.floats
         )
 
 
-def _pieces(path: Path, saved: SavedAs, stamp: tuple[int, int]) -> Iterator[Table]:
-    _check_unchanged(path, stamp)
-    with _opened(path, saved) as file:
+def _pieces(table: TableFile, saved: SavedAs, stamp: tuple[int, int]) -> Iterator[Table]:
+    _check_unchanged(table.path, stamp)
+    with _opened(table, saved) as file:
         yield from file.pieces(_rows_of_a_chunk(len(file.header)))
-    _check_unchanged(path, stamp)
+    _check_unchanged(table.path, stamp)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -122,7 +115,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _check_unchanged(path: Path, stamp: tuple[int, int]) -> None:
-    with _readable(path):
+    with formats.readable(path):
         if _stamp(path) != stamp:
             raise TableError(f"{path} was changed while it was read. Fit again when nobody writes to it.")
 
@@ -132,39 +125,22 @@ def _rows_of_a_chunk(columns: int) -> int:
 
 
 @contextmanager
-def _opened(path: Path, saved: SavedAs) -> Iterator[OpenTable]:
-    """Open the file at `path` and read its header. Whatever goes wrong while it is read is a TableError."""
+def _opened(table: Path | str | TableFile, saved: SavedAs) -> Iterator[OpenTable]:
+    """Open a table's file and read its header. Whatever goes wrong while it is read is a TableError."""
     saved.check()
-    formats.check_regular(path)
-    with _readable(path):
-        if formats.is_workbook(path):
-            kind, opened = "workbook", cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(path)))
-        elif (found := formats.statistical_kind(path)) is not None:
-            kind, opened = found, statistical.opened(path, found, saved.encoding)
-        elif formats.is_parquet(path):
-            kind, opened = "parquet", parquet.opened(path)
+    file = table if isinstance(table, TableFile) else TableFile.of(Path(table))
+    saved.check(file.kind)
+    with formats.readable(file.path):
+        if file.kind == "workbook":
+            opened = cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(file.path)))
+        elif file.kind == "parquet":
+            opened = parquet.opened(file.path)
+        elif file.statistical:
+            opened = statistical.opened(file.path, file.kind, saved.encoding)
         else:
-            kind, opened = "text", text.opened(path, saved)
-        saved.check(kind)
-        with opened as file:
-            yield file._replace(file_form=replace(file.file_form, ending=formats.ending_of(path, kind)))
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Turn whatever can go wrong while a table's file is read into a TableError with the cause and the cure."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise TableError(f"There is no file {path}. Check the name and the folder.") from None
-    except IsADirectoryError:
-        raise TableError(f"{path} is a folder. Pass a table in it.") from None
-    except csv.Error:
-        raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
-    except formats.DAMAGE_ERRORS:
-        raise TableError(f"{path} is packed and damaged. Copy it again, or pack it again.") from None
-    except OSError as error:
-        raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}). Check the file.") from None
+            opened = text.opened(file, saved)
+        with opened as found:
+            yield found._replace(file_form=replace(found.file_form, ending=formats.ending_of(file)))
 
 
 def _workbook(path: Path) -> OpenTable:

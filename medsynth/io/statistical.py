@@ -26,7 +26,7 @@ from ..arrays import Texts
 from ..errors import OTHER_ENCODING, Problem, TableError
 from .calendars import Calendar, calendar_of, clock, day, moment, text_of
 from .cell_text import arrow_texts, placed, plain_text, value_text
-from .formats import STATISTICAL, statistical_kind
+from .formats import STATISTICAL, TableFile
 from .statistical_process import ENCODING, LARGE, LENGTH
 from .table import OpenTable, Table, check_names
 from .writer import WrittenText
@@ -63,7 +63,7 @@ class FileVariable(NamedTuple):
 
 @contextmanager
 def opened(path: Path, kind: str, encoding: str | None) -> Iterator[OpenTable]:
-    """Open the file at `path`, which `formats.statistical_kind` found to be of a kind. Its rows are one piece.
+    """Open the file at `path`, which `TableFile.of` found to be of a kind. Its rows are one piece.
 
     Raises TableError for a damaged file, one that is too large, one with text in another encoding, and without the
     package pyreadstat.
@@ -139,9 +139,10 @@ def cells_of(path: Path) -> pd.DataFrame:
 
     Raises TableError as `opened` does, ValueError for another file.
     """
-    if (kind := statistical_kind(path)) is None:
+    found = TableFile.of(path)
+    if not found.statistical:
         raise ValueError("not a file of SPSS, Stata or SAS")
-    with opened(path, kind, None) as file:
+    with opened(path, found.kind, None) as file:
         return next(file.pieces(None)).cells
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import OTHER_ENCODING, TableError
-from .formats import FileForm, SavedAs, is_hashed, unpacked
+from .formats import FileForm, SavedAs, TableFile, is_hashed, unpacked
 from .table import OpenTable, Table
 from .writer import WrittenText
 
@@ -38,25 +38,20 @@ R_CURE = (
 
 
 @contextmanager
-def opened(path: Path, saved: SavedAs) -> Iterator[OpenTable]:
-    """Open the text table at `path` and read its header. Raise TableError for none."""
-    with _begun(path, saved) as (name, header, lines):
+def opened(file: TableFile, saved: SavedAs) -> Iterator[OpenTable]:
+    """Open a text table and read its header. Raise TableError for none."""
+    with _begun(file, saved) as (name, header, lines):
         records, unnamed = _named(header, _records(lines, header))
-        table = Table(str(path), header.names, pd.DataFrame(), form(header.delimiter, name, unnamed))
+        table = Table(str(file.path), header.names, pd.DataFrame(), form(header.delimiter, name, unnamed))
         pieces = partial(_pieces, records, header.delimiter, header.names, table)
-        file_form = FileForm(delimiter=header.delimiter, encoding=_mark(path, name))
+        encoding = name if file.mark else name.removesuffix("-sig")
+        file_form = FileForm(delimiter=header.delimiter, encoding=encoding)
         yield OpenTable(header.names, table.form, pieces, file_form=file_form)
 
 
-def _mark(path: Path, name: str) -> str:
-    """Return the encoding `name` of a file, as utf-8 if the file has no mark at its start."""
-    with unpacked(path) as raw:
-        return "utf-8" if name == "utf-8-sig" and raw.read(3) != codecs.BOM_UTF8 else name
-
-
-def header_names(path: Path, saved: SavedAs) -> tuple[str, ...]:
-    """Return the names in the header of the text table at `path`. No row is parsed. Raise TableError for none."""
-    with _begun(path, saved) as (_, header, _):
+def header_names(file: TableFile, saved: SavedAs) -> tuple[str, ...]:
+    """Return the names in the header of a text table. No row is parsed. Raise TableError for none."""
+    with _begun(file, saved) as (_, header, _):
         return header.names
 
 
@@ -83,18 +78,18 @@ class _Header:
 
 
 @contextmanager
-def _begun(path: Path, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[str]]]:
+def _begun(file: TableFile, saved: SavedAs) -> Iterator[tuple[str, _Header, Iterator[str]]]:
     """Yield the encoding of a text table, its header, and the lines below it."""
-    name = _encoding_of(path, saved.encoding)
+    name = _encoding_of(file.mark, saved.encoding)
     try:
-        with decoded(path, name) as file:
-            header = _read_header(file, str(path), saved)
+        with decoded(file.path, name) as lines:
+            header = _read_header(lines, str(file.path), saved)
             _check_names(header, name)
-            yield name, header, file
+            yield name, header, lines
     except UnicodeError:
         usual = name.removesuffix("-sig")
         cure = "Save it as 'CSV UTF-8', or set its `encoding`."
-        raise TableError(f"{path} is not valid {usual}. {cure}", OTHER_ENCODING) from None
+        raise TableError(f"{file.path} is not valid {usual}. {cure}", OTHER_ENCODING) from None
 
 
 def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
@@ -151,16 +146,12 @@ def _check_names(header: _Header, encoding: str) -> None:
     check_header(header.names, header.where)
 
 
-def _encoding_of(path: Path, declared: str | None) -> str:
-    """Return the encoding of a text table: as the mark at its start says, else the declared one, else UTF-8.
+def _encoding_of(mark: str, declared: str | None) -> str:
+    """Return the encoding of a text table: as its mark says, else the declared one, else UTF-8.
 
     No cell decides it: if it were found by trial, a single byte of a single row could change it.
     """
-    with unpacked(path) as raw:
-        start = raw.read(3)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    name = "utf-8" if start == codecs.BOM_UTF8 else codecs.lookup(declared or "utf-8").name
+    name = mark or codecs.lookup(declared or "utf-8").name
     return "utf-8-sig" if name == "utf-8" else name
 
 

@@ -24,7 +24,7 @@ from ..artifact import Model, claim
 from ..errors import MedsynthError, OutputExists, UsageError
 from ..io import statistical_writer
 from ..io.atomic import atomic_write, refuse_existing
-from ..io.formats import is_parquet, statistical_kind, unpacked
+from ..io.formats import DAMAGE_ERRORS, TableFile, unpacked
 from ..io.statistical import cells_of
 from ..io.statistical_writer import DeclaredColumn
 from ..io.table import MISSING_TOKENS
@@ -221,10 +221,10 @@ def drawn_by(model: Model, place: Path) -> bool:
     parquet = any(path.exists() for path in files_of(model, place, PARQUET).values())
     files = files_of(model, place, PARQUET if parquet else CSV)
     try:
-        draw, kinds = found.draw, {PARQUET if is_parquet(file) else statistical_kind(file) for file in files.values()}
+        draw, kinds = found.draw, {TableFile.of(file).kind for file in files.values()}
         parts = drawn_parts(model, draw)
-        if kinds != {None}:
-            return len(kinds) == 1 and _same_cells(model, files, parts, draw, kinds.pop() or "")
+        if kinds != {"text"}:
+            return len(kinds) == 1 and _same_cells(model, files, parts, draw, kinds.pop())
         with ExitStack() as opened:
             read = {name: opened.enter_context(unpacked(file)) for name, file in files.items()}
             for part in as_bytes(parts, model, draw, model.form.of(place)):
@@ -234,14 +234,14 @@ def drawn_by(model: Model, place: Path) -> bool:
                         if read[name].read(len(block)) != block:
                             return False
             return not any(file.read(1) for file in read.values())
-    except (MedsynthError, OSError, ValueError):
+    except (MedsynthError, OSError, ValueError, *DAMAGE_ERRORS):
         return False
 
 
 def _same_cells(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, kind: str) -> bool:
     """Return whether files of a kind contain the same cells as these rows; their bytes vary with library and time."""
     with tempfile.TemporaryDirectory(prefix="medsynth-") as folder:
-        drawn = {name: Path(folder) / f"{k}.{kind.removeprefix('.')}" for k, name in enumerate(files)}
+        drawn = {name: Path(folder) / f"{k}.{kind}" for k, name in enumerate(files)}
         _write(model, drawn, parts, draw, force=False)
         return all(_cells(files[name], kind).equals(_cells(drawn[name], kind)) for name in files)
 
@@ -250,7 +250,7 @@ def _cells(path: Path, kind: str) -> Any:
     """Return all cells of a file with types."""
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(path) if kind == PARQUET else cells_of(path)
+    return pyarrow.parquet.read_table(path) if kind == "parquet" else cells_of(path)
 
 
 def _of_column(column: Column) -> DeclaredColumn:

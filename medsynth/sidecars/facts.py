@@ -20,7 +20,7 @@ import numpy as np
 from ..arrays import Codes
 from ..artifact import Model, claim
 from ..errors import TableError, UsageError
-from ..io.formats import FileForm, is_parquet, name_of, named, statistical_kind
+from ..io.formats import FileForm, TableFile, name_of, named
 from ..report.data.verdict import Review
 from ..report.sections.documentation import schema_learned
 from ..sampling.draw import MARK, MARKED
@@ -264,7 +264,7 @@ def _with_commas(column: SharedColumn) -> SharedColumn:
 
 def _form(path: Path) -> str:
     """Return the form of a table's file, as in SharedTable."""
-    return "parquet" if is_parquet(path) else statistical_kind(path) or "csv"
+    return {"text": "csv", "workbook": "csv"}.get(kind := TableFile.of(path).kind, kind)
 
 
 def _stored(schema: Schema, path: Path) -> Schema:

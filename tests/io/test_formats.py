@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.io import reader, text
-from medsynth.io.formats import SavedAs, is_workbook
+from medsynth.io.formats import SavedAs, TableFile
 from medsynth.io.split import split
 from medsynth.io.table import from_frame
 from medsynth.sampling import Draw
@@ -345,5 +345,5 @@ def test_a_workbook_in_a_cell_makes_no_workbook_of_a_file(tmp_path: Path) -> Non
     table.to_csv(tmp_path / "t.csv", index=False, encoding="latin-1")
     table.to_stata(tmp_path / "t.dta", write_index=False, version=118, convert_strl=["note"])
     for path in tmp_path.iterdir():
-        assert zipfile.is_zipfile(path) and not is_workbook(path)
+        assert zipfile.is_zipfile(path) and TableFile.of(path).kind != "workbook"
     assert reader.read(tmp_path / "t.parquet").rows == reader.read(tmp_path / "t.dta").rows == 2

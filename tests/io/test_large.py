@@ -11,7 +11,7 @@ import pytest
 
 from medsynth.errors import TableError, UsageError
 from medsynth.io import reader
-from medsynth.io.formats import SavedAs
+from medsynth.io.formats import SavedAs, TableFile
 
 FRAME = pd.DataFrame({
     "n": [1, 2, None, 4, 5, 6, 7], "x": [0.5, 1.0, None, 2.25, 3.0, -0.0, 1e300],
@@ -130,18 +130,22 @@ def test_lists_in_cells_are_refused(tmp_path: Path) -> None:
 
 def test_which_tables_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     csv, packed, parquet = (write(tmp_path / name) for name in ("t.csv", "t.csv.gz", "t.parquet"))
-    assert not any(map(reader.is_large, (csv, packed, parquet, tmp_path, tmp_path / "none.csv")))
+
+    def is_large(path: Path) -> bool:
+        return reader.is_large(TableFile.of(path))
+
+    assert not any(map(is_large, (csv, packed, parquet)))
     monkeypatch.setattr(reader, "LARGE_CELLS", 7 * len(FRAME.columns))
-    assert not reader.is_large(parquet)
+    assert not is_large(parquet)
     monkeypatch.setattr(reader, "LARGE_CELLS", 7 * len(FRAME.columns) - 1)
-    assert reader.is_large(parquet)
+    assert is_large(parquet)
     monkeypatch.setattr(reader, "LARGE_BYTES", csv.stat().st_size - 1)
-    assert reader.is_large(csv)
+    assert is_large(csv)
     monkeypatch.setattr(reader, "LARGE_BYTES", 2 * packed.stat().st_size)
-    assert reader.is_large(packed)  # it unpacks to more
+    assert is_large(packed)  # it unpacks to more
     packed.write_bytes(gzip.compress(b"x" * 100)[:9])
     with pytest.raises(TableError, match="damaged"):
-        reader.is_large(packed)
+        is_large(packed)
 
 
 def test_pieces_of_a_wide_table_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:

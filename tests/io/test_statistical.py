@@ -55,7 +55,7 @@ def test_a_cell_is_the_text_of_its_value_in_its_columns_format(kind: str, tmp_pa
     table = read(path)
     assert table.header == tuple(ROWS) == header(path).header and header(path).rows == 0
     assert table.cells.to_numpy().tolist() == TEXTS
-    assert table.form == f"of {formats.STATISTICAL[f'.{kind}']}" and not is_large(path)
+    assert table.form == f"of {formats.STATISTICAL[f'.{kind}']}" and not is_large(formats.TableFile.of(path))
 
 
 def test_letters_of_missing_values_are_codes(tmp_path: Path) -> None:
