@@ -40,7 +40,8 @@ def draft(
 
         medsynth schema draft hospital
     """
-    from medsynth.fitting.private_table import doubts, table_kinds
+    from medsynth.fitting.declarations import doubts
+    from medsynth.fitting.private_table import table_kinds
     from medsynth.fitting.source import is_folder
     from medsynth.schema import header
     from medsynth.schema.declared import ENDING

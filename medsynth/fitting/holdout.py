@@ -34,8 +34,9 @@ from ..io.writer import csv_text
 from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
+from .declarations import refuse_floats_of, schema_of_fit
 from .opening import check_settings
-from .private_table import read_rows, refuse_floats_of, schema_of_fit
+from .private_table import read_rows
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
 from .source import Source, find

@@ -25,8 +25,9 @@ from ..schema.codec import encode, fault_in, read_column
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
+from .declarations import choose_schema, refuse_floats_of
 from .private_rows import order_of_rows, patients
-from .private_table import choose_schema, read_rows, refuse_floats_of
+from .private_table import read_rows
 from .private_tables import private_tables, with_declared_columns
 from .settings import TableSettings
 from .source import find, is_linked

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.artifact import load
 from medsynth.errors import BudgetError, MedsynthError, SchemaError, TargetError, UsageError
+from medsynth.fitting.declarations import learning_of
 from medsynth.fitting.planning import plan_fit
-from medsynth.fitting.private_table import learning_of
 from medsynth.fitting.settings import FitSettings
 from medsynth.io.reader import read
 from medsynth.io.table import Table
