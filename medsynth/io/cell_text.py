@@ -277,7 +277,8 @@ def frame_texts(column: pd.Series) -> Texts:
 def _check_categories(categories: pd.Index) -> None:
     """Raise NotAValue for objects that may equal others of another text, such as True and 1, or a moment in two zones.
 
-    pandas takes them for one category, and the first row decides how the others are written.
+    pandas takes them for one category, and the first row decides how the others are written. Where all categories have
+    one type, that type is public.
     """
     for value in categories:
         _check_value(type(value))

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from ..errors import TableError, UsageError
+from .statistical_process import WITH_STATES
 
-# Encodings with states, with escapes, or that decode the text as a whole: one cell changes others.
-WITH_STATES = ("hz", "iso2022", "utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
 STATISTICAL = {
     ".sav": "an SPSS file", ".zsav": "an SPSS file", ".dta": "a Stata file", ".sas7bdat": "a SAS file",
     ".xpt": "a SAS file",
@@ -264,6 +263,8 @@ def worksheets(path: Path) -> Iterator[list[Any]]:
     with warnings.catch_warnings():  # the warnings quote cells
         warnings.simplefilter("ignore")
         with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # a wrong statement of its size would leave rows out
             yield book.worksheets
 
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..errors import TableError
-from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_texts, check_type, has_floats
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_texts, check_type, frame_text, has_floats, value_text
 from .table import OpenTable, Table, check_names
 
 if TYPE_CHECKING:
     import pyarrow
 
 TEXT_NAMES = ("unicode", "string", "categorical", "empty")  # the types of columns' names that pandas stores
+# Decimals have no zeros at their end then: pandas gives all of a column the places of the longest.
+BY_PANDAS = "that pandas wrote: the types of its columns count as public, as pandas may have chosen them from all rows"
 PERIODS = "pandas.core.arrays.arrow.extension_types"  # Its import registers pandas' months and intervals with Arrow.
 
 
@@ -58,6 +60,8 @@ def opened(path: Path) -> Iterator[OpenTable]:
         header = check_names(tuple(name for name, _ in columns), str(path))
         kinds = file.schema_arrow.types
         floats = frozenset(name for name, place in columns if isinstance(place, int) and has_floats(kinds[place]))
+        chosen = file.schema_arrow.pandas_metadata is not None and not all(map(_is_text, kinds))
+        form = BY_PANDAS if chosen else ""
 
         def pieces(most: int | None) -> Iterator[Table]:
             before = 0
@@ -69,14 +73,20 @@ def opened(path: Path) -> Iterator[OpenTable]:
                         table = table.append_column(name, pyarrow.array(source[before : before + len(table)]))
                         cells[name] = arrow_texts(table.columns[-1])
                     else:
-                        cells[name] = arrow_texts(table.columns[source])
+                        short = chosen and pyarrow.types.is_decimal(kinds[source])
+                        cells[name] = arrow_texts(table.columns[source], frame_text if short else value_text)
                 numbered = [name for name, source in columns if isinstance(source, range)]
                 texts = pd.DataFrame(cells, dtype=object)
                 written = _with_index(table, numbered)
-                yield Table(str(path), header, texts, "", written, before=before, floats=floats)
+                yield Table(str(path), header, texts, form, written, before=before, floats=floats)
                 before += len(table)
 
-        yield OpenTable(header, "", pieces, file.metadata.num_rows, floats=floats)
+        yield OpenTable(header, form, pieces, file.metadata.num_rows, floats=floats)
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    """Return whether a type, or that of a dictionary's values, is one of texts."""
+    return "string" in str(getattr(kind, "value_type", kind))
 
 
 def _check_types(schema: pyarrow.Schema, where: str) -> None:

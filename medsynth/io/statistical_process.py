@@ -12,19 +12,41 @@ values in Stata and SAS. The metadata of "0" contain the column's name and forma
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
+import re
 import resource
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow
 
+# Encodings with states, with escapes, or that decode the text as a whole: one cell changes others.
+WITH_STATES = ("hz", "iso2022", "utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
+BYTES = "ISO-8859-1"  # the encoding in which each byte is a character of its own
 DAMAGED, LARGE, ENCODING = 3, 4, 5  # exit codes
 LENGTH = 8  # bytes of the number before the first stream
 READERS = {"sav": "read_sav", "dta": "read_dta", "sas7bdat": "read_sas7bdat", "xpt": "read_xport"}
+
+
+def decoder_of(name: str) -> Callable[[str], str]:
+    """Return what turns the bytes of a cell, one character each, into the text of an encoding; a half one is dropped.
+
+    pyreadstat's own decoder keeps a state between cells, so that a cell of Hebrew would end in the next one. Raises
+    UnicodeError for an encoding that Python does not have, and for one in which a cell changes others.
+    """
+    try:
+        found = codecs.lookup(re.sub("^windows-|^ms-?", "cp", name.lower()))
+    except LookupError:
+        raise UnicodeError("no such encoding") from None
+    if found.name.replace("_", "-").startswith(WITH_STATES):
+        raise UnicodeError("an encoding with states")
+    return cache(lambda text: codecs.getincrementaldecoder(found.name)().decode(text.encode("latin-1")))
 
 
 def read(
@@ -37,13 +59,15 @@ def read(
     import pyarrow
     import pyreadstat
 
-    usual: dict[str, Any] = {"output_format": "dict", "disable_datetime_conversion": True, "encoding": encoding or None}
+    usual: dict[str, Any] = {"output_format": "dict", "disable_datetime_conversion": True, "encoding": BYTES}
     usual |= {} if kind == "xpt" else {"user_missing": True}  # .xpt has none
     usual |= {"metadataonly": True} if rows is None else {"row_limit": rows + 1}
-    found, facts = getattr(pyreadstat, READERS[kind])(path, **usual)
+    open_file = getattr(pyreadstat, READERS[kind])
+    decoded = decoder_of(encoding or open_file(path, metadataonly=True)[1].file_encoding or "utf-8")
+    found, facts = open_file(path, **usual)
     if rows is not None and max(map(len, found.values()), default=0) > rows:
         raise OverflowError
-    formats = pyreadstat.read_sas7bcat(catalogue, encoding=encoding or None)[1].value_labels if catalogue else {}
+    formats = pyreadstat.read_sas7bcat(catalogue, encoding=BYTES)[1].value_labels if catalogue else {}
     arrays, fields = [], []
     for place, name in enumerate(facts.column_names):
         words, values = facts.readstat_variable_types[name] == "string", found.pop(name, [])
@@ -52,20 +76,26 @@ def read(
             values = [None if tag else value for tag, value in zip(tags, values, strict=True)]
             arrays.append(pyarrow.array(tags, pyarrow.large_string()))
             fields.append(pyarrow.field(f"{place}.tag", arrays[-1].type))
+        if words:
+            values = [decoded(value) if isinstance(value, str) else value for value in values]
         arrays.append(pyarrow.array(values, pyarrow.large_string() if words else pyarrow.float64()))
-        about = {"name": name, "format": facts.original_variable_types[name] or ""}
-        about |= {"labels": labels_of(facts, name, formats)} if labels else {}
+        about = {"name": decoded(name), "format": facts.original_variable_types[name] or ""}
+        about |= {"labels": labels_of(facts, name, formats, decoded)} if labels else {}
         fields.append(pyarrow.field(str(place), arrays[-1].type, metadata=about))
     return pyarrow.Table.from_arrays(arrays, schema=pyarrow.schema(fields))
 
 
-def labels_of(facts: Any, name: str, formats: dict[str, Any]) -> str:
+def labels_of(facts: Any, name: str, formats: dict[str, Any], decoded: Callable[[str], str]) -> str:
     """Return what the file, and the labels of `formats`, declare of a column, without its format, as JSON."""
     values = facts.variable_value_labels.get(name) or formats.get(facts.original_variable_types[name]) or {}
+
+    def text(value: Any) -> Any:
+        return decoded(value) if isinstance(value, str) else value
+
     return json.dumps({
-        "label": facts.column_names_to_labels.get(name) or "",
-        "values": list(values.items()),
-        "missing": [[one["lo"], one["hi"]] for one in facts.missing_ranges.get(name, ())],
+        "label": text(facts.column_names_to_labels.get(name) or ""),
+        "values": [[text(code), text(label)] for code, label in values.items()],
+        "missing": [[text(one["lo"]), text(one["hi"])] for one in facts.missing_ranges.get(name, ())],
         "measure": facts.variable_measure.get(name) or "",
     })  # fmt: skip
 

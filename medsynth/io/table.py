@@ -153,7 +153,7 @@ def check_names(header: Sequence[object], where: str, levels: int = 1) -> tuple[
     if len(set(header)) < len(header):
         twice = next(name for k, name in enumerate(header) if name in header[:k])
         places = " and ".join(str(k) for k, name in enumerate(header, 1) if name == twice)
-        raise TableError(f"{where}: the columns {places} have the same name, {twice!r}. Rename all but one.")
+        raise TableError(f"{where}: the columns {places} have the same name. Rename all but one.")
     return tuple(map(str, header))
 
 
@@ -194,9 +194,11 @@ def with_index(frame: pd.DataFrame) -> pd.DataFrame:
             found.insert(0, index.name, pd.Series(index.array, dtype=index.dtype), allow_duplicates=True)
         return found
     # pandas keeps each distinct value of a level once, like the categories of a column.
-    index = cast(pd.MultiIndex, index).remove_unused_levels()
+    index = cast(pd.MultiIndex, index)
     for k, (name, codes, level) in enumerate(zip(index.names, index.codes, index.levels, strict=True)):
-        column = pd.Series(pd.Categorical.from_codes(cast("Sequence[int]", codes), level))
+        known = np.asarray(level.notna())  # `groupby(dropna=False)` makes a level of missing keys
+        place = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[codes]
+        column = pd.Series(pd.Categorical.from_codes(place.tolist(), level[known]))
         found.insert(k, f"level_{k}" if name is None else name, column, allow_duplicates=True)
     return found
 

@@ -29,16 +29,22 @@ _USUAL = frozenset(
     for word in words
     if word
 )
-_UNIT = r"%|°?[cfk]|[kmµcdnp]?(g|l|m|mol|s)(/\w+)*|[mµ]?iu(/\w+)*|mmhg|bpm|h|y|yo|(hour|day|week|month|year|yr)s?|min"
+_UNIT = r"%|°?[cfk]|[kmµcdnp]?(g|l|m|mol|s)(/\w+)*|[mµ]?iu(/\w+)*|mm ?hg|bpm|h|y|yo|(hour|day|week|month|year|yr)s?|min"
 _FIGURE = r"[<>≤≥~]?\s*[-+]?[0-9]+([.,'/–-][0-9]+)*"
 _AMOUNT = re.compile(rf"{_FIGURE}\s*({_UNIT})|{_FIGURE}\s+[^\W\d_]+(/\w+)*|{_FIGURE}\s*[x×*]\s*[0-9]+", re.IGNORECASE)
-_STAGE = re.compile(r"[cpyr]*T([0-4]\w?|is|x)\s?N([0-3]\w?|x)(\s?M[01x]\w?)?", re.IGNORECASE)
-_MONTH = r"[^\W\d_]{3,10}\.?"
-# Days with the name of a month; weeks and quarters; days with a time; times.
+# Stages of tumours, and codes of ICD-10 with a point.
+_STAGE = re.compile(r"[cpyr]*T([0-4]\w?|is|x)\s?N([0-3]\w?|x)(\s?M[01x]\w?)?|[A-Z][0-9]{2}\.[0-9]{1,2}", re.IGNORECASE)
+# Days with the name of a month, in any order, with or without a time and a zone; weeks and quarters; times and spans.
+_MONTHS = (
+    "jan(uary?|vier)?", "feb(ruary?)?", "f[ée]v(rier)?", "mar(ch|s|zo)?", "märz?", "apr(il|ile)?", "a[vb]r(il)?",
+    "ma[iy]o?", "june?|juni|juin", "july?|juli|juil(let)?", "aug(ust)?|ao[uû]t", "sept?(ember|embre)?",
+    "o[ck]t(ober|obre)?", "nov(ember|embre)?", "d[eé][cz](ember|embre)?",
+)  # fmt: skip
+_MONTH = rf"({'|'.join(_MONTHS)})"
 _DAYS = (
-    rf"[0-9]{{1,2}}[ .-]*{_MONTH}[ .,-]*[0-9]{{2,4}}", rf"{_MONTH} [0-9]{{1,2}},? [0-9]{{4}}",
-    "[0-9]{4}-?[WQTS][0-9]{1,2}(-[1-7])?", "[0-9]{8}T[0-9:]+", "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+",
-    "[0-9]{1,2}([:.h][0-9]{2}){1,2}",
+    rf"(\w+ )?[0-9]{{1,4}}[ ./-]*{_MONTH}\.?([ .,/:-]*[0-9].*)?", rf"(\w+ )?{_MONTH}\.? [0-9]{{1,2}}.*[0-9].*",
+    rf"{_MONTH}\.?[ -]?(19|20)[0-9]{{2}}", "[0-9]{4}-[0-9]{2}-[0-9]{2}.*", "[0-9]{4}-?[wqtsm][0-9]{1,2}(-[1-7])?",
+    "[0-9]{4}年.*", "[0-9]{8}T[0-9:]+", "[0-9]{1,2}([:.h][0-9]{2}){1,2}", "-?[0-9]+ days [-+0-9].*",
 )  # fmt: skip
 _DAY = re.compile(rf"({'|'.join(_DAYS)})(\s*([ap]\.?m\.?|utc|gmt|z|uhr|ce?s?t))?", re.IGNORECASE)
 

@@ -24,11 +24,15 @@ FIRST_ROWS = (
     "x;12 Mai 2020", "x;May 5, 2020", "x;10:30 AM", "x;14h30", "x;2020-01-05 10:15 UTC", "x;20200105T1015",
     "x;1980-W05", "x;2020Q1", "x;½", "x;54y", "x;5 yo", "x;54 Jahre", "x;18-25 years", "x;5 U/L", "x;5 mEq/L",
     "x;5 K/uL", "x;5 kPa", "x;5 x 10", "x;NaN", "x;wahr", "x;pT2N1M0", "x;T1 N0", "x;1:80",
+    "x;12MAR2020:10:00:00", "x;01mar2020 10:00:00", "x;2020m3", "x;2020M03", "x;01-MAR-20 10.00.00.000000 AM",
+    "x;Mar 1 2020 12:00AM", "x;Sun Mar 01 2020", "x;2020-03-01T10:00:00.000+0000", "x;12/Mar/2020", "x;2020-Mar-01",
+    "x;2020-03-01 10:00:00 Europe/Zurich", "x;1-Mar", "x;Jan 2020", "x;2020年3月1日", "x;0 days 00:10:00",
+    "x;120/80 mm Hg", "E11.9;F", "x;5. März 2020",
 )  # fmt: skip
 NAMES = (
     "B12;A1c;x12;sex;age;T3;ECOG 1;24h_urine", "x;y", "age;died", "t;event", "n;y", "low;high", "case;control",
     "left;age", "6MWT;5HT;17-OHP", "day 1;day 2", "K;NA;CL", "q1_1;q1_2", "id;male;age",
-    "current smoker;yes_no", "°C;%", "30 day mortality;2 h glucose;h24;1RM", "T1;T2;S1", "may 2020;jun 2020",
+    "current smoker;yes_no", "°C;%", "30 day mortality;2 h glucose;h24;1RM", "T1;T2;S1", "decision 2020;z",
     "5y_os;x", "Q12020;W05", "6 MWT;a;b", "T4;TSH",
 )  # fmt: skip
 

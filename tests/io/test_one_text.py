@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dtypes import alike, rows_alike
 
@@ -121,6 +122,22 @@ def test_an_index_keeps_its_own_type(recwarn: pytest.WarningsRecorder) -> None:
     levels = pd.MultiIndex.from_arrays([whole, [1.0, 2.0, 3.0, 4.0]], names=["key", "time"])
     table = from_frame(pd.DataFrame({"x": [1, 2, 3, 4]}, index=levels))
     assert table.cells["key"].tolist() == [*map(str, LONG), ""] and table.floats == {"time"}
+    found = pd.DataFrame({"ward": ["x", "y", None], "v": [1, 2, 3]}).groupby(["ward", "v"], dropna=False).first()
+    assert from_frame(found).cells["ward"].tolist() == ["x", "y", ""]
+
+
+def test_parquet_that_pandas_wrote_says_so(tmp_path: Path) -> None:
+    """pandas gives all decimals the places of the longest; a database declares them."""
+    for odd in ("2.5", "1.005"):
+        frame = pd.DataFrame({"x": [Decimal("0.50"), Decimal("2.00"), Decimal(odd)], "y": ["a", "b", "c"]})
+        frame.to_parquet(tmp_path / "t.parquet")
+        table = read(tmp_path / "t.parquet")
+        assert table.cells["x"].tolist() == ["0.5", "2", odd] and "types of its columns count as public" in table.form
+    frame[["y", "y"]].set_axis(["y", "z"], axis=1).to_parquet(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").form == ""
+    pq.write_table(pa.table({"x": pa.array([Decimal("0.50"), Decimal("2.00")])}), tmp_path / "t.parquet")
+    table = read(tmp_path / "t.parquet")
+    assert table.cells["x"].tolist() == ["0.50", "2.00"] and table.form == ""
 
 
 FIELDS: dict[str, list[str]] = {

@@ -135,11 +135,11 @@ def test_names_that_would_not_come_back_are_refused_alike(name: str, tmp_path: P
 
 
 def test_two_columns_of_one_name_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="columns 1 and 3 have the same name, 'x'. Rename"):
+    with pytest.raises(TableError, match="columns 1 and 3 have the same name. Rename"):
         from_frame(pd.concat([FRAME, FRAME[["x"]]], axis=1))
     columns = [pa.array([1, 2]), pa.array(["a", "b"]), pa.array([3, 4])]
     pq.write_table(pa.Table.from_arrays(columns, names=["x", "y", "x"]), tmp_path / "t.parquet")
-    with pytest.raises(TableError, match="columns 1 and 3 have the same name, 'x'. Rename"):
+    with pytest.raises(TableError, match="columns 1 and 3 have the same name. Rename"):
         read(tmp_path / "t.parquet")
 
 
@@ -175,7 +175,7 @@ def test_an_index_with_a_name_is_a_column_alike(name: str, tmp_path: Path) -> No
 
 def test_an_index_with_the_name_of_a_column_is_refused(tmp_path: Path) -> None:
     for message in both(FRAME.set_axis(pd.Index([1, 2, 3], name="y")), tmp_path).values():
-        assert isinstance(message, str) and "columns 1 and 3 have the same name, 'y'" in message
+        assert isinstance(message, str) and "columns 1 and 3 have the same name" in message
 
 
 def test_the_name_of_all_columns_is_not_one_of_them(tmp_path: Path) -> None:

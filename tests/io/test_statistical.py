@@ -188,6 +188,39 @@ def test_text_in_another_encoding_asks_for_it(tmp_path: Path) -> None:
     assert list(read(path, SavedAs(encoding="cp1252")).cells["town"])[:2] == ["Zü rich", "Genè ve"]
 
 
+@pytest.mark.parametrize("kind", ["sav", "dta", "xpt"])
+def test_a_cell_of_any_encoding_is_one_cell(kind: str, tmp_path: Path) -> None:
+    """pyreadstat's own decoder keeps letters of Hebrew and Vietnamese for the next cell, which is another patient's."""
+    blank = b"\0" if kind == "dta" else b" "
+    found = []
+    for second in ("\u05e8\u05d5\u05ea\u05d0\u05d0", ""):
+        words = ["\u05d3\u05e0\u05d4", second, "\u05de\u05e9\u05d4", "x"]
+        places = [f"Q{k}ZZZZZZ" for k in range(4)]
+        path = saved(
+            tmp_path / f"t.{kind}", {"ward": places, "n": [1.0, 2, 3, 4]}, **{"version": 10} if kind == "dta" else {}
+        )
+        content = path.read_bytes()
+        for place, word in zip(places, words, strict=True):
+            assert content.count(place.encode()) == 1
+            content = content.replace(place.encode(), word.encode("cp1255").ljust(8, blank))
+        path.write_bytes(content)
+        cells = read(path, SavedAs(encoding="cp1255")).cells["ward"].tolist()
+        assert cells == words
+        found.append(cells)
+    assert found[0][2:] == found[1][2:]
+
+
+@pytest.mark.parametrize("stated", ["ISO-2022-JP", "UTF-7", "IBM930", "nonsense"])
+def test_an_encoding_with_states_that_a_file_states_is_refused(stated: str, tmp_path: Path) -> None:
+    path = saved(tmp_path / "t.sav", {"ward": ["abc", "def"], "n": [1.0, 2.0]})
+    content = path.read_bytes()
+    at = content.find(b"UTF-8") - 4
+    path.write_bytes(content[:at] + len(stated).to_bytes(4, "little") + stated.encode() + content[at + 9 :])
+    with pytest.raises(TableError, match="text in another encoding"):
+        read(path)
+    assert read(path, SavedAs(encoding="utf-8")).cells["ward"].tolist() == ["abc", "def"]
+
+
 def test_without_the_package_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path / "t.sav")
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
