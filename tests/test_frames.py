@@ -18,11 +18,11 @@ import pytest
 from held import FixedReleases, measure_alone, released
 
 import medsynth
+from medsynth.errors import TIMES, Message
 from medsynth.io.table import from_frame
 from medsynth.io.writer import write
 from medsynth.schema import Schema
 from medsynth.schema.codec import decode, encode
-from medsynth.schema.learned import TIMES
 
 pytestmark = pytest.mark.usefixtures("quick", "seeded_entropy")
 
@@ -184,7 +184,7 @@ def test_what_comes_back_of_each_dtype_without_a_schema(route: str, tmp_path: Pa
         assert "never seen" not in drawn_texts, name
         if drawn[name].dtype == object and TABLE[name].column != CLOCK:  # times of a day are numbers
             assert drawn_texts <= texts, name
-    assert any(text.startswith(TIMES) and "zoned" in text and "zone" in text for text in notices)
+    assert any(Message.of(text).about.kind == TIMES and "zoned" in text and "zone" in text for text in notices)
 
 
 DECLARED = [name for name, back in TABLE.items() if back.column]

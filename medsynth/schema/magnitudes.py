@@ -168,7 +168,8 @@ def numbers_repeat(counts: Floats, std: float, rows: int) -> bool:
     """Return whether noisy counts show the whole numbers from one on, equally often each, and each in several rows."""
     clear = np.flatnonzero(believed(counts, std, clear_stds(MAGNITUDES)))
     positive = clear.size > 0 and clear[0] > len(HALF_OCTAVES) and clear[-1] < MAGNITUDES - 1
-    return positive and any(_are_even(counts, std, rows, end) for end in np.geomspace(*REPEATED, 120) * rows)
+    ends = np.geomspace(*REPEATED, 120) * rows
+    return positive and any(_are_even(counts, std, rows, end) for end in ends[ends >= 1])
 
 
 def _are_even(counts: Floats, std: float, rows: int, end: float) -> bool:

@@ -71,7 +71,7 @@ def test_project_files_give_missing_codes_events_and_repeats() -> None:
     assert not mapped.unfinished and Schema.from_yaml(mapped.text).max_rows == 2  # the events of the longer arm
     assert mapped.outcomes["age"].column["missing"] is True  # an event may be without its form
     without = import_schema([FILES / "events.csv", FILES / "redcap.csv"], ["age", "redcap_event_name"])
-    assert "the table has no record_id: no unit is declared" in without.message and "unit:" not in without.text
+    assert "the table has no record_id: no unit is declared" in without.message and "\nunit:" not in without.text
 
 
 def test_a_table_shows_that_records_have_several_rows() -> None:

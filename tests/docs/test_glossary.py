@@ -1,6 +1,5 @@
 """The glossary has every word that plans, ledgers and verdicts print."""
 
-import ast
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,6 +10,7 @@ from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
 from medsynth.methods import registry
 from medsynth.privacy.accounting import events
+from medsynth.report.sections.registry import questions
 from medsynth.schema import Schema
 
 ROOT = Path(__file__).parents[2]
@@ -54,31 +54,15 @@ def test_it_has_every_mechanism() -> None:
         assert f"**{mechanism.__name__}**" in GLOSSARY, mechanism
 
 
-def verdict_words(place: Any, name: Any) -> Any:
-    """What the sections give `decide` at a place of its arguments, also by a variable of that name."""
-    words = set()
-    for path in (ROOT / "medsynth" / "report").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "decide":
-                words |= {word.value for word in node.args[place : place + 1] if isinstance(word, ast.Constant)}
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-                words |= {node.value.value for target in node.targets if getattr(target, "id", None) == name}
-    return words
-
-
 def test_it_has_every_measure_of_a_verdict() -> None:
-    measures = verdict_words(2, "measure")
-    assert len(measures) >= 5
-    for measure in measures:
-        assert f"`{measure}`" in GLOSSARY, measure
+    for question in questions().values():
+        assert f"`{question.measure}`" in GLOSSARY, question.measure
 
 
 def test_the_reviewers_page_has_every_question_of_a_verdict() -> None:
     page = (ROOT / "docs" / "tutorials" / "reviewer.md").read_text()
-    questions = verdict_words(1, "question")
-    assert len(questions) >= 5
-    for question in questions:
-        assert f"| {question} |" in page, question
+    for question in questions().values():
+        assert f"| {question.words} |" in page, question.words
 
 
 def test_every_entry_says_something() -> None:

@@ -20,6 +20,7 @@ from medsynth.errors import OutputExists, TableError, UsageError
 from medsynth.fitting.holdout import HoldOut, hold_out_tables
 from medsynth.fitting.source import bundled, find
 from medsynth.io.atomic import refuse_existing
+from medsynth.io.formats import USUAL
 from medsynth.io.split import number_of
 from medsynth.report.build import build
 from medsynth.report.several_tables import linked_facts, read_tables, reports, target_of
@@ -96,7 +97,7 @@ def test_a_draw_that_fails_leaves_no_folder(model: medsynth.Model, saved: Path) 
 
 def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_path: Path) -> None:
     files = HoldOut.of(ward, tmp_path / "ward.medsynth", tmp_path / "checkpoint", list(find(ward).tables.tables))
-    private, number = hold_out_tables(find(ward), files, 0.4, None, resume=False)
+    private, number = hold_out_tables(find(ward), files, 0.4, USUAL, resume=False)
     assert private.rows == 180  # expected, whatever the coins left
     parts = [{path.stem: pd.read_csv(path, dtype=str) for path in folder.iterdir()} for folder in files.waiting]
     for name, frame in frames.items():
@@ -106,7 +107,7 @@ def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_p
         )
         assert sorted(pd.concat([part[name] for part in parts])["patient"]) == sorted(frame["patient"])
     assert private.cells["stays"].rows == len(parts[0]["stays"])
-    again, same = hold_out_tables(find(ward), files, 0.4, None, resume=True)
+    again, same = hold_out_tables(find(ward), files, 0.4, USUAL, resume=True)
     assert same == number and again.facts() == private.facts() and again.rows == 180
     files.publish()
     assert number_of(files.heldout) == number
@@ -117,12 +118,12 @@ def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_p
     with pytest.raises(OutputExists):
         refuse_existing(files.moves[0][1], force=False)
     with pytest.raises(TableError, match="fewer than two patients"):
-        hold_out_tables(find(ward), files, 1 - 1e-12, None, resume=False)
+        hold_out_tables(find(ward), files, 1 - 1e-12, USUAL, resume=False)
 
 
 def test_a_split_that_cannot_be_written_waits(ward: Path, tmp_path: Path) -> None:
     files = HoldOut.of(ward, tmp_path / "ward.medsynth", tmp_path / "checkpoint", list(find(ward).tables.tables))
-    hold_out_tables(find(ward), files, 0.4, None, resume=False)
+    hold_out_tables(find(ward), files, 0.4, USUAL, resume=False)
     files.train.write_text("in the way")
     with pytest.raises(medsynth.MedsynthError, match=r"The model is saved; its rows are in .*checkpoint\.train"):
         files.publish()

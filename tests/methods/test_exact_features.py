@@ -40,7 +40,11 @@ def test_features_of_a_row_do_not_depend_on_the_rows_beside(
         true = getattr(Vault, name)
 
         def watched(self: Vault, *arguments: Any, true: Any = true, **more: Any) -> Any:
-            features = arguments[1] if callable(arguments[1]) else getattr(arguments[1], "features", None)
+            features = (
+                arguments[1]
+                if callable(arguments[1])
+                else getattr(arguments[1], "features", getattr(arguments[1], "vectors", None))
+            )
             if features is None:
                 return true(self, *arguments, **more)
             together = features(codes)

@@ -178,7 +178,9 @@ columns:
 """
     )
     rows = structure_model(schema).sample(60, seed=1)
-    medsynth.fit(rows, epsilon=3.0, schema=schema, method="independent", rows=60, anyway=True).save("t.medsynth")
+    medsynth.fit(rows, epsilon=3.0, schema=schema, method="independent", rows=60, anyway=True, notice=print).save(
+        "t.medsynth"
+    )
     good("sample", "--model", "t.medsynth", "-n", "60", "-o", "t.synthetic.xpt")
     good("metadata", "--model", "t.medsynth", "--synthetic", "t.synthetic.xpt")
     cells = dictionary(Path("t.package"))
