@@ -103,6 +103,7 @@ def test_the_kind_works_with_the_default_method_and_its_conditions(extended: Pat
     assert done.exit_code == 2 and "no such level" in done.stderr
 
 
+@pytest.mark.nightly
 def test_help_names_the_method(extended: Path) -> None:
     """In a process of its own: the list is made from the registry when the command line is first imported."""
     script = "import extension, sys; from medsynth_cli.main import main; sys.argv = ['medsynth', 'methods']; main()"

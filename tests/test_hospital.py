@@ -90,6 +90,7 @@ def test_from_the_extract_to_a_report(
         assert (made[name] == code).any()
 
 
+@pytest.mark.nightly
 def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: pd.DataFrame, schema: Schema) -> None:
     triage = pd.CategoricalDtype(["minor", "standard", "urgent", "resuscitation"], ordered=True)
     some: dict[str, Any] = {"area_code": "category", "ward": "string[pyarrow]", "height_cm": "Int16"}

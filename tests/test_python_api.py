@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from medsynth_sample_data import simulate
+from quick_methods import offer_quick
 
 import medsynth
 from medsynth import rng
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.usefixtures("quick")
 @pytest.fixture(scope="module")
 def model(cohort: pd.DataFrame) -> medsynth.Model:
     declared = yaml.safe_load(simulate.schema_text())
-    return medsynth.fit(cohort, epsilon=3.7, schema=declared, rows=300, method="independent", seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        offer_quick(patch)
+        return medsynth.fit(cohort, epsilon=3.7, schema=declared, rows=300, method="independent", seed=1)
 
 
 def test_dir_shows_the_api() -> None:

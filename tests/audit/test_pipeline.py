@@ -85,6 +85,7 @@ def test_the_command_prints_claims_beside_what_was_proven(
     assert command("--quick", "--output", str(page)).exit_code != 0  # nothing is overwritten unasked
 
 
+@pytest.mark.nightly
 def test_json_is_one_object(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "CASES", {"marginals": CASES["marginals"]})
     facts = json.loads(command("--quick", "--json").stdout)

@@ -199,6 +199,7 @@ def test_streams_that_are_full_or_closed(redirection: str, code: int, said: str)
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_an_error_with_closed_streams_has_its_exit_code() -> None:
     line = f"{' '.join(MEDSYNTH)} schema show nothing >&- 2>&-"
     assert subprocess.run(["bash", "-c", line], check=False).returncode == 2

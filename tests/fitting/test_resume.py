@@ -24,7 +24,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.matrix
-@pytest.mark.nightly_for("schema-dp-gan", *(f"learned-{name}" for name in CLAIMING if name != "independent"))
+@pytest.mark.nightly_for(
+    "schema-dp-cgan", "schema-dp-gan", *(f"learned-{name}" for name in CLAIMING if name != "independent")
+)
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")  # few rows, on purpose

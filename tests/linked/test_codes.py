@@ -27,6 +27,7 @@ def read(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> PrivateTables
     return private_tables(tables, {n: Table(n, tuple(map(str, frame.columns)), frame) for n, frame in texts.items()})
 
 
+@pytest.mark.nightly
 def test_codes_are_those_of_plain_loops(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
     coded = coded_tables(read(frames, tables))
     names = joint(tables).core.names

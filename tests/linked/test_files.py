@@ -46,6 +46,7 @@ def invoked(*words: str, code: int = 0) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.nightly_for("parquet")
 @pytest.mark.matrix
 @pytest.mark.parametrize("parquet", [False, True], ids=["csv", "parquet"])
 def test_folders_are_drawn_again_to_the_last_cell(model: medsynth.Model, saved: Path, parquet: bool) -> None:

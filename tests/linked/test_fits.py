@@ -143,6 +143,7 @@ def test_the_latest_row_by_plain_loops() -> None:
             assert sides[0].codes[place, at] == max(sides[0].codes[k, at] for k in known)
 
 
+@pytest.mark.nightly
 def test_conditions_are_about_patients_and_first_rows(model: medsynth.Model, quick: None, ward: Path) -> None:
     default = medsynth.fit(ward, epsilon=50, rows=290, seed=0)
     assert default.rows == 290  # as declared, not as there are
@@ -247,7 +248,7 @@ def test_neighbours_are_the_same_without_the_measurements(
 
 
 def test_a_killed_fit_goes_on_with_what_it_measured(
-    frames: Frames, ward: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: None, frames: Frames, ward: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed between two tables: the resumed fit is that which was not killed, and the file counts it once."""
     from medsynth.budget import Budget

@@ -56,6 +56,7 @@ def check(model: Any, n: int = 200) -> Any:
 SLOW = ("dp-gan", "dp-cgan", "gs-wgan")
 
 
+@pytest.mark.nightly_for(*(f"plain-{method}" for method in CLAIMING))
 @pytest.mark.nightly_for("plain-dp-gan", "mixed-dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])

@@ -138,6 +138,7 @@ class Trained(Exception):
     """The training has ended, and the generator would be read."""
 
 
+@pytest.mark.nightly
 def test_training_never_waits_for_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's "meta" device has shapes but no numbers: whatever asks for one fails, and so do tensors of two devices.
 

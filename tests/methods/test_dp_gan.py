@@ -143,6 +143,7 @@ def test_a_row_meets_a_generated_row_of_its_own_class(clinic: Schema, cohort: pd
         assert float(found) == pytest.approx(float(expected), rel=1e-4)
 
 
+@pytest.mark.nightly
 def test_a_step_of_the_critic_follows_the_gradient_of_its_parameters(clinic: Schema, cohort: pd.DataFrame) -> None:
     made, _ = game(clinic, cohort)
     sizes = [p.numel() for p in made.critic.parameters()]

@@ -12,6 +12,7 @@ from medsynth.schema import Schema
 LABS = [f"lab{k}" for k in range(5)]
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("seeded_entropy")
 @pytest.mark.parametrize(("apart", "least", "most"), [(False, 0.13, 0.3), (True, 0.0, 0.03)])
 def test_gaps_are_shared_as_in_the_rows(apart: bool, least: float, most: float) -> None:

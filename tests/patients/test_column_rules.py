@@ -109,6 +109,7 @@ def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monk
     assert sizes[1] == pytest.approx(sizes[0], abs=0.3)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("seeded_entropy")
 def test_a_fit_knows_what_the_rules_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     """No woman has a dose. A fit that measures no table of dose and sex must still keep the share of doses.

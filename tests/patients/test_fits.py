@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,15 @@ def table() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def model(table: pd.DataFrame) -> Iterator[medsynth.Model]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "SIMULATED", 3000)
-        yield medsynth.fit(table, epsilon=20, schema=SCHEMA, method="independent", seed=0)
+def model(table: pd.DataFrame, once: Callable[..., Path]) -> medsynth.Model:
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(training, "SIMULATED", 3000)
+            fitted = medsynth.fit(table, epsilon=20, schema=SCHEMA, method="independent", seed=0)
+        assert fitted.ledger.complete
+        fitted.save(folder / "m.medsynth")
+
+    return medsynth.load(once("model_of_patients", make) / "m.medsynth")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +53,7 @@ def rows(model: medsynth.Model) -> pd.DataFrame:
 @pytest.mark.nightly
 def test_the_ledger_is_the_plan_and_rows_have_the_noise_of_one(model: medsynth.Model, table: pd.DataFrame) -> None:
     """Whatever the cap on rows: first rows are one a patient, later ones are averaged."""
-    assert model.ledger.complete and model.ledger.max_rows == 5
+    assert model.ledger.max_rows == 5
     found = {entry.label: entry.sensitivity for entry in model.ledger.entries}
     assert set(shares.SHARES) < set(found)
     changing_and_gap = 10
@@ -119,6 +124,7 @@ def test_no_key_comes_twice_in_chunks(model: medsynth.Model, monkeypatch: pytest
     assert len(found) == 450 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
 
 
+@pytest.mark.nightly_for("mixture")
 @pytest.mark.matrix
 @pytest.mark.nightly_for("dp-cgan", "dp-gan", "gs-wgan", "pate-gan", "g-pate")
 @pytest.mark.parametrize("method", CLAIMING)
@@ -127,6 +133,7 @@ def test_any_method_draws_the_first_rows(method: str, quick: None, table: pd.Dat
     assert len(made) == 200 and made.groupby(UNIT).size().max() > 1
 
 
+@pytest.mark.nightly
 def test_a_fit_that_was_killed_goes_on(
     quick: None, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +214,7 @@ RULES = [
 ]
 
 
+@pytest.mark.nightly
 def test_rules_across_rows_hold_in_every_patient(table: pd.DataFrame, quick: None) -> None:
     """By the table's own words, with pandas and not by the code that held them."""
     content: dict[str, Any] = SCHEMA.to_dict()

@@ -302,7 +302,7 @@ def test_a_plan_names_what_is_measured_most() -> None:
     assert plan.most_frequent == "steps" and plan.equivalent_rows == 25
     assert plan.noise("counts") == 4 * plan.events["counts"][0].multiplier
     assert list(plan.to_json()) == ["counts", "steps"] and plan.to_json() == json.loads(json.dumps(plan.to_json()))
-    assert plan.to_json() != make_plan(NEEDS, epsilon=3.6, delta=DELTA, rows=100).to_json()
+    assert plan.to_json() != make_plan(NEEDS, epsilon=0.5, delta=DELTA, rows=100).to_json()
     few = make_plan([Charge(label="once", weight=1.0)], epsilon=1.0, delta=DELTA, rows=100)
     assert few.epsilon_by_release() == [(1, few.epsilon)]
 

@@ -217,6 +217,7 @@ KINDS = (pytest.param(wide, marks=(pytest.mark.nightly, pytest.mark.slow)), most
 COMPUTED = ("utility", "importance", "inference", "table_one", "fidelity", "relations", "quality", "subgroups")
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("all_different", "of_one_fold")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_section_computes_on_odd_tables(kind: Callable[..., dict[str, list[str]]]) -> None:
@@ -319,6 +320,7 @@ def reports_with_a_schema(kinds: dict[str, str], order: bool, every_set: bool = 
             checked(**own, real=odd(60, 2, patients), train=odd(70, 3, patients))
 
 
+@pytest.mark.nightly
 def test_odd_columns_with_a_declared_schema() -> None:
     """Each odd column with a kind in turn."""
     some = ("one_inf", "empty", "one_number", "one_beyond_floats", "one_word", "one_day")

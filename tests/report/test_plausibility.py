@@ -98,6 +98,7 @@ def test_the_page_says_why_rules_were_not_checked() -> None:
         assert ("Rules across rows were not checked" in page(report)) is (found.unchecked is not None)
 
 
+@pytest.mark.nightly
 def test_a_learned_schema_judges_nothing(halves: Any) -> None:
     """Its synthetic rows obey it by design, so the question has no answer. A declared one is judged."""
     table = halves[0][["age_years", "sex_at_birth"]]

@@ -55,6 +55,7 @@ def test_delta_is_times_patients() -> None:
     assert claims.units(model) == 1000
 
 
+@pytest.mark.nightly
 def test_rows_are_declared_only_where_somebody_declared_them(model: Any, synthetic: pd.DataFrame) -> None:
     from dataclasses import replace
 

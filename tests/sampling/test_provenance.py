@@ -116,7 +116,7 @@ def test_rows_without_privacy_get_no_claim_from_another_model(patients: Path, qu
     assert twin["banner"].startswith("No claim can be made") and "Shareable: every number" not in page
 
 
-@pytest.mark.nightly_for("any", "epsilon")
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("words", ["any", "beyond", "epsilon"])
 def test_without_a_claim_the_first_verdict_is_no_guarantee(patients: Path, quick: None, words: str) -> None:

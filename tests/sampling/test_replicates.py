@@ -113,6 +113,7 @@ def test_measurements_are_on_file_with_their_noise(model: Model) -> None:
     assert size < 100_000
 
 
+@pytest.mark.nightly
 def test_the_provenance_of_replicates_is_proven_and_one_table_is_marked(
     model: Model, saved: Path, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_each_may_have_a_file_of_its_own(model: Model, saved: Path, tmp_path: Pa
     assert not provenance.drawn_by(model, places[1])
 
 
+@pytest.mark.nightly
 def test_the_command_writes_a_file_for_each(saved: Path, tmp_path: Path) -> None:
     named = tmp_path / "rows-{replicate}.csv"
     words = ["sample", "--model", str(saved), "-n", "30", "-o", str(named), "--seed", "1"]

@@ -54,7 +54,7 @@ def written(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "rows"), [
-    ("clinic", 2_000), ("visits", 2_000),
+    ("clinic", 2_000), ("visits", 300),
     *(pytest.param(name, 100_000, marks=pytest.mark.nightly) for name in ("clinic", "visits", "hospital")),
 ])  # fmt: skip
 def test_rows_meet_everything_that_the_schema_declares(name: str, rows: int, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from medsynth.methods import registry
 from medsynth.methods.registry import Method, MethodEntry
 
+METHODS = dict(registry.METHODS)  # as the library offers them
 # By method and preset: its defaults, and the sizes that cost time alone (`size`).
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
     ("mixture", None): {"steps": 12},
@@ -59,17 +61,27 @@ def offer(
     patch.setitem(registry.METHODS, name, OtherEntry(**{**vars(entry), "changed": changed}))
 
 
+@cache
+def quick_entries() -> dict[str, MethodEntry]:
+    """Return the entries of all methods with the defaults of `QUICK`. To make them takes longer than a quick fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, entry in METHODS.items():
+            patch.setitem(registry.METHODS, name, entry)
+        for (name, preset), defaults in QUICK.items():
+            offer(patch, name, preset, **defaults)
+        return {name: registry.METHODS[name] for name, _ in QUICK}
+
+
 def offer_quick(patch: pytest.MonkeyPatch) -> None:
     """Let the registry offer all methods with few lots, steps and shards, of few priors and simulated rows."""
-    for (name, preset), defaults in QUICK.items():
-        offer(patch, name, preset, **defaults)
+    for name, entry in quick_entries().items():
+        patch.setitem(registry.METHODS, name, entry)
     with_few_priors(patch)
     # This constant and the priors belong to no method, and no setting of a fit reaches them.
     patch.setattr("medsynth.patients.training.SIMULATED", 1000)
 
 
 def with_few_priors(patch: pytest.MonkeyPatch) -> None:
-    """Let histograms of numbers and digits have one prior each, not a mean over twelve and nine."""
+    """Let histograms of numbers have one prior, not a mean over twelve: a third of a small fit's time."""
     patch.setattr("medsynth.mixture.constants.CURVATURES", (0.2,))
     patch.setattr("medsynth.mixture.constants.ROUGHNESSES", (1.0,))
-    patch.setattr("medsynth.methods.digit_preference.PREFERENCE_STDS", (0.05,))

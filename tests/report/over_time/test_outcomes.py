@@ -117,6 +117,7 @@ def test_patients_of_the_same_kind_are_never_beyond(schema: Schema) -> None:
         assert {line.outcome for line in lines(record).values()} <= {"within", "cannot tell"}
 
 
+@pytest.mark.nightly
 def test_odd_tables_compute_or_say_why_not(schema: Schema, parts: Any) -> None:
     whole = parts[1]
     few = whole[whole["patient_id"].isin(whole["patient_id"].unique()[:3])]
