@@ -239,6 +239,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("demo").exit_code == 1
 
 
+@pytest.mark.nightly
 def test_microbatches_and_presets_are_charged(patients: Path) -> None:
     good(*FIT, "--method", "dp-cgan", "--microbatches", "8")
     rows = json.loads(good("ledger", "--json").stdout)["events"]

@@ -81,6 +81,7 @@ def test_a_title_of_csvw_is_the_label_of_a_column_named_otherwise() -> None:
     assert import_schema([FILES / "csvw.json"], ["sodium", "Sex"]).outcomes["sodium"].column["label"] == "Sodium"
 
 
+@pytest.mark.nightly
 def test_labels_change_no_measurement_and_no_draw(tmp_path: Path) -> None:
     """Schemas that differ in labels alone have the same model, byte for byte, the same plan and the same rows."""
     rows = simulated_rows(SCHEMA, 300)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
 from catalogue import ROOT, load, page
 
 FAULTS = load()
@@ -53,6 +54,7 @@ def test_every_fault_can_be_planted() -> None:
         assert len(fault.why) > 20 and fault.file.split("/")[0] in ("medsynth", "cli"), fault.name
 
 
+@pytest.mark.nightly
 def test_every_guard_is_there(collected: dict[str, bool]) -> None:
     """Its file and function; and the very case, if the whole file was collected."""
     known = defaultdict[str, set[str]](set)

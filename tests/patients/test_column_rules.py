@@ -88,6 +88,7 @@ def patients(count: int, rng: np.random.Generator, rows: tuple[int, int] = (2, 6
     })  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("seeded_entropy")
 def test_a_state_that_ends_a_patient_is_as_frequent_as_measured_and_related(monkeypatch: pytest.MonkeyPatch) -> None:
     """At each row of any patient with the same chance, and drawn again where a rule forbids it, a third would stay."""

@@ -164,6 +164,7 @@ def test_a_budget_too_small_is_refused() -> None:
         make_plan(NEEDS, epsilon=1e-7, delta=DELTA, rows=100)
 
 
+@pytest.mark.nightly
 def test_epsilon_by_release_rises_to_the_plan() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
     steps, epsilons = zip(*plan.epsilon_by_release(), strict=True)

@@ -80,6 +80,7 @@ def some(rows: CodedRows, which: Any) -> CodedRows:
     return CodedRows(rows.codes[which], rows.names, rows.draws[which], rows.units.of_rows(which))
 
 
+@pytest.mark.nightly_for("norms below a bound", "pair gradients")
 @pytest.mark.parametrize("name", CASES)
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 40), st.integers(1, 4), st.integers(0, 2**30))

@@ -64,6 +64,7 @@ def test_declared_regressions_stand_beside_the_real_ones(model: Model, monkeypat
     assert found.reason in page(made) and "synthetic, as if real" in page(made)
 
 
+@pytest.mark.nightly
 def test_the_shareable_page_says_how_to_combine(model: Model) -> None:
     found, made = section(model, None)
     assert found.fit_for.startswith("estimation") and found.advice and "combine" in found.advice

@@ -234,6 +234,7 @@ def test_every_section_computes_on_odd_tables(kind: Callable[..., dict[str, list
         assert [name for name in COMPUTED if made.sections[name] is None] == []
 
 
+@pytest.mark.nightly
 def test_every_section_computes_with_one_class_or_without_training_rows() -> None:
     tables = {side: people(rows, k) for k, (side, rows) in enumerate({"real": 30, "synthetic": 80}.items())}
     made = checked(**tables)
