@@ -49,6 +49,16 @@ def decoder_of(name: str) -> Callable[[str], str]:
     return cache(lambda text: codecs.getincrementaldecoder(found.name)().decode(text.encode("latin-1")))
 
 
+def usual_encoding(kind: str, path: str) -> str:
+    """Return the encoding of a file that states none: before its release 118, Stata wrote that of Windows."""
+    if kind != "dta":
+        return "utf-8"
+    with open(path, "rb") as file:
+        start = file.read(40)
+    release = re.search(b"<release>([0-9]+)", start)
+    return "utf-8" if release and int(release[1]) >= 118 else "cp1252"
+
+
 def read(
     kind: str, path: str, encoding: str, rows: int | None, *, labels: bool = False, catalogue: str = ""
 ) -> pyarrow.Table:
@@ -63,7 +73,7 @@ def read(
     usual |= {} if kind == "xpt" else {"user_missing": True}  # .xpt has none
     usual |= {"metadataonly": True} if rows is None else {"row_limit": rows + 1}
     open_file = getattr(pyreadstat, READERS[kind])
-    decoded = decoder_of(encoding or open_file(path, metadataonly=True)[1].file_encoding or "utf-8")
+    decoded = decoder_of(encoding or open_file(path, metadataonly=True)[1].file_encoding or usual_encoding(kind, path))
     found, facts = open_file(path, **usual)
     if rows is not None and max(map(len, found.values()), default=0) > rows:
         raise OverflowError

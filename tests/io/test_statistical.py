@@ -210,7 +210,14 @@ def test_a_cell_of_any_encoding_is_one_cell(kind: str, tmp_path: Path) -> None:
     assert found[0][2:] == found[1][2:]
 
 
-@pytest.mark.parametrize("stated", ["ISO-2022-JP", "UTF-7", "IBM930", "nonsense"])
+@pytest.mark.parametrize(("release", "encoding"), [(10, "cp1252"), (13, "cp1252"), (14, "utf-8"), (15, "utf-8")])
+def test_older_files_of_stata_are_those_of_windows(release: int, encoding: str, tmp_path: Path) -> None:
+    path = saved(tmp_path / "t.dta", {"ward": ["QQQQQ", "x"], "n": [1.0, 2.0]}, version=release)
+    path.write_bytes(path.read_bytes().replace(b"QQQQQ", "Zürß".encode(encoding).ljust(5, b"\0")[:5]))
+    assert read(path).cells["ward"][0] == ("Zürß" if encoding == "cp1252" else "Zür")
+
+
+@pytest.mark.parametrize("stated", ["ISO-2022-JP", "UTF-7", "IBM930"])
 def test_an_encoding_with_states_that_a_file_states_is_refused(stated: str, tmp_path: Path) -> None:
     path = saved(tmp_path / "t.sav", {"ward": ["abc", "def"], "n": [1.0, 2.0]})
     content = path.read_bytes()
