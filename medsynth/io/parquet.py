@@ -60,8 +60,8 @@ def opened(path: Path) -> Iterator[OpenTable]:
         header = check_names(tuple(name for name, _ in columns), str(path))
         kinds = file.schema_arrow.types
         floats = frozenset(name for name, place in columns if isinstance(place, int) and has_floats(kinds[place]))
-        chosen = file.schema_arrow.pandas_metadata is not None and not all(map(_is_text, kinds))
-        form = BY_PANDAS if chosen else ""
+        by_pandas = file.schema_arrow.pandas_metadata is not None
+        form = BY_PANDAS if by_pandas else ""
 
         def pieces(most: int | None) -> Iterator[Table]:
             before = 0
@@ -73,7 +73,7 @@ def opened(path: Path) -> Iterator[OpenTable]:
                         table = table.append_column(name, pyarrow.array(source[before : before + len(table)]))
                         cells[name] = arrow_texts(table.columns[-1])
                     else:
-                        short = chosen and pyarrow.types.is_decimal(kinds[source])
+                        short = by_pandas and pyarrow.types.is_decimal(kinds[source])
                         cells[name] = arrow_texts(table.columns[source], frame_text if short else value_text)
                 numbered = [name for name, source in columns if isinstance(source, range)]
                 texts = pd.DataFrame(cells, dtype=object)
@@ -82,11 +82,6 @@ def opened(path: Path) -> Iterator[OpenTable]:
                 before += len(table)
 
         yield OpenTable(header, form, pieces, file.metadata.num_rows, floats=floats)
-
-
-def _is_text(kind: pyarrow.DataType) -> bool:
-    """Return whether a type, or that of a dictionary's values, is one of texts."""
-    return "string" in str(getattr(kind, "value_type", kind))
 
 
 def _check_types(schema: pyarrow.Schema, where: str) -> None:

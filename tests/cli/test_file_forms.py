@@ -13,7 +13,7 @@ from commands import good, run
 import medsynth
 from medsynth.artifact import Model
 from medsynth.errors import ArtifactError, UsageError
-from medsynth.io.formats import FileForm, ending_of
+from medsynth.io.formats import FileForm, TableFile, ending_of
 from medsynth.io.reader import read
 from medsynth.io.writer import csv_text, encoded
 from medsynth.sampling import Draw, provenance
@@ -156,7 +156,7 @@ def test_no_row_decides_the_form(tmp_path: Path) -> None:
     ("a.sas7bdat", "sas7bdat", ".csv"), ("a.zsav", "sav", ".zsav"), ("a.dta", "dta", ".dta"),
 ])  # fmt: skip
 def test_endings(name: str, kind: str, ending: str) -> None:
-    assert ending_of(Path(name), kind) == ending
+    assert ending_of(TableFile(Path(name), kind)) == ending
 
 
 def test_decimal_commas_need_another_delimiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
