@@ -193,7 +193,8 @@ def fit_progress(show: bool) -> dict[str, Any]:
         return {"progress": show}
     from medsynth.fitting.settings import EpsilonSoFar
 
-    line, spent = ProgressLines(), EpsilonSoFar()
+    line = ProgressLines()
+    spent = EpsilonSoFar()
 
     def advance(plan: Plan, device: str, done: int, total: int, releases: int) -> None:
         line(f"fitting on {device}", done, total, releases=releases, epsilon=spent(plan, releases))
@@ -208,7 +209,8 @@ def report_progress(show: bool, pages: int = 1) -> Iterator[Callable[[str], None
 
     total = pages * computed() + 2
     if in_lines():
-        done, line = itertools.count(1), ProgressLines()
+        done = itertools.count(1)
+        line = ProgressLines()
         yield lambda name: line(name, next(done), total)
         return
     with _bar("Report", "reading", total, show) as update:

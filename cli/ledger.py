@@ -87,7 +87,9 @@ def _of_table(table: Path, as_json: bool) -> None:
     from medsynth.privacy.accounting.accountant import rounded_up
 
     spent = spent_on(table)
-    fits, row, patient = [fit.describe() for fit in spent.fits], spent.row(), spent.patient()
+    fits = [fit.describe() for fit in spent.fits]
+    row = spent.row()
+    patient = spent.patient()
     pairs = zip(fits, spent.fits, strict=True)
     line = "{started}  {method:<14} epsilon {shown:<8} for one {unit:<24} {model}"
     lines = [line.format(**fit, shown=rounded_up(own.epsilon) if own.epsilon else "None") for fit, own in pairs]

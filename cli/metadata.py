@@ -47,7 +47,8 @@ def metadata(
     from medsynth.sidecars.folder import hand_over
 
     fitted = load(path := find_model(one_of(model_file, model)))
-    usual, one_file = path.with_name(f"{path.stem}.synthetic"), find_synthetic(path.parent, path.stem, fitted)
+    usual = path.with_name(f"{path.stem}.synthetic")
+    one_file = find_synthetic(path.parent, path.stem, fitted)
     usual = usual if fitted.tables else one_file or usual.with_name(f"{usual.name}{fitted.form.ending}")
     table, folder = synthetic or usual, output or Path(f"{path.stem}.package")
     handed = hand_over(fitted, path, table, review, folder, force=force)

@@ -197,7 +197,8 @@ def _pages(fitted: Model | None, output: Path) -> dict[str, Path]:
     """Return the page of the model, and that of each table that has an order, by name: next to hospital.report.html it
     is hospital.visits.report.html for visits.
     """
-    stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables if fitted else None
+    stem = output.name.removesuffix(".html").removesuffix(".report")
+    tables = fitted.tables if fitted else None
     in_order = [name for name in tables.others if tables.tables[name].order] if tables else []
     return {"": output} | {name: output.with_name(f"{stem}.{name}.report.html") for name in in_order}
 
@@ -242,7 +243,8 @@ def _synthetic(
     from medsynth.report.several_tables import read_tables
     from medsynth.sampling import provenance, sample
 
-    tables, path = fitted.tables if fitted else None, inputs.synthetic
+    tables = fitted.tables if fitted else None
+    path = inputs.synthetic
     if tables and not (path := path or inputs.folder / f"{inputs.name}.synthetic").is_dir():
         raise TableError(f"There is no folder {path} of synthetic tables. Draw them: medsynth sample -n 10000.")
     if path is None:
@@ -350,7 +352,8 @@ def _print(
     """Print the verdicts of each page, and the files written."""
     shareable = all(one.shareable for one in made.values())
     if not shareable:
-        listed, verb = ", ".join(map(str, pages.values())), "contain" if several else "contains"
+        listed = ", ".join(map(str, pages.values()))
+        verb = "contain" if several else "contains"
         notify(f"INTERNAL: {listed} {verb} exact statistics of real patients. To leave them out, use --shareable.",
                quiet=quiet)  # fmt: skip
     lines, facts = list[str](), list[dict[str, Any]]()

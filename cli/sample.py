@@ -163,7 +163,8 @@ def _to_files(
     from medsynth.sampling.pipeline import formula_columns
     from medsynth.sampling.provenance import files_of, tables_of, write_sample
 
-    several, places = fitted.tables is not None, tables_of(target, draw)
+    several = fitted.tables is not None
+    places = tables_of(target, draw)
     for place in places:
         _check_outputs(place, path, force, folder=several)
     draw = write_sample(fitted, path, target, draw, ending=ending, force=force).draw
@@ -180,7 +181,8 @@ def _to_files(
     counted = f"{draw.patients} patients" if draw.patients else f"{draw.rows} rows"
     if several:
         facts["files"] = written
-        wrote, counted = str(target), f"{counted} in {len(written)} tables"
+        wrote = str(target)
+        counted = f"{counted} in {len(written)} tables"
     else:
         wrote = str(target) if len(written) == 1 else f"{len(written)} files, {written[0]} to {written[-1]}"
     result(facts, f"Wrote {wrote}, {counted}{' per replicate' * bool(draw.replicates)}.", as_json=as_json)

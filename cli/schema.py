@@ -53,7 +53,10 @@ def draft(
         name = table.resolve().name
         checked = output = table / f"{name}{ENDING}"
     else:
-        name, read, checked, output = name_of(table), [table], table, beside(table, ".schema.yaml")
+        name = name_of(table)
+        read = [table]
+        checked = table
+        output = beside(table, ".schema.yaml")
     check_outputs(output, inputs=tuple(read), force=force)
     kinds = {name_of(path): table_kinds(path, saved) for path in read}
     text = header.draft_tables(name, kinds) if several else header.draft(name, kinds[name])
@@ -123,7 +126,8 @@ def import_(
 
     first = dictionary[0]
     usual = beside(header_of, ".schema.yaml") if header_of else first.parent / f"{first.stem}.schema.yaml"
-    target, read = output or usual, (header_of,) if header_of else ()
+    target = output or usual
+    read = (header_of,) if header_of else ()
     check_outputs(target, inputs=(*read, *dictionary), force=force)
     header = table_header(header_of, saved) if header_of else None
     found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, saved.encoding,

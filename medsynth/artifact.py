@@ -252,7 +252,8 @@ def _parse(content: bytes) -> Model:
         raise ArtifactError("it contains control characters. Do not use it.")
     fields.pop("format")
     fields["preset"] = preset_of_file(fields["method"], fields["preset"], fields["config"])
-    schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
+    schema = Schema.from_dict(fields.pop("schema"))
+    ledger = Ledger.from_json(fields.pop("ledger"))
     tables = fields.pop("tables")
     _check_epsilon(fields["epsilon"], ledger)
     linked = None if tables is None else LinkedTables.from_dict(tables)
@@ -307,7 +308,8 @@ def verify(model: Model) -> dict[str, float]:
     """
     if model.epsilon is None or not model.claims:
         raise MedsynthError("This model makes no privacy claim, so there is nothing to verify.")
-    events, delta = model.ledger.composition(), model.ledger.delta
+    events = model.ledger.composition()
+    delta = model.ledger.delta
     try:
         pld = accountant.cross_check(events, delta)
     except ImportError:

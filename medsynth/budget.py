@@ -160,8 +160,10 @@ class Spent:
         head = f"Fits on this table: {len(self.fits)}{more}."
         if self.unprotected:
             return f"{head} {self.unprotected} of them added no noise, so no total can be claimed."
-        row, patient = self.row(), self.patient()
-        shown, delta = accountant.rounded_up(row.epsilon or 0.0), f"{Decimal(f'{row.delta:.3g}'):f}"
+        row = self.row()
+        patient = self.patient()
+        shown = accountant.rounded_up(row.epsilon or 0.0)
+        delta = f"{Decimal(f'{row.delta:.3g}'):f}"
         text = f"{head} All of them together cost epsilon {shown} at delta {delta} for one row"
         unfinished = f" ({', '.join(facts)})" if left or ended else ""
         short = f"Fits on this table: {len(self.fits)}{unfinished}; in all epsilon {shown} at delta {delta}"
@@ -279,7 +281,8 @@ class Budget:
         made = list[Resumed]()
 
         def decide(fits: Mapping[str, Fit]) -> Line | None:
-            found, own = _current(fits, attempts, records), attempts[-1]
+            found = _current(fits, attempts, records)
+            own = attempts[-1]
             anew = found is None or (found.model is not None and not complete)
             number = own if found is None or anew else found.number
             closed = found is not None and not anew and (found.stopped or found.model is not None)
@@ -399,7 +402,8 @@ class Budget:
                 line = json.loads(text)
                 if "fit" not in line and "ledger" in line:
                     raise ArtifactError(f"{self.path} was written by another version of medsynth. Keep it as a record.")
-                number, state = str(line["fit"]), line["state"]
+                number = str(line["fit"])
+                state = line["state"]
                 if state == "reserved" and (number not in fits or fits[number].ended):
                     answers = fits[number].answers if number in fits else 0
                     fits[number] = replace(_reserved(number, line), answers=answers)
@@ -412,7 +416,8 @@ class Budget:
                     stopped = line.get("stopped") is True
                     fits[number] = replace(fits[number], events=_part(fits[number], line), ended=True, stopped=stopped)
                 elif state == "settled" and number in fits and not fits[number].ended:
-                    name, fit = str(line["model"]), fits[number]
+                    name = str(line["model"])
+                    fit = fits[number]
                     fits[number] = replace(fit, model=name, models=(*fit.models, name))
                 elif state == "cancelled" and number in fits and fits[number].model is None and not fits[number].ended:
                     del fits[number]
@@ -426,7 +431,8 @@ class Budget:
 
     def _at_a_site(self, fit: Fit, line: dict[str, Any]) -> Fit:
         """Return a fit at a site after a line about its answers. Raise MedsynthError if a copy has answered."""
-        process, answers = str(line["process"]), line["answers"]
+        process = str(line["process"])
+        answers = line["answers"]
         if type(answers) is not int:
             raise ValueError
         if answers < fit.answers or (line["state"] == "answered" and process != fit.process):

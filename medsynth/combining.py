@@ -73,9 +73,12 @@ def combine(
     q = np.asarray(estimates, np.float64)
     u = None if variances is None else np.asarray(variances, np.float64)
     _check(q, u, rule, level, rows_ratio)
-    m, between = len(q), float(q.var(ddof=1))
-    within, cured = 0.0 if u is None else float(u.mean()), False
-    total, degrees = (1 + 1 / m) * between, float(m - 1)
+    m = len(q)
+    between = float(q.var(ddof=1))
+    within = 0.0 if u is None else float(u.mean())
+    cured = False
+    total = (1 + 1 / m) * between
+    degrees = float(m - 1)
     if rule == "fully":
         degrees = (m - 1) * (1 - within / total) ** 2 if total > 0 else math.inf
         total -= within
@@ -111,7 +114,8 @@ def _interval(
         half = float(law.ppf((1 + level) / 2)) * std_error
         p_value = float(2 * law.sf(abs(estimate) / std_error))
     else:
-        half, p_value = 0.0, float(estimate == 0)
+        half = 0.0
+        p_value = float(estimate == 0)
     return Combined(
         estimate=estimate, std_error=std_error, low=estimate - half, high=estimate + half, p_value=p_value,
         degrees=degrees, replicates=count, rule=rule, level=level, cured=cured,

@@ -203,7 +203,8 @@ class Message(str):
         start = STARTS.get(kind, "")
         made = super().__new__(cls, said(start + text))
         made.brief = made[:] if brief is None else said(start + brief) if brief else ""
-        made.about, made.note = Problem(kind=kind, column=column, entry=entry), note
+        made.about = Problem(kind=kind, column=column, entry=entry)
+        made.note = note
         return made
 
     @classmethod

@@ -52,7 +52,8 @@ def likely_rows(public: int, totals: Sequence[NoisyTotal], std: float | None) ->
         return float(public)
     precision = np.array([max(total.std, LEAST_STD) ** -2 for total in totals])
     off = float(precision @ [total.rows for total in totals] / precision.sum()) - public
-    chances, prior = [1.0], np.array([std or 0.0]) ** 2
+    chances = [1.0]
+    prior = np.array([std or 0.0]) ** 2
     if std is None:
         chances = [EXACT, BY_COINS, ROUGHLY]
         prior = np.array([0.0, COINS_STD**2 * public, (ROUGH_SHARE * public) ** 2])

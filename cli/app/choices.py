@@ -140,7 +140,8 @@ class Choices:
 
 def load(folder: Path, table: str) -> Choices:
     """Return the choices that were saved for a table; the usual ones without a file, or of a damaged one."""
-    usual, path = Choices(table=table), folder / f"{name_of(Path(table))}.medsynth-app"
+    usual = Choices(table=table)
+    path = folder / f"{name_of(Path(table))}.medsynth-app"
     try:
         if not is_inside(folder, path.name) or path.stat().st_size > LARGEST:
             return usual

@@ -42,7 +42,8 @@ class Door:
 
     def renew(self) -> str:
         """Return a new one-time address. An older one no longer opens."""
-        self._token, self._until = secrets.token_urlsafe(32), time.monotonic() + ENTRY_SECONDS
+        self._token = secrets.token_urlsafe(32)
+        self._until = time.monotonic() + ENTRY_SECONDS
         return self.address
 
     def opens(self, token: str) -> bool:

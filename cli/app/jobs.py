@@ -29,7 +29,9 @@ class Job:
     """A command that runs, or has ended. `step` is the screen that started it."""
 
     def __init__(self, step: str, words: list[str], folder: Path, as_json: bool) -> None:
-        self.step, self.words, self.started = step, words, time.monotonic()
+        self.step = step
+        self.words = words
+        self.started = time.monotonic()
         self.progress: dict[str, Any] = {}
         self.messages: list[str] = []
         self.result: dict[str, Any] = {}
@@ -102,7 +104,8 @@ class Job:
             self.text = output.read()
         self.result = _object(self.text)
         self._readers[0].join()
-        code, self.seconds = self._process.wait(), time.monotonic() - self.started
+        code = self._process.wait()
+        self.seconds = time.monotonic() - self.started
         self.stopped = self.stopped and code in STOPPED
         self.code = code
 
@@ -139,7 +142,9 @@ class Jobs:
     """The command that runs now, or ran last, of each step. Only one runs at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._jobs, self._lock = folder, dict[str, Job](), threading.Lock()
+        self._folder = folder
+        self._jobs = dict[str, Job]()
+        self._lock = threading.Lock()
         self._model: Path | None = None
 
     def __getitem__(self, step: str) -> Job | Elsewhere | None:

@@ -225,13 +225,15 @@ def do_check(session: Session, form: Form) -> str:
 
 def show_columns(session: Session) -> Content:
     """Show a field for each public fact about each column, and the file itself."""
-    text, content = "", Content()
+    text = ""
+    content = Content()
     try:
         text = session.read(session.choices.schema)
         content = content_of(text)
     except MedsynthError as error:
         session.tell(str(error), english=True)
-    header, problems = _header(session), _problems(session)
+    header = _header(session)
+    problems = _problems(session)
     return {
         "fields": fields_of(content, header), "kinds": list(KEYS), "text": text, "commented": "#" in text,
         "problems": problems, "faulty": {one.column for one in problems if one.column}, "keys": person_keys(header),
@@ -244,7 +246,9 @@ def do_columns(session: Session, form: Form) -> str:
     """Write the schema file from the fields."""
     content = content_of(session.read(session.choices.schema))
     offered = {one.name for one in fields_of(content, _header(session))}
-    found, constant, patient = list[Fields](), list[str](), _patient(session)
+    found = list[Fields]()
+    constant = list[str]()
+    patient = _patient(session)
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
         if session.say("separators")[1] == ",":
@@ -283,7 +287,8 @@ def show_budget(session: Session) -> Content:
 
 def _plan(session: Session) -> Content:
     """Return the plan for the present choices, or an empty one."""
-    job, words = session.jobs["budget"], session.choices.plan(session.has(session.choices.schema))
+    job = session.jobs["budget"]
+    words = session.choices.plan(session.has(session.choices.schema))
     return job.result if isinstance(job, Job) and job.code == 0 and job.words == words else {}
 
 
@@ -423,7 +428,8 @@ def _review(session: Session) -> Content:
 
 def do_report(session: Session, form: Form) -> str:
     """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
-    old, entries = _review(session), itertools.chain(*GROUPS.values())
+    old = _review(session)
+    entries = itertools.chain(*GROUPS.values())
     given = {name: form[name].replace("\r\n", "\n").strip() for name in entries if name in form}
     if answers := {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}:
         session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))

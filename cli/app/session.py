@@ -32,8 +32,13 @@ class Session:
     """One person's work in one folder: the door, the choices and the commands."""
 
     def __init__(self, folder: Path, table: str = "", language: str = "en") -> None:
-        self.folder, self.language, self.door, self.jobs = folder, language, Door(), Jobs(folder)
-        self.choices, self.used, self.lock = Choices(), time.monotonic(), threading.RLock()
+        self.folder = folder
+        self.language = language
+        self.door = Door()
+        self.jobs = Jobs(folder)
+        self.choices = Choices()
+        self.used = time.monotonic()
+        self.lock = threading.RLock()
         self.texts: dict[str, str] = _texts("en") | _texts(language)
         self.changes = 0  # answers so far, of all tables
         self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained

@@ -56,7 +56,8 @@ def audit_one_run(
     method: str, schema: Schema, confidence: float, entropy: Entropy | None = None, progress: Step = silent
 ) -> Finding:
     """Fit `method`, one of SETTINGS, once to random rows of `schema`, and guess from all releases who was included."""
-    entropy, core = entropy or system_entropy(), schema.core
+    entropy = entropy or system_entropy()
+    core = schema.core
     count = SETTINGS[method].get("shards", CANARIES)
     fits = WholeFits.of(method, schema, SETTINGS[method], count, EPSILON)
     stream = numpy_stream(int.from_bytes(entropy.bytes(8)), "canaries")
@@ -74,7 +75,8 @@ def audit_one_run(
 
 def _proven(evidence: Floats, included: Mask, confidence: float) -> float:
     """Return the largest bound over SHARES of guessed canaries: half guessed as included, half as left out."""
-    order, found = np.argsort(-evidence), 0.0
+    order = np.argsort(-evidence)
+    found = 0.0
     for share in SHARES:
         half = round(share * len(order) / 2)
         right = int(included[order[:half]].sum() + (~included[order[len(order) - half :]]).sum())
@@ -133,14 +135,17 @@ class CanaryVault(Attacked):
         def own(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
             return query.loss(answer(real)[None, None])[0]
 
-        rows, sizes = query.inputs(self._rows()), [p.numel() for p in query.critic.parameters()]
+        rows = query.inputs(self._rows())
+        sizes = [p.numel() for p in query.critic.parameters()]
         gradients = pair_gradients(query.critic, own, rows, rows, rows[:, 0])
         clipped = gradients * factors(torch.linalg.vector_norm(gradients, dim=1), query.bound)[:, None]
         return [part.double().numpy() for part in torch.split(clipped, sizes, 1)]
 
     def _pair_gradients(self, query: PairGradientSum) -> list[Floats]:
         """Return the change by a canary: a clipped gradient, whose average over partners the attacker knows."""
-        groups, pool, rows = query.groups, query.pool, query.features(self._codes)
+        groups = query.groups
+        pool = query.pool
+        rows = query.features(self._codes)
         total = torch.zeros(())
         for _ in range(PARTNERS):
             partner = pool[torch.randint(len(pool), (len(rows),))]
@@ -154,7 +159,8 @@ class CanaryVault(Attacked):
 
         This is the best linear test against the noise and all other canaries, as for Gaussians with the same moments.
         """
-        rate, std = self.rate(label), self._recorder.std
+        rate = self.rate(label)
+        std = self._recorder.std
         release = in_stds([np.ravel(array) for array in self._recorder.last[label].arrays], query, std)
         added = in_stds(changes, query, std)
         share = rate / 2  # The chance that a canary is included and takes part.
@@ -172,7 +178,8 @@ class CanaryVault(Attacked):
         This attacker knows which row is in which shard and the critics' secret seed. The proof allows this, since the
         claim rests on neither (docs/proofs/). Only the shard of each measurement, its noise and the coins are secret.
         """
-        places, secret = np.arange(len(self._codes), dtype=np.uint64), self._entropy.bytes(8)
+        places = np.arange(len(self._codes), dtype=np.uint64)
+        secret = self._entropy.bytes(8)
 
         def shards(kept: Mask, ledger: Ledger, kind: type[_Scripted], rest: Entropy) -> tuple[Recorder, Shards]:
             recorder = Recorder(ledger, kind([places[kept].tobytes(), secret], rest))

@@ -60,7 +60,8 @@ def audit_inputs(schema: Schema, progress: Step = silent) -> list[InputFinding]:
     tried = [(name, cell, mode) for name in schema.names for cell in ODD_CELLS for mode in MODES]
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        path, usual = Path(folder) / "audit.csv", simulated(schema)
+        path = Path(folder) / "audit.csv"
+        usual = simulated(schema)
         before = {mode: _opened(path, usual, schema, mode) for mode in MODES}
         for k, (name, cell, mode) in enumerate(tried):
             after = _opened(path, [*usual[:-1], {**usual[-1], name: ODD_CELLS[cell]}], schema, mode)

@@ -254,7 +254,8 @@ def _raw_vault(last: list[tuple[str, ...]], releases: Recorder) -> partition_sel
 def _learning(present: bool, releases: Recorder) -> Trial:
     """Attack schema learning: the target has a common level in every column and adds one to each of its counts."""
     raw = _raw_vault([(COMMON[0], USUAL[0])] * present, releases)
-    usual, word = CellKinds().usual.index(USUAL[0]), CellKinds().names.index("word")
+    usual = CellKinds().usual.index(USUAL[0])
+    word = CellKinds().names.index("word")
 
     def trial() -> float:
         raw.measure_schema("audit", WORDS[-1])
@@ -274,7 +275,8 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
     allowance: dict[str, tuple[Event, int]] = dict.fromkeys(LEARNING, (LEARNING_EVENT, trials))
     ledger = Ledger(delta=0.5, accountant="rdp", random_source=entropy.source, allowance=allowance)
     releases = Recorder(ledger, entropy)
-    raw, hits = _raw_vault([(OWN, OWN)], releases), 0
+    raw = _raw_vault([(OWN, OWN)], releases)
+    hits = 0
     for _ in range(trials):
         raw.measure_schema("audit", WORDS[-1])
         hits += OWN in releases.last[label].names

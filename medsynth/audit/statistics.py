@@ -185,7 +185,8 @@ def one_run_epsilon(right: int, guesses: int, canaries: int, delta: float, risk:
 
     def by_chance(epsilon: float) -> float:
         """Return an upper bound on the chance of at least `right` right guesses."""
-        chance, upto = 1 / (1 + math.exp(-epsilon)), np.arange(1, right + 1)
+        chance = 1 / (1 + math.exp(-epsilon))
+        upto = np.arange(1, right + 1)
         # The delta term: 2 m delta times the largest mean of the last i point masses below `right`.
         worst = float(np.max(np.cumsum(binom.pmf(right - upto, guesses, chance)) / upto))
         return float(binom.sf(right - 1, guesses, chance)) + 2 * canaries * delta * worst

@@ -72,7 +72,8 @@ class Attacked(Measurements):
     max_rows = None  # The row is the unit of privacy.
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.left = plan, sum(times for _, times in plan.events.values())
+        self.plan = plan
+        self.left = sum(times for _, times in plan.events.values())
 
     def count(self) -> None:
         """Count a release. Raises Done after the last one."""
@@ -146,7 +147,8 @@ class WatchedVault(Attacked):
         for others in self._others:
             others.calls = 0
         found = [vault.measure(label, query) for vault in self._vaults]
-        std, rate = self._recorders[0].std, self.rate(label)
+        std = self._recorders[0].std
+        rate = self.rate(label)
         seen = [[np.ravel(array) for array in recorder.last[label].arrays] for recorder in self._recorders]
         release, without, present = (in_stds(arrays, query, std) for arrays in seen)
         ratio = float((present - without) @ (release - (without + present) / 2))
@@ -179,7 +181,8 @@ class WholeFits:
         epsilon: float = EPSILON,
     ) -> WholeFits:  # fmt: skip
         """Plan fits to this number of rows, with quick settings if none are given."""
-        module, core = registry.load(method), schema.core
+        module = registry.load(method)
+        core = schema.core
         config = registry.configured(method, module, LOTS.get(method, {}) if settings is None else settings)
         queries = module.queries(config, rows, len(core.columns), epsilon)
         plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=rows)
@@ -200,7 +203,8 @@ class WholeFits:
 
     def scores(self, entropy: Entropy) -> tuple[float, float]:
         """Return the attacker's scores of a fit without the target and with it, on average negative and positive."""
-        codes, names = worst_case(self.schema), self.schema.names
+        codes = worst_case(self.schema)
+        names = self.schema.names
         without, present = (WatchedVault(codes, side, names, self.plan, entropy) for side in (False, True))
         self.train(without)
         self.train(present)
@@ -208,7 +212,8 @@ class WholeFits:
 
     def conclude(self, scores: Floats, confidence: float) -> Finding:
         """Return what the scores of many fits prove: (fits, 2), without the target and with it."""
-        found, mu = errors_at(0.0, scores[:, 0], scores[:, 1], confidence), self.mu
+        found = errors_at(0.0, scores[:, 0], scores[:, 1], confidence)
+        mu = self.mu
         return Finding(
             part=PART, name=f"{self.method}, end to end",
             worst_case="one row unlike all others; the attacker knows these and sees every release",
@@ -301,10 +306,12 @@ def audit_loss_noise(schema: Schema, trials: int, confidence: float, progress: S
     one of the two. Marginals are from the table without the target on both sides, so that only the GAN's gradients can
     differ.
     """
-    entropy, core = system_entropy(), schema.core
+    entropy = system_entropy()
+    core = schema.core
     quiet = WholeFits.of(PUBLISHED, schema, PUBLISHED_SETTINGS, OTHERS + 1, NO_DP_BUDGET)
     noise = claimed(1.0, quiet.config.lots, 1.0, DELTA) / PRINTED_EPSILON
-    loud, codes = replace(quiet, config=quiet.config.model_copy(update={"multiplier": noise})), worst_case(core)
+    loud = replace(quiet, config=quiet.config.model_copy(update={"multiplier": noise}))
+    codes = worst_case(core)
 
     def generator(fits: WholeFits, seed: int, present: bool) -> Floats:
         """Return what a released generator's network adds to each column. Only the published noise is added."""
@@ -333,8 +340,10 @@ def audit_loss_noise(schema: Schema, trials: int, confidence: float, progress: S
 
 def audit_rows(schema: Schema, trials: int, confidence: float, progress: Step = silent) -> list[Finding]:
     """Attack the rows of `trials` fits of BASELINE without the target and as many with it: membership and attribute."""
-    entropy, fits = system_entropy(), WholeFits.of(BASELINE, schema)
-    core, table = fits.schema, worst_case(fits.schema)
+    entropy = system_entropy()
+    fits = WholeFits.of(BASELINE, schema)
+    core = fits.schema
+    table = worst_case(fits.schema)
     scores = np.empty((trials, 2, 2))  # (trials, sides, attacks).
     for k in _reported(trials, progress):
         for side, rows in enumerate((table[:-1], table)):
@@ -356,6 +365,7 @@ def audit_rows(schema: Schema, trials: int, confidence: float, progress: Step = 
 def _likeness(drawn: Codes, target: Codes, schema: Schema) -> tuple[float, float]:
     """Return how much synthetic rows are like the target; and of the most similar ones, the share with its class."""
     near = np.array([NEAR * (column.size - 1) if not column.categorical else 0 for column in schema.columns.values()])
-    alike, at = np.abs(drawn - target) <= near, schema.names.index(schema.target or schema.names[-1])
+    alike = np.abs(drawn - target) <= near
+    at = schema.names.index(schema.target or schema.names[-1])
     others = np.delete(alike, at, axis=1).sum(1)
     return float(alike.mean()), float(alike[others == others.max(), at].mean())

@@ -117,7 +117,8 @@ def _titles(header: Collection[str]) -> dict[str, list[str]]:
 
 def codebook(sheet: Sheet, header: Collection[str], faults: Faults) -> DescribedTable:
     """Return the table that a codebook describes. The table's `header` shows which of two titles has the names."""
-    columns, computed = {title: [cells[title] for _, cells in sheet.lines] for title in sheet.header}, False
+    columns = {title: [cells[title] for _, cells in sheet.lines] for title in sheet.header}
+    computed = False
     titles = _titles(sheet.header)
     if _is_computed(titles, columns):
         computed = True
@@ -167,7 +168,8 @@ def _type_word(text: str) -> str:
 
 
 def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> Entry:
-    name, told = row["name"], row["type"] or ("" if "%" in row["format"] else row["format"])
+    name = row["name"]
+    told = row["type"] or ("" if "%" in row["format"] else row["format"])
     described = _is_description(row["codes"])
     word = _type_word(told or (row["codes"] if described else ""))
     kind: Type = TYPES.get(word, "")

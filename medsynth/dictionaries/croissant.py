@@ -47,7 +47,8 @@ def croissant(content: Json, lines: Lines, faults: Faults) -> list[DescribedTabl
     for record in records:
         if {"Enumeration", "Split"}.intersection(_words(record.get("dataType"))):
             continue
-        entries, read = list[Entry](), set[str]()
+        entries = list[Entry]()
+        read = set[str]()
         for k, field in enumerate(_list(record, "field")[: MAX_FIELDS + 1], 1):
             name = text_of(field.get("name")) or text_of(field.get("@id")).rpartition("/")[2]
             column = _list(_first(_list(field, "source")), "extract")

@@ -58,7 +58,8 @@ def _inherited(content: Json) -> Json:
 
 
 def _entries(schema: Json, above: Json, lines: Lines, header: Collection[str], faults: Faults) -> tuple[Entry, ...]:
-    keys, entries = schema.get("primaryKey"), list[Entry]()
+    keys = schema.get("primaryKey")
+    entries = list[Entry]()
     for k, column in enumerate(schema["columns"][: MAX_FIELDS + 1], 1):
         names = _titles(column) if isinstance(column, dict) else []
         if not names:

@@ -102,7 +102,8 @@ def read_sheet(path: Path, encoding: str | None) -> Sheet:
     """
     rows = _workbook_rows(path) if TableFile.of(path).kind == "workbook" else _csv_rows(path, read_text(path, encoding))
     header: tuple[str, ...] = ()
-    lines, faults = list[tuple[int, dict[str, str]]](), Faults(str(path))
+    lines = list[tuple[int, dict[str, str]]]()
+    faults = Faults(str(path))
     for line, cells in rows:
         if any(len(cell) > MAX_CHARACTERS for cell in cells):
             raise SchemaError(f"{path}, line {line}: a cell has more than {MAX_CHARACTERS} characters. Shorten it.")
@@ -136,7 +137,8 @@ def _header(texts: list[str], where: str) -> tuple[str, ...]:
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each record with the number of its first line. The first line decides the delimiter."""
     delimiter = delimiter_of(text.lstrip("\r\n").partition("\n")[0])
-    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter), 1
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    line = 1
     try:
         for cells in reader:
             yield line, cells
@@ -212,7 +214,8 @@ class Lines:
         self.of = dict[str, list[int]]()
         at = line = 0
         for found in re.finditer(r'"(?:name|titles?|@id)"\s{0,9}:\s{0,9}\[?\s{0,99}("(?:[^"\\]|\\.)*")', text):
-            line, at = line + text.count("\n", at, found.start()), found.start()
+            line = line + text.count("\n", at, found.start())
+            at = found.start()
             self.of.setdefault(found[1], []).append(line + 1)
 
     def take(self, name: str) -> int:

@@ -30,7 +30,8 @@ def frictionless(content: Json, lines: Lines, faults: Faults) -> list[DescribedT
         if not isinstance(resource, dict):
             faults.add(0, "a resource must be an object.")
             continue
-        name, schema = text_of(resource.get("name")), resource.get("schema", resource)
+        name = text_of(resource.get("name"))
+        schema = resource.get("schema", resource)
         if isinstance(schema, str):
             faults.add(
                 lines.take(name), f"the schema of {name!r} is another file, which is not fetched. Import that one."
@@ -45,7 +46,8 @@ def frictionless(content: Json, lines: Lines, faults: Faults) -> list[DescribedT
 def _entries(schema: Json, lines: Lines, faults: Faults) -> tuple[Entry, ...]:
     keys = schema.get("primaryKey", [])
     keys = [keys] if isinstance(keys, str) else keys if isinstance(keys, list) else []
-    missing, entries = schema.get("missingValues", [""]), list[Entry]()
+    missing = schema.get("missingValues", [""])
+    entries = list[Entry]()
     for k, field in enumerate(schema["fields"][: MAX_FIELDS + 1], 1):
         field = {"name": field} if isinstance(field, str) else field
         name = text_of(field.get("name")) if isinstance(field, dict) else ""
@@ -83,10 +85,13 @@ def _entry(name: str, line: int, kind: Type, field: Json, schema_missing: object
     limits = field.get("constraints")
     limits = limits if isinstance(limits, dict) else {}
     missing = field.get("missingValues", schema_missing)
-    codes, required, form = _words(missing), limits.get("required") is True, text_of(field.get("format"))
+    codes = _words(missing)
+    required = limits.get("required") is True
+    form = text_of(field.get("format"))
     listed = field.get("categories", limits.get("enum"))
     listed = listed if isinstance(listed, list) else []
-    levels, labels = _words(listed), _labels(missing) | _labels(listed)
+    levels = _words(listed)
+    labels = _labels(missing) | _labels(listed)
     if kind == "boolean":
         levels = tuple(w[0] for key in ("falseValues", "trueValues") if len(w := _words(field.get(key))) == 1)
         levels = levels if len(levels) == 2 else ()

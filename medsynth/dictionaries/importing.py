@@ -113,7 +113,8 @@ def _read(
 
     The other files describe a REDCap project, or are the catalogue of a SAS file.
     """
-    project, found = redcap_project.Project(), list[tuple[Path, Sheet | str | DescribedTable]]()
+    project = redcap_project.Project()
+    found = list[tuple[Path, Sheet | str | DescribedTable]]()
     starts = {path: start_of(path) for path in paths}
     catalogue = next((path for path in paths if is_catalogue(path)), None)
     for path, start in starts.items():
@@ -140,7 +141,8 @@ def _read(
     path, content = found[0]
     faults = Faults(str(path))
     if isinstance(content, DescribedTable):
-        form, tables = statistical.FORM, [content]
+        form = statistical.FORM
+        tables = [content]
     elif isinstance(content, Sheet):
         form, tables = _sheet(content, project, header, faults)
     else:
@@ -173,7 +175,8 @@ def _sheet(
 
 def _json(path: Path, text: str, header: Collection[str], faults: Faults) -> tuple[str, list[DescribedTable]]:
     """Return the form of a dictionary in JSON, and its tables."""
-    content, lines = read_json(path, text), Lines(text)
+    content = read_json(path, text)
+    lines = Lines(text)
     if csvw.is_csvw(content):
         return csvw.FORM, csvw.csvw(content, lines, header, faults)
     if croissant.is_croissant(content):
@@ -205,7 +208,9 @@ def _entries(table: DescribedTable, header: Sequence[str] | None, faults: Faults
     """Return the entries that become columns, by name. Add faults for names that no column can have, or two have."""
     if sum(not entry.only_if_in_table for entry in table.entries) > MAX_FIELDS:
         raise SchemaError(f"{faults.where}: more than {MAX_FIELDS} entries. Leave out those of other tables.")
-    found, lines, wanted = dict[str, Entry](), dict[str, int](), set(header or ())
+    found = dict[str, Entry]()
+    lines = dict[str, int]()
+    wanted = set(header or ())
     for entry in table.entries:
         labels = (entry.label, *entry.labels.values())
         written = (entry.name, entry.unit, entry.format, entry.low, entry.high, *entry.levels, *entry.missing)

@@ -71,11 +71,14 @@ def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faul
         project = replace(project, repeats=True)
     keys = {title: READ[normalised(title)] for title in sheet.header if normalised(title) in READ}
     rows = [(line, {key: cells[title] for title, key in keys.items()}) for line, cells in sheet.lines]
-    entries, logic, left_out = list[Entry](), dict[str, str](), list[str]()
+    entries = list[Entry]()
+    logic = dict[str, str]()
+    left_out = list[str]()
     for line, row in rows:
         for key in READ.values():
             row.setdefault(key, "")
-        name, hidden = row["name"], bool(row["logic"])
+        name = row["name"]
+        hidden = bool(row["logic"])
         if not FIELD.fullmatch(name):
             faults.add(line, f"{name[:40]!r} is not a name of a REDCap field. Use lower-case letters, digits and _.")
         elif row["type"] in ("descriptive", ""):
@@ -97,7 +100,9 @@ def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faul
 
 def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Iterator[Entry]:
     """Yield a field's columns: one, or for checkboxes one per choice."""
-    name, kind, required = row["name"], row["type"], row["required"].lower() == "y"
+    name = row["name"]
+    kind = row["type"]
+    required = row["required"].lower() == "y"
     entry = Entry(name=name, line=line, type="text", label=row["label"], may_be_empty=not required)
     if first:
         yield replace(entry, type="key", may_be_empty=False)
@@ -130,7 +135,8 @@ def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Ite
 
 def _text_field(entry: Entry, row: dict[str, str]) -> Entry:
     """Return the column of a text field, whose validation type decides what it contains."""
-    kind, open_ends = row["validation"].lower(), list[str]()
+    kind = row["validation"].lower()
+    open_ends = list[str]()
     ends = {"low": row["low"], "high": row["high"]}
     for end, text in ends.items():
         if text and not UNMOVING.fullmatch(text):
@@ -222,7 +228,8 @@ def _added_by_redcap(forms: Iterable[str]) -> list[Entry]:
 def _with_rules(entries: list[Entry], logic: dict[str, str]) -> tuple[list[Entry], tuple[str, ...], list[str]]:
     """Return entries with calculations as definitions, the rules of branching logic, and what is not expressible."""
     learned = {one.name for one in entries if one.type not in ("text", "identifying", "key")}
-    made, remarks = _calculations(entries), list[str]()
+    made = _calculations(entries)
+    remarks = list[str]()
     levels = _comparable([made.get(one.name, one) for one in entries])
     rules = [one.rule for one in made.values() if one.rule][:MAX_RULES]
     for name, text in logic.items():
@@ -251,7 +258,8 @@ def _calculations(entries: list[Entry]) -> dict[str, Entry]:
     with suppress(CycleError):
         sorter.prepare()
     known = {one.name: one for one in entries if not one.rule}
-    levels, made = dict(_comparable(known.values())), dict[str, Entry]()
+    levels = dict(_comparable(known.values()))
+    made = dict[str, Entry]()
     while ready := sorter.get_ready():
         for name in ready:
             made[name] = known[name] = _calculated(waiting[name], known, levels)

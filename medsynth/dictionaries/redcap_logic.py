@@ -67,12 +67,14 @@ def checkbox_column(field: str, code: str) -> str:
 
 def _tokens(text: str, columns: Levels) -> list[Token]:
     """Return the tokens of a calculation or condition, with the columns of its fields."""
-    found, place = list[Token](), 0
+    found = list[Token]()
+    place = 0
     while place < len(text.rstrip()):
         match = TOKEN.match(text, place)
         if not match or len(found) == MOST_TOKENS:
             raise NotExpressible("it is too long" if match else f"character {place + 1} is unknown")
-        kind, place = match.lastgroup or "", match.end()
+        kind = match.lastgroup or ""
+        place = match.end()
         value = match[kind].lower() if kind == "word" else match[kind]
         if match["field"]:
             kind, value = "field", match["field"] if kind == "field" else checkbox_column(match["field"], value)
@@ -86,12 +88,14 @@ def _tokens(text: str, columns: Levels) -> list[Token]:
 
 def calculation(text: str, columns: Levels) -> Calculation:
     """Translate a calculation. Raise NotExpressible if the language of rules has no words for it."""
-    tokens, decimals = _tokens(text, columns), None
+    tokens = _tokens(text, columns)
+    decimals = None
     if [value for _, value in tokens[:2]] == ["round", "("] and tokens[-1] == ("sign", ")"):
         tokens, decimals = tokens[2:-1], 0
         if len(tokens) > 2 and tokens[-2] == ("sign", ",") and tokens[-1][1] in "0123456789":
             tokens, decimals = tokens[:-2], int(tokens[-1][1])
-    parts, sums = list[str](), 0
+    parts = list[str]()
+    sums = 0
     while tokens:
         (kind, value), *tokens = tokens
         if value == "^":

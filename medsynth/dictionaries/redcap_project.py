@@ -82,14 +82,18 @@ class _Reader:
     """What an expat parser calls: it collects the facts, and stops before the patients' data."""
 
     def __init__(self) -> None:
-        self.facts, self.known, self.codes, self.open = Project(), False, "", False
+        self.facts = Project()
+        self.known = False
+        self.codes = ""
+        self.open = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
         own = {key.rpartition(":")[2]: value for key, value in attributes.items()}
         if name == DATA:
             raise _Enough
-        self.known, self.open = self.known or name == "ODM", name == "MissingDataCodes"
+        self.known = self.known or name == "ODM"
+        self.open = name == "MissingDataCodes"
         more = Project()
         if name == "RepeatingInstrument":
             more = Project(repeating_forms=(own.get("RepeatInstrument", ""),), repeats=True)
@@ -125,7 +129,8 @@ def project_xml(path: Path) -> Project:
 
     Document types, and so entities, are refused. No address is followed.
     """
-    reader, parser = _Reader(), expat.ParserCreate()
+    reader = _Reader()
+    parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = reader.refuse
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.characters

@@ -58,7 +58,8 @@ class RemoteShards:
 
     def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """Return the noised sum of all critics' clipped gradients at generated rows, (rows, width - classes)."""
-        pools, where = np.stack(self._pools), places(fakes)
+        pools = np.stack(self._pools)
+        where = places(fakes)
         self._pools = []
         query = UpstreamSum(indicators(where, fakes.shape[-1]), self._classes, bound, joint)  # as sites derive it
         return self._ask(label, query, [pools, where])
@@ -99,11 +100,13 @@ class SiteCritics:
         config = self._study.config()
         method, first = self._method, not self._rounds.steps
         features = self._map or (_indicators(own) if first else self._features(self._rounds.steps[0][1:]))
-        classes, width = features.given[1].cells, _width(features)
+        classes = features.given[1].cells
+        width = _width(features)
         if len(numbers) != 2:
             raise QueryError("A step must contain two arrays of generated rows.")
         pools, fakes = numbers
-        times, ones = method.warm if first else method.critic_steps, fakes.shape[-1]
+        times = method.warm if first else method.critic_steps
+        ones = fakes.shape[-1]
         shapes = [(times, classes, method.pool, ones), (config.batch, ones)]
         inside = all(a.dtype == np.int32 and a.size and a.min() >= 0 and a.max() < width for a in (pools, fakes))
         if [pools.shape, fakes.shape] != shapes or not inside:

@@ -72,7 +72,8 @@ class _Released(ShardedMeasurements):
     """Answer with earlier releases. When these are used up, raise the next measurement."""
 
     def __init__(self, study: Study, releases: Releases) -> None:
-        self._study, self._left = study, list(releases)
+        self._study = study
+        self._left = list(releases)
 
     @property
     def max_rows(self) -> int | None:
@@ -110,7 +111,8 @@ def derived(study: Study, plan: Plan, seed: int, releases: Releases) -> Derived:
         raise QueryError("The request contains more earlier releases than a fit makes.")
     if not all(np.isfinite(array).all() and (np.abs(array) < LARGEST).all() for own in releases for array in own):
         raise QueryError("An earlier release contains a number that is not finite, or too large.")
-    known, module = _Released(study, releases), registry.load(study.method, study.preset)
+    known = _Released(study, releases)
+    module = registry.load(study.method, study.preset)
     try:
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")

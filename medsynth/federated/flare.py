@@ -148,13 +148,15 @@ def submitted(kit: Path, user: str) -> Submit:
                 f"FLARE took no job from the kit {kit} ({type(error).__name__}). Check that it is an administrator's "
                 "kit, that its server runs, and that this machine can reach the server's port."
             ) from None
-        looked, status = time.monotonic(), ""
+        looked = time.monotonic()
+        status = ""
 
         def ended() -> bool:
             """Return whether the job has ended. Ask the server at most every two seconds."""
             nonlocal looked, status
             if time.monotonic() - looked > 2:
-                looked, status = time.monotonic(), str(session.get_job_meta(number).get("status", ""))
+                looked = time.monotonic()
+                status = str(session.get_job_meta(number).get("status", ""))
             return status.startswith("FINISHED")
 
         try:

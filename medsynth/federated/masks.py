@@ -36,7 +36,8 @@ class SecretKey:
 
     def __init__(self, content: bytes) -> None:
         key = X25519PrivateKey.from_private_bytes(content)
-        self.__key, self.public = key, key.public_key().public_bytes_raw().hex()
+        self.__key = key
+        self.public = key.public_key().public_bytes_raw().hex()
 
     @classmethod
     def read(cls, path: Path) -> SecretKey:

@@ -103,7 +103,8 @@ class Rounds(Checkpoint):
             self._secrets[label] = arrays
             return
         assert self.asked is not None
-        own, arrays = self.asked, [*(arrays.values() if isinstance(arrays, Mapping) else arrays)]
+        own = self.asked
+        arrays = [*(arrays.values() if isinstance(arrays, Mapping) else arrays)]
         names = [str(own.number), own.digest, repr(own.sensitivity), str(len(arrays))]
         super().store(label, [*arrays, *own.kept], names)
         self.answers[own.number] = Answered(own.number, own.digest, own.sensitivity, own.kept, label, arrays)
@@ -125,7 +126,8 @@ class Rounds(Checkpoint):
 
     def finish(self) -> None:
         """Stop answering. Delete the answers from the file, because the model contains them."""
-        self.finished, run = True, self.run or ""
+        self.finished = True
+        run = self.run or ""
         self.path.unlink(missing_ok=True)
         super().store(RUN, [], [run])
         super().store(FINISHED, [], [])

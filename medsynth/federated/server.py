@@ -119,7 +119,8 @@ class Sites:
     @contextmanager
     def _patience(self, waiting: Sequence[str]) -> Iterator[Came]:
         """While sites answer, print who has not answered yet. Yield a function that removes a site from this list."""
-        late, done = dict.fromkeys(waiting), threading.Event()
+        late = dict.fromkeys(waiting)
+        done = threading.Event()
 
         def tell() -> None:
             began = time.monotonic()
@@ -183,7 +184,8 @@ class FederatedMeasurements(ShardedMeasurements):
         """Return the noised answer to a query, with these numbers in the request. Raise as `measure` does."""
         said = {"seed": self._seed, "releases": [len(own) for own in self._released], "query": digest_of(query)}
         body = body_of([*(array for own in self._released for array in own), *numbers])
-        sensitivity, number = query.sensitivity(self.max_rows), self._number
+        sensitivity = query.sensitivity(self.max_rows)
+        number = self._number
         self._number += 1
         among = self._among(number)
 
@@ -261,8 +263,11 @@ def _fitted(
     study: Study, transport: Transport, options: FitOptions, checkpoint: Path, told: Told
 ) -> tuple[Model, Callable[[], None]]:
     """Run the phases of a fit over all sites, while no other fit uses the checkpoint."""
-    method, notice, seed = choose_method(options), options.notice, options.seed
-    plan, entropy = study.plan(), rng.system_entropy()
+    method = choose_method(options)
+    notice = options.notice
+    seed = options.seed
+    plan = study.plan()
+    entropy = rng.system_entropy()
     file = Checkpoint(checkpoint, {"study": study.digest, "seed": seed, "noise": entropy.source}, resume=options.resume)
     if file.remaining:
         notice(f"Resuming: {file.remaining} records of the interrupted fit are used again.")

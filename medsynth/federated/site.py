@@ -89,8 +89,11 @@ class Site:
         self._critics = SiteCritics(study, self._plan, self._vault, self._rounds)
         self._latest: tuple[str, Derived] | None = None  # the last derived measurement, and the digest of its inputs
         path = table if isinstance(table, Path) else Path(table.where)
-        self._budget, self._number = Budget.of(path), f"{self._rounds.seed:014x}"
-        self._process, self._opened, self._lock = new_nonce(), False, threading.Lock()
+        self._budget = Budget.of(path)
+        self._number = f"{self._rounds.seed:014x}"
+        self._process = new_nonce()
+        self._opened = False
+        self._lock = threading.Lock()
         self._counted = self._known_starts(notice)
 
     def _known_starts(self, notice: Notice) -> int:
@@ -133,7 +136,8 @@ class Site:
             except (Refused, QueryError, BudgetError) as error:
                 why = logged = str(error)
             except MedsynthError as error:  # its message may name the site's files, which the server must not see
-                why, logged = COULD_NOT, str(error)
+                why = COULD_NOT
+                logged = str(error)
             except Exception:  # any other error: neither its message nor its type leaves the site
                 why = logged = COULD_NOT
             self._note(f"refused: {logged}")
@@ -233,7 +237,8 @@ class Site:
             raise Refused("The plan contains no measurement with this label, or no further one.")
         arrays = arrays_of(body)
         releases = grouped(arrays, head["releases"])
-        own, numbers = self._derived(head["seed"], releases), arrays[sum(head["releases"]) :]
+        own = self._derived(head["seed"], releases)
+        numbers = arrays[sum(head["releases"]) :]
         asked: RowQuery[Any] | Step
         if label == GRADIENTS:
             asked = self._critics.read(own, numbers, head["seed"], releases)

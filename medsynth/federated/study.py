@@ -180,7 +180,8 @@ class Study(BaseModel):
 
     def plan(self) -> Plan:
         """Return every measurement with its noise. Raise UsageError or BudgetError if sites cannot answer them."""
-        module, config = registry.load(self.method, self.preset), self.config()
+        module = registry.load(self.method, self.preset)
+        config = self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
         check_inference(config, most)
         rows = equivalent_rows(self.rows, most, self.noises)
@@ -203,7 +204,8 @@ class Study(BaseModel):
 
     def facts(self, plan: Plan) -> list[str]:
         """Return facts about the study for the ledger, one or two sentences each. `plan`: the study's own."""
-        names, least = ", ".join(self.sites), self.minimum
+        names = ", ".join(self.sites)
+        least = self.minimum
         condition = f" The claim holds if {self.honest} of the sites that answer add their noise and keep it secret."
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "

@@ -123,7 +123,9 @@ class InProcess:
     """Sites in this process, by name, for tests and benchmarks. It counts the bytes of all messages."""
 
     def __init__(self, sites: Mapping[str, Answer]) -> None:
-        self.sites, self.sent, self.received = dict(sites), 0, 0
+        self.sites = dict(sites)
+        self.sent = 0
+        self.received = 0
 
     def call(self, sites: Sequence[str], message: bytes, came: Came = lambda name: None) -> Mapping[str, bytes]:
         """Return the answers, asking one site after another."""

@@ -229,7 +229,8 @@ class ClusterTable(LargeTable):
         done: Callable[[float], None],
     ) -> ClusterCodes:  # fmt: skip
         """Code all rows and leave the codes on the workers. Raise the errors of `encode` and `keys`."""
-        kinds, salt = [np.min_scalar_type(max(size - 1, 0)) for size in sizes], secrets.token_bytes(PSEUDONYM_BYTES)
+        kinds = [np.min_scalar_type(max(size - 1, 0)) for size in sizes]
+        salt = secrets.token_bytes(PSEUDONYM_BYTES)
         partitions = [self.cluster.begin(coded, data, encode, kinds, keys, salt) for data in self.files]
         whose = list[People]()
         for k, partition in enumerate(partitions, 1):

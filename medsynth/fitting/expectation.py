@@ -120,7 +120,8 @@ def _of_sizes(
     sizes: tuple[Size, ...],
 ) -> float:  # fmt: skip
     used = min(rows, MOST_ROWS)
-    plan, found = _scaled(dict(events), delta, rows, columns, used, len(sizes)), list[float]()
+    plan = _scaled(dict(events), delta, rows, columns, used, len(sizes))
+    found = list[float]()
     for number in range(TABLES):
         stream = numpy_stream(number, "expected codes")
         codes = np.column_stack([_typical_codes(size, used, stream) for size in sizes])
@@ -133,7 +134,8 @@ def of_model(plan: Plan, core: Schema, codes: Codes) -> Floats:
 
     They are counted again with the noise that the fit used. What differs is what the noise changes.
     """
-    sizes, rows = [_size(column) for column in core.columns.values()], len(codes)
+    sizes = [_size(column) for column in core.columns.values()]
+    rows = len(codes)
     flat = _scaled(plan.events, plan.delta, plan.equivalent_rows, len(sizes), rows, len(sizes))
     small = np.column_stack([_shrunk(codes[:, k], column) for k, column in enumerate(core.columns.values())])
     return np.array(_counted(flat, small, sizes, 0))
@@ -214,7 +216,8 @@ _MAKERS = (
 
 def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
     """Return the similarity of each column after a schema was learned and the columns were counted by it."""
-    entropy, table = SeededEntropy(number), from_frame(frame)
+    entropy = SeededEntropy(number)
+    table = from_frame(frame)
     releases = OfPublicRows(plan.ledger(entropy.source), entropy)
     target = "target" if partition_selection.TARGET in plan.events else None
     try:
@@ -222,7 +225,8 @@ def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
     except TargetError:
         return [0.0] * frame.shape[1]
     core = schema.core
-    codes, columns = encode(table, core), list(core.columns.values())
+    codes = encode(table, core)
+    columns = list(core.columns.values())
     small = np.column_stack([_shrunk(codes[:, k], column) for k, column in enumerate(columns)])
     # Another method adds errors of its own. What a learned schema loses is lost in any case.
     drawn = list(small.T.astype(np.float64))
@@ -233,7 +237,8 @@ def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
         if name not in core.columns:  # read as a key
             found.append(0.0)
             continue
-        k, column = core.names.index(name), core.columns[name]
+        k = core.names.index(name)
+        column = core.columns[name]
         texts = column.csv_cells(_grown(drawn[k], column), {})
         found.append(of_texts(frame[name].to_numpy(object), texts.to_numpy(object)))
     return found
@@ -307,7 +312,8 @@ def _shrunk(codes: Codes, column: Column) -> Codes:
 
 def _grown(codes: Floats, column: Column) -> Codes:
     """Return a column's codes for codes and parts of a step on even steps of its scale."""
-    size, whole = column.size, np.floor(codes)
+    size = column.size
+    whole = np.floor(codes)
     if size <= MOST_VALUES or not column.ordered:
         return whole.astype(np.int32)
     place = codes / MOST_VALUES

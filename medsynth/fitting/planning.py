@@ -132,7 +132,8 @@ def notes_on_quality(private: PrivateTable, plan: Plan, *, stop: bool) -> list[s
 
     Raises BudgetError, if this should `stop` the fit, for an expectation below the limit.
     """
-    found, notes = private.expected(plan), private.notes_on_noise(plan)
+    found = private.expected(plan)
+    notes = private.notes_on_noise(plan)
     if found is None:
         return notes
     if not found.stops:

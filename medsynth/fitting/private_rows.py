@@ -55,7 +55,8 @@ def refuse_floats(data: Table | LargeTable, columns: Mapping[str, Column], keys:
 
 def patients(data: Table | LargeTable, unit: str) -> Whole:
     """Return the patient of each row, (rows,), numbered by first rows. Raise SchemaError for an empty key."""
-    numbers, found = dict[str | bytes, int](), list[Whole]()
+    numbers = dict[str | bytes, int]()
+    found = list[Whole]()
     pieces: Iterable[tuple[Whole, Sequence[str | bytes]]]
     pieces = data.people if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
     for place, keys in pieces:

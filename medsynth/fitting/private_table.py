@@ -334,7 +334,9 @@ class PublicRows:
 
 def smallest_level(plan: Plan, label: str, columns: int) -> float:
     """Return the rows that a level needs to pass a measurement in 95 of 100 fits. Public: it follows from the plan."""
-    event, std, most = plan.events[label][0], plan.noise(label) * math.sqrt(columns), plan.max_rows or 1
+    event = plan.events[label][0]
+    std = plan.noise(label) * math.sqrt(columns)
+    most = plan.max_rows or 1
     delta = event.delta if isinstance(event, Thresholded) else 0.5
     return most + rarely_exceeded(std, delta / (columns * most)) + SURELY_STDS * std
 
@@ -420,7 +422,8 @@ def open_table(
             )
         one_row = declares_one_row(declared, settings)
         return PrivateTable(data=data, declared=declared, target=declared.target, one_row_a_patient=one_row)
-    unit, chosen = settings.unit, settings.target if settings.target in data.header else None
+    unit = settings.unit
+    chosen = settings.target if settings.target in data.header else None
     codes = tuple(code.strip() for code in settings.na_values)
     learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
     if unit is not None and isinstance(data, io_table.Table):

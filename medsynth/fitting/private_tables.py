@@ -146,14 +146,16 @@ def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateT
         refuse_floats(table, linked.columns, (tables.key, linked.order, *linked.latest))
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
-    data, declared = cells[tables.first], joint(tables)
+    data = cells[tables.first]
+    declared = joint(tables)
     return PrivateTables(data=data, declared=declared, target=declared.target, tables=tables, cells=cells, whose=whose)
 
 
 def _patients(first: Table, key: str) -> pd.Index[str]:
     """Return the keys of patients. Raise SchemaError for an empty or a repeated key."""
     found: pd.Index[str] = pd.Index(first.cells[key])
-    empty, twice = found.isin(list(MISSING_TOKENS)), found.duplicated()
+    empty = found.isin(list(MISSING_TOKENS))
+    twice = found.duplicated()
     if empty.any():
         raise SchemaError(f"{first.where}, column {key!r}, row {int(empty.argmax()) + 1}: no key. Fill the cell.")
     if twice.any():
@@ -191,9 +193,12 @@ def coded_tables(private: PrivateTables) -> CodedTables:
 
     Each patient's codes depend on this patient's rows alone. Raises SchemaError for a cell that is not allowed.
     """
-    tables, schema = private.tables, joint(private.tables)
+    tables = private.tables
+    schema = joint(private.tables)
     first = encode(private.cells[tables.first], tables.view(tables.first).core)
-    columns, rows, kept = [first], dict[str, SplitRows](), dict[str, PatientRows]()
+    columns = [first]
+    rows = dict[str, SplitRows]()
+    kept = dict[str, PatientRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
         form = view_of(tables, name, kept, np.arange(len(first)))
@@ -210,7 +215,8 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> PatientRows:
 
     `first`: codes of the first table.
     """
-    table, schema = private.tables.tables[name], private.tables.view(name)
+    table = private.tables.tables[name]
+    schema = private.tables.view(name)
     names = [one for one in schema.core.names if one in table.columns]
     core = schema.core.model_copy(update={"columns": {one: schema.columns[one] for one in names}})
     data, whose = private.cells[name], private.whose[name]

@@ -84,10 +84,12 @@ def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> Sch
 def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
     """Compare several tables with the file that declares them: columns, keys and rules."""
     source = find(path)
-    tables, cells = source.tables, dict[str, Table]()
+    tables = source.tables
+    cells = dict[str, Table]()
     problems, remarks = list[str](), list[str]()
     for name in tables.tables:
-        read, schema = read_rows(source.file(name), saved), tables.alone(name)
+        read = read_rows(source.file(name), saved)
+        schema = tables.alone(name)
         try:
             cells[name] = data = with_declared_columns(read, tables, name)
         except (SchemaError, UsageError) as error:
@@ -121,7 +123,9 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
 def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[str]]:
     """Return the problems and remarks of a table by its columns and rules, in one pass over its pieces."""
     columns = {name: _OfColumn(data.where, schema, name, data.rows) for name in schema.columns}
-    rules, between, problems = _Rules(schema), _BetweenDates(schema), list[str]()
+    rules = _Rules(schema)
+    between = _BetweenDates(schema)
+    problems = list[str]()
     across = schema.has_rules_across_rows and isinstance(data, LargeTable)  # its order is a problem of its own
     for piece in data.chunks():
         for one in columns.values():
@@ -234,7 +238,8 @@ class _OfColumn:
 
 def _codes(column: Column, counts: Counter[str]) -> Iterator[tuple[str, int]]:
     """Yield usual codes of missing values in a column that its schema declares neither as missing nor as values."""
-    levels, (low, high) = {str(level) for level in column.levels}, column.units
+    levels = {str(level) for level in column.levels}
+    (low, high) = column.units
     for code in CellKinds().codes:
         if code == "" or code in column.gap_words or code in levels or code not in counts:
             continue
@@ -317,7 +322,8 @@ class _Rules:
                 position = succession.position(values(codes, schema, rule.before)) if succession else None
                 self.broken[rule.text] += int(rule.broken(values(codes, schema, rule.columns), position).sum())
         for name, definition in schema.core.definitions.items():
-            column, inputs = definition.column, [schema.names.index(one) for one in definition.inputs]
+            column = definition.column
+            inputs = [schema.names.index(one) for one in definition.inputs]
             recorded = np.asarray(column.cell_values(piece.cells[name]), np.float64)
             computed = np.asarray(column.values(definition.codes(codes[:, inputs]), {}), np.float64)
             for own, numbers in ((True, recorded), (False, computed)):

@@ -84,7 +84,8 @@ def declared_or_measured_schema(
         for text in summary:
             planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
         others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
-        head, shown = "Learned from noisy counts:", [text.brief for text in others if text.brief]
+        head = "Learned from noisy counts:"
+        shown = [text.brief for text in others if text.brief]
         notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
         notice(Message(f"As a schema:\n{schema.to_yaml()}"))
         for text in (text for text in summary if text not in others):
@@ -220,7 +221,8 @@ def trained(
     public_rows: PublicRows | None,
 ) -> Arrays:  # fmt: skip
     """Train the method's generator of the columns of a core, by a plan. Return its tensors."""
-    method, progress = planned.method, _told(planned, plan, planned.method.device)
+    method = planned.method
+    progress = _told(planned, plan, planned.method.device)
     public = {} if public_rows is None else {"public": encode(public_rows.data, core)}
     with one_thread():
         return method.module.fit(method.config, core, vault, plan, seed, method.device, progress, **public)
@@ -244,7 +246,8 @@ def expected_similarity(
     simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
     if planned.options.no_dp or not (simulated and planned.ledger.complete):
         return {}
-    plan, method = planned.plan.used_on(rows, _rows_std(planned)), planned.method
+    plan = planned.plan.used_on(rows, _rows_std(planned))
+    method = planned.method
     count = min(rows, expectation.MOST_ROWS)
     codes = method.module.generate(tensors, method.config, schema.core, rows, count, stream_seed(seed, "quality"))
     found = expectation.of_model(plan, schema.core, codes)
@@ -264,14 +267,16 @@ def train_in_order(
     assert isinstance(codes, np.ndarray) and planned.units is not None
     split = split_rows(codes[planned.stay], planned.units, schema)
     mean = rows_of_a_patient(sizes)
-    patients, single = max(2, round(rows / mean)), float(sizes[ROWS_PER_PATIENT][0])
+    patients = max(2, round(rows / mean))
+    single = float(sizes[ROWS_PER_PATIENT][0])
     of_first = with_rows_column(schema)
     core = of_first.core
     firsts = vault_of(split.first, core.names, None, out.releases, split.patients)
     plan = plan_of_first_rows(planned.plan, patients)
     found = trained(planned, plan, firsts, core, out.seed, None)
     planned.options.phase("later rows")
-    method, count = planned.method, simulated_patients(mean - 1)
+    method = planned.method
+    count = simulated_patients(mean - 1)
 
     def sampler(rows: int, seed: int | None) -> Codes:
         return np.asarray(method.module.generate(found, method.config, core, patients, rows, seed))
@@ -327,7 +332,8 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
     found = trained(planned, plan, vault, core, out.seed, None)
     seed = stream_seed(out.seed, "first rows")
     core_codes = method.module.generate(found, method.config, core, patients, SIMULATED_PATIENTS, seed)
-    first_rows, simulated = FirstRows(private.tables), widened(core_codes, codes.schema)
+    first_rows = FirstRows(private.tables)
+    simulated = widened(core_codes, codes.schema)
     for k, name in enumerate(private.tables.others):
         if name not in codes.rows:
             continue

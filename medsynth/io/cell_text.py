@@ -294,7 +294,8 @@ def _distinct_texts(values: pd.Series) -> Iterable[str]:
         counts = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().view(np.int64)
         return moment_texts(counts, kind.unit, kind.tz)
     if isinstance(kind, np.dtype) and kind.kind in "mM":
-        counts, unit = values.to_numpy().view(np.int64), np.datetime_data(kind.str)[0]
+        counts = values.to_numpy().view(np.int64)
+        unit = np.datetime_data(kind.str)[0]
         return moment_texts(counts, unit, None) if kind.kind == "M" else _spans(counts, unit)
     return (_known_text(value, frame_text) for value in values.astype(object))
 
@@ -347,7 +348,9 @@ def _chunk_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
 
 def _extension_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
     """Return texts of an Arrow extension: pandas' months and intervals and UUIDs as such, others as they are stored."""
-    kind, stored, values = chunk.type, chunk.storage, list[object]()
+    kind = chunk.type
+    stored = chunk.storage
+    values = list[object]()
     if kind.extension_name == "pandas.period":
         values = [None if k is None else pd.Period(ordinal=k, freq=kind.freq) for k in stored.to_pylist()]
     elif kind.extension_name == "pandas.interval":

@@ -195,7 +195,8 @@ def ending_of(file: TableFile) -> str:
 
     Nobody writes workbooks and .sas7bdat files here; their rows are .csv.
     """
-    name, kind = file.path.name.lower(), file.kind
+    name = file.path.name.lower()
+    kind = file.kind
     fitting = {"text": (".csv.gz", ".tsv", ".txt"), "parquet": (".pq",), "sav": (".zsav",)}.get(kind, ())
     usual = f".{kind}" if f".{kind}" in ENDINGS else ".csv"
     return next((ending for ending in fitting if name.endswith(ending)), usual)

@@ -87,7 +87,8 @@ def read_large(table: Path | TableFile, saved: SavedAs = USUAL, *, part: bool = 
     A `part` of a table may have no rows. Raises TableError and UsageError as `read` does.
     """
     found = table if isinstance(table, TableFile) else TableFile.of(Path(table))
-    path, stamp = found.path, _stamp(found.path)
+    path = found.path
+    stamp = _stamp(found.path)
     with _opened(found, saved) as file:
         rows = file.rows
         if rows is None:
@@ -175,5 +176,6 @@ def _workbook(path: Path) -> OpenTable:
 def _trimmed(rows: list[list[str]]) -> list[list[str]]:
     """Return the rows from the first to the last with content, all as wide as the widest of them."""
     widths = [max((k for k, text in enumerate(row, 1) if text), default=0) for row in rows]
-    filled, most = [k for k, width in enumerate(widths) if width], max(widths, default=0)
+    filled = [k for k, width in enumerate(widths) if width]
+    most = max(widths, default=0)
     return [[*row[:most], *[""] * (most - len(row))] for row in rows[filled[0] : filled[-1] + 1]] if filled else []

@@ -108,8 +108,10 @@ def variables(path: Path, kind: str, encoding: str | None, catalogue: Path | Non
 def _variable(name: str, field: Any, kind: str) -> FileVariable:
     import pyarrow
 
-    found, form = json.loads(field.metadata[b"labels"]), field.metadata[b"format"].decode()
-    words, calendar = field.type == pyarrow.large_string(), calendar_of(kind, form)
+    found = json.loads(field.metadata[b"labels"])
+    form = field.metadata[b"format"].decode()
+    words = field.type == pyarrow.large_string()
+    calendar = calendar_of(kind, form)
     shown = "text" if words else SHOWN[calendar.shown] if calendar else "number"
     places = re.fullmatch(r"F\d+\.(\d+)", form) if kind == "sav" else None
 

@@ -80,7 +80,8 @@ def read(
     formats = pyreadstat.read_sas7bcat(catalogue, encoding=BYTES)[1].value_labels if catalogue else {}
     arrays, fields = [], []
     for place, name in enumerate(facts.column_names):
-        words, values = facts.readstat_variable_types[name] == "string", found.pop(name, [])
+        words = facts.readstat_variable_types[name] == "string"
+        values = found.pop(name, [])
         tags = [] if words else [value if isinstance(value, str) else None for value in values]
         if any(tags):
             values = [None if tag else value for tag, value in zip(tags, values, strict=True)]

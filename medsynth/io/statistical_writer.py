@@ -86,7 +86,8 @@ def write(
     """
     import pyreadstat
 
-    kind, frame = _kind(path), pd.concat(list(frames), ignore_index=True)
+    kind = _kind(path)
+    frame = pd.concat(list(frames), ignore_index=True)
     columns = {
         str(name): _stored(frame[name], kind, name in days, declared.get(str(name), DeclaredColumn())) for name in frame
     }
@@ -163,7 +164,8 @@ def _stored(column: pd.Series, kind: str, is_day: bool, declared: DeclaredColumn
 def _of_numbers(column: pd.Series, kind: str, declared: DeclaredColumn) -> _Stored:
     """Return numbers with the format that shows their decimals."""
     numbers = column.astype("Float64").astype("float64")
-    low, high = numbers.min(), numbers.max()
+    low = numbers.min()
+    high = numbers.max()
     if kind == "dta" and is_integer_dtype(column) and low >= SMALL[0] and high <= SMALL[1]:
         return _Stored(column.astype("Int32"))
     width = len(str(int(max(abs(low), abs(high))))) if numbers.notna().any() else 1

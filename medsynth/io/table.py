@@ -188,7 +188,8 @@ def with_index(frame: pd.DataFrame) -> pd.DataFrame:
 
     A column has the index' own type: `reset_index` would choose one by all cells.
     """
-    index, found = frame.index, frame.reset_index(drop=True)
+    index = frame.index
+    found = frame.reset_index(drop=True)
     if index.nlevels == 1:
         if index.name is not None:
             found.insert(0, index.name, pd.Series(index.array, dtype=index.dtype), allow_duplicates=True)

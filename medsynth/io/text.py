@@ -115,10 +115,13 @@ def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
             f"{where}: the first line begins with #. Set `skip_lines` to the number of lines above the header: 0 if "
             "this line is the header. Or remove the lines above the header."
         )
-    first, most, own = lines, saved.header_lines or 1, saved.header_lines == 0
+    first = lines
+    most = saved.header_lines or 1
+    own = saved.header_lines == 0
     while (start.count('"') % 2 if own else lines < first + most - 1) and (line := next(file, "")):
         start, lines = start + line, lines + 1
-    delimiter, fields = named or delimiter_of(start), list[str]()
+    delimiter = named or delimiter_of(start)
+    fields = list[str]()
     if _record_of(delimiter).fullmatch(start):
         fields = next(csv.reader(io.StringIO(start, newline=""), strict=True, delimiter=delimiter))
     elif lines == first and not start.count('"') % 2:
@@ -260,8 +263,13 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
     quote leaves an odd number of them, and the file is refused: the cell cannot swallow the rows up to another quote.
     So lines with quotes are kept until their record is checked.
     """
-    where, names, delimiter = header.where, len(header.fields), header.delimiter
-    usual, quoted, width, ended = _record_of(delimiter), list[str](), 0, True
+    where = header.where
+    names = len(header.fields)
+    delimiter = header.delimiter
+    usual = _record_of(delimiter)
+    quoted = list[str]()
+    width = 0
+    ended = True
     most = names + (delimiter != "," and not any(header.ends))
 
     def read() -> Iterator[str]:
@@ -272,7 +280,8 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
 
     reader = csv.reader(read(), strict=True, delimiter=delimiter)
     for row, record in enumerate(_without_blanks(reader, header), 1):
-        line, count = header.lines + reader.line_num, len(record)
+        line = header.lines + reader.line_num
+        count = len(record)
         if quoted and not usual.fullmatch("".join(quoted)):
             raise _stray_quote(where, line)
         quoted.clear()

@@ -87,7 +87,8 @@ def write(
         for one in parts.values():
             one.close()
     elif suffix in statistical_writer.ENDINGS:
-        rows, columns = list(frames), declared or {}
+        rows = list(frames)
+        columns = declared or {}
         for name, file in files.items():
             own = (part[name] for part in rows)
             statistical_writer.write(file, path, own, days[name], columns.get(name, {}))
@@ -155,7 +156,10 @@ class ParquetParts:
     def __init__(
         self, file: BinaryIO, days: Collection[str] = (), facts: Mapping[str, str] | None = None
     ) -> None:  # fmt: skip
-        self._file, self._days, self._facts, self._writer = file, days, facts or {}, cast(Any, None)
+        self._file = file
+        self._days = days
+        self._facts = facts or {}
+        self._writer = cast(Any, None)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Add a part in the same columns."""
@@ -225,7 +229,9 @@ class Sink:
     """A file of some rows of a table or of its pieces, as they were written: Parquet with its types, or UTF-8 text."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._parquet, self._begun = file, ParquetParts(file), False
+        self._file = file
+        self._parquet = ParquetParts(file)
+        self._begun = False
 
     def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: Mask) -> None:
         """Add some rows, (rows,), of one more piece, whose text is `cells`."""

@@ -68,7 +68,8 @@ class ClippedLotConfig(LotConfig):
 
     def queries(self, rows: int) -> list[Charge]:
         """Return the setup's measurements and the critic's gradient sums, each with its share of the privacy loss."""
-        rate, rest = self.sampling_rate(rows), 1 - self.histogram_share - self.class_share
+        rate = self.sampling_rate(rows)
+        rest = 1 - self.histogram_share - self.class_share
         weight = rate * math.sqrt(self.lots / rest)
         sums = Charge(label=CRITIC_GRADIENTS, weight=weight, rate=rate, times=self.lots)
         return [*setup_queries(self.histogram_share, self.class_share), sums]
@@ -167,7 +168,8 @@ def _layer_gradients(critic: Mlp, loss: Loss, rows: Tensor) -> tuple[list[Tensor
         x = rows if followed else rows.detach()
         for k, layer in enumerate(layers):
             inputs.append(critic.activate(x) if k else x)
-            weight, bias = layer.weight.detach(), None if layer.bias is None else layer.bias.detach()
+            weight = layer.weight.detach()
+            bias = None if layer.bias is None else layer.bias.detach()
             if x.dim() == 3:  # Rows of each class, whose weights are side by side.
                 x = (x @ weight.reshape(len(weight), len(x), -1).permute(1, 2, 0)).flatten(0, 1)
                 x = x if bias is None else x + bias
@@ -206,7 +208,8 @@ class Indicators:
     def __call__(self, codes: Codes) -> Tensor:
         """Return indicators, (rows, width)."""
         where = {name: k for k, name in enumerate(self.order)}
-        places, width = np.empty((len(codes), len(self.cells) + 1), np.int64), 0
+        places = np.empty((len(codes), len(self.cells) + 1), np.int64)
+        width = 0
         for k, (name, cells) in enumerate(self.cells.items()):
             places[:, k] = width + cells_of(cells, codes[:, where[name]])
             width += cells.cells
@@ -305,7 +308,8 @@ class TrainingSetup:
 
     def add_network(self, seed: int | None) -> Mlp:
         """Give the generator latent points and a network that adds nothing yet. Return the network, to be trained."""
-        bins, stream = self.base.shape[1], torch_stream(seed, "init")
+        bins = self.base.shape[1]
+        stream = torch_stream(seed, "init")
         self.network = LatentNetwork(LATENT_POINTS, self.classes, bins, stream, self.device)
         return self.network.net
 
@@ -352,7 +356,8 @@ class TrainingSetup:
         parts = list[Tensor]()
         alike, order = self._alike
         for places in alike:  # In (rows, bins, columns) these operations are fast.
-            flat, shape = places.flatten(), (len(labels), *places.shape)
+            flat = places.flatten()
+            shape = (len(labels), *places.shape)
             soft = torch.softmax(scores.index_select(1, flat).reshape(shape), 1)
             drawn = noisy.detach().index_select(1, flat).reshape(shape).max(1, keepdim=True).indices
             hard = (torch.arange(len(places), device=self.device)[:, None] == drawn).to(soft)
@@ -433,7 +438,9 @@ class DualAveraging:
     def __init__(self, parameter: Tensor, rate: float, threshold: float) -> None:
         self._parameter, self._rate, self._threshold = parameter, rate, threshold
         self._start = parameter.detach().clone()
-        self._sum, self._squares, self._count = torch.zeros_like(self._start), torch.zeros_like(self._start), 0
+        self._sum = torch.zeros_like(self._start)
+        self._squares = torch.zeros_like(self._start)
+        self._count = 0
 
     def add_gradient(self) -> None:
         """Add the parameter's gradient to the sum, and clear the gradient."""

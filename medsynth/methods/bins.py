@@ -193,7 +193,8 @@ class Bins:
         edges = self.grid.ends
         first, last = edges[fine], edges[fine + 1] - 1
         if span is not None:
-            first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
+            first = np.maximum(first, span[0])
+            last = np.minimum(last, span[1])
         if self.digits is None:
             return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
         low = self.column.units[0]

@@ -77,7 +77,8 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
     expected = np.append(members / members.sum(0) @ shares[:values], shares[values:].sum())
     there = expected > 0
     base = np.log(expected[there] / expected.sum())
-    measured, alike = [Counts.of_cells(counts[there], std)], PLACE[there][:, None] == PLACE[there]
+    measured = [Counts.of_cells(counts[there], std)]
+    alike = PLACE[there][:, None] == PLACE[there]
     precisions = (
         np.linalg.inv(of_place**2 * alike + of_digit**2 * np.eye(len(base))).astype(np.float64)
         for of_place, of_digit in product(PREFERENCE_STDS, PREFERENCE_STDS)
@@ -94,7 +95,8 @@ def kind_weights(edges: Whole, shares: Floats, kind_shares: Floats) -> Floats:
     are noisy shares of rows. The weights are found by iterative proportional fitting.
     """
     first, last = edges[: len(shares)], edges[1 : len(shares) + 1] - 1
-    members, part = count_kinds(first, last).astype(np.float64), shares / shares.sum()
+    members = count_kinds(first, last).astype(np.float64)
+    part = shares / shares.sum()
     goal = kind_shares[: len(MODULUS)] / max(kind_shares[: len(MODULUS)].sum(), 1e-12)
     weight = np.ones(len(MODULUS))
     for _ in range(FITTING_ROUNDS):

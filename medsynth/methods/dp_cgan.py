@@ -102,7 +102,9 @@ class CriticTraining:
     rarest = 0.005  # smallest share of a class that still raises its weight
 
     def __init__(self, config: DpCganConfig, setup: TrainingSetup, plan: Plan, seed: int | None) -> None:
-        self.config, self.setup, self.net = config, setup, setup.add_network(seed)
+        self.config = config
+        self.setup = setup
+        self.net = setup.add_network(seed)
         self.lot = config.sampling_rate(plan.equivalent_rows) * setup.rows
         self.critic = self._critic(torch_stream(seed, "critic")).to(setup.device)
         self.remembered = list[tuple[Mlp, list[Tensor]]]()
@@ -151,7 +153,8 @@ class CriticTraining:
             return clipped_mean_of_groups(critic, minus_output, rows, self.config.clip, groups, count)
         each = -(-times * self.batch // classes)
         labels = torch.arange(classes, device=setup.device).repeat_interleave(each)
-        rows, weights = setup.fakes(labels, self.latent), self.shares[labels] / each
+        rows = setup.fakes(labels, self.latent)
+        weights = self.shares[labels] / each
         return clipped_sum(critic, minus_output, rows.reshape(classes, each, -1), self.config.clip, weights)
 
     def generator_step(self, part: float) -> None:

@@ -185,7 +185,8 @@ class GanTraining:
     rarest = 0.01  # smallest class share that raises a class's weight
 
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
-        self.setup, self.net = setup, setup.add_network(seed)
+        self.setup = setup
+        self.net = setup.add_network(seed)
         sizes = [setup.classes * setup.width, self.width, 1]
         self.critic = Mlp(sizes, "leaky_relu", torch_stream(seed, "critic")).to(setup.device)
         self.latent = torch_stream(seed, "latent", setup.device)

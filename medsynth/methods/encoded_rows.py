@@ -126,8 +126,10 @@ class EncodedRows:
                 continue
             kind = "number" if not column.categorical else "binary" if column.size == 2 else "levels"
             end = at + (column.size if kind == "levels" else 1)
-            kept, marginal = slice(None) if kind == "number" else slice(0), marginals[name]
-            edges, cdf = marginal.grid.edges[kept].astype(np.int64), np.round(marginal.cdf[kept] * STEPS) / STEPS
+            kept = slice(None) if kind == "number" else slice(0)
+            marginal = marginals[name]
+            edges = marginal.grid.edges[kept].astype(np.int64)
+            cdf = np.round(marginal.cdf[kept] * STEPS) / STEPS
             spans.append(SpanEncoding(index, kind, at, end if column.missing else None, column.size, edges, cdf))
             at = spans[-1].stop
         return cls(schema, Encoding(tuple(spans), at), marginals, Conditioning.of(schema, marginals))
@@ -151,7 +153,8 @@ class EncodedRows:
 
     def decode(self, x: Tensor, classes: Whole, rng: Stream) -> Codes:
         """Return codes of hard encoded rows, (rows, width), and their classes. `rng` spreads values inside cells."""
-        out, codes = x.double().cpu().numpy(), np.zeros((len(x), len(self.schema.columns)), np.int32)
+        out = x.double().cpu().numpy()
+        codes = np.zeros((len(x), len(self.schema.columns)), np.int32)
         for span, marginal in self.columns():
             if span.kind == "number":
                 code = marginal.codes(out[:, span.start], rng.random(len(x)))

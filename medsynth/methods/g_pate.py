@@ -67,7 +67,8 @@ class GPate(ShardMethod):
         progress: Progress,
     ) -> Arrays:
         """Fit the generator. Return its tensors and the noisy marginals that decode its rows."""
-        setup, directions = TrainingSetup.measure(schema, vault, plan, device), torch_stream(seed, "directions", device)
+        setup = TrainingSetup.measure(schema, vault, plan, device)
+        directions = torch_stream(seed, "directions", device)
         teachers = config.shard_count(plan.equivalent_rows)
         shards = vault.split_into_shards(teachers, setup.encode, setup.classes, self.critic)
         training = ShardTraining(self, setup, shards.train, config.steps, seed)

@@ -65,7 +65,9 @@ class GsWgan(ShardMethod):
 
     def queries(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return the one-way marginals, the class marginal, and the upstream gradients of sampled critics."""
-        shards, times, ordered = config.shard_count(rows), config.measurements, config.public_order
+        shards = config.shard_count(rows)
+        times = config.measurements
+        ordered = config.public_order
         # To first order, shards divide the cost of a measurement by their number, or by its root in a public order.
         weight = config.weight(times) / (math.sqrt(shards) if ordered else shards)
         gradients = Charge(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=ordered)
@@ -73,7 +75,8 @@ class GsWgan(ShardMethod):
 
     def notes(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """Return notes on what is measured, and the epsilon against whoever sees which critic is used."""
-        shards, times = config.shard_count(rows), config.measurements
+        shards = config.shard_count(rows)
+        times = config.measurements
         if config.public_order:
             return [
                 f"{shards} critics are measured in a public order, {math.ceil(times / shards)} times each. Sampling "

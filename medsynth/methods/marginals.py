@@ -112,7 +112,8 @@ class Conditioning:
         """Return the condition for a schema and its noisy histograms."""
         if schema.target is None:
             return cls(None, None, np.empty(0), 1)
-        marginal, index = marginals[schema.target], schema.names.index(schema.target)
+        marginal = marginals[schema.target]
+        index = schema.names.index(schema.target)
         if marginal.column.categorical:
             return cls(index, marginal, np.empty(0), marginal.grid.cells)
         inner = np.interp(np.linspace(0, 1, NUMERIC_CLASSES + 1)[1:-1], marginal.cdf, marginal.grid.edges)
@@ -180,7 +181,8 @@ class Conditioning:
 
 def without_spurious_missing(counts: Floats, target: Column | None, std: float) -> Floats:
     """Return noisy class counts, (classes,). A missing target's count is zero if noise of `std` explains it."""
-    found, gaps = counts.copy(), target.gaps if target else 0
+    found = counts.copy()
+    gaps = target.gaps if target else 0
     found[len(found) - gaps :] *= found[len(found) - gaps :] >= SPURIOUS_STDS * std
     return found
 
@@ -319,7 +321,8 @@ def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:
     Noise at the far end of the bounds would become outliers, and a linear model would follow them. A tail is kept if
     its rows exceed its noise, as in large tables.
     """
-    cells, values = len(counts), len(counts) - gaps
+    cells = len(counts)
+    values = len(counts) - gaps
     spread = CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5
     steps = np.diff(np.eye(values, cells), 2, axis=0)
     precision = 1e-3 * np.eye(cells) + steps.T @ steps / spread**2

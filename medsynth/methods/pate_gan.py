@@ -72,7 +72,8 @@ class PateGan(ShardMethod):
         count = config.shard_count(plan.equivalent_rows)
         shards = vault.split_into_shards(count, setup.encode, setup.classes, self.critic)
         # Algorithm 1, lines 4-10: train every teacher on its own shard, against rows that all of them see.
-        training, student = ShardTraining(self, setup, shards.train, config.rounds, seed), Student(setup, seed)
+        training = ShardTraining(self, setup, shards.train, config.rounds, seed)
+        student = Student(setup, seed)
         for _ in training.steps(config.rounds, progress):
             # Lines 11-18: noised votes on generated rows; the student learns from these.
             with torch.no_grad():

@@ -110,13 +110,16 @@ class RandomFeatures(Method):
     ) -> Arrays:  # fmt: skip
         """Fit the generator. Return its tensors and the noisy histograms that encode and decode its rows."""
         maps = {name: grid(column, GRID_CELLS) for name, column in schema.columns.items()}
-        counts, std = vault.measure_histograms(ONE_WAY, maps), plan.noise(ONE_WAY) * math.sqrt(len(maps))
+        counts = vault.measure_histograms(ONE_WAY, maps)
+        std = plan.noise(ONE_WAY) * math.sqrt(len(maps))
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
         plan = plan.used_on(round(likely_rows(plan.rows, totals, plan.rows_std)))
-        rows, target = EncodedRows.of(schema, counts, plan.rows), schema.target or ""
+        rows = EncodedRows.of(schema, counts, plan.rows)
+        target = schema.target or ""
         (classes,) = vault.measure_histograms(CLASSES, {target: rows.condition}).values()
         classes = without_spurious_missing(classes, schema.columns.get(target), plan.noise(CLASSES))
-        prior, stream = cleaned(classes, plan.rows), numpy_stream(seed, "features")
+        prior = cleaned(classes, plan.rows)
+        stream = numpy_stream(seed, "features")
         embed = Embedding(rows, config.features, config.phase, config.spread, config.clip, stream, device)
         lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
         expected = torch.tensor(prior * config.terms(lot), dtype=torch.float32, device=device).clamp(min=1e-3)
@@ -132,12 +135,14 @@ class RandomFeatures(Method):
         progress: Progress,
     ) -> list[Tensor]:  # fmt: skip
         """Train a generator against a critic that measures all planned lots. Return the averaged weights."""
-        device, classes = str(critic.expected.device), rows.condition.classes
+        device = str(critic.expected.device)
+        classes = rows.condition.classes
         net = _network(rows, torch_stream(seed, "init")).to(device)
         list(net.parameters())[-1].data.copy_(rows.start_bias())
         averaged = AveragedWeights(net, AVERAGING_DECAY)
         adam = torch.optim.Adam(net.parameters(), LEARNING_RATE, betas=(0.5, 0.9))
-        latent, (steps, fall) = torch_stream(seed, "latent", device), self.length(config)
+        latent = torch_stream(seed, "latent", device)
+        (steps, fall) = self.length(config)
         for step in range(steps):
             # Measure noised lots until the planned ones are used up.
             for _ in range(min(self.critic_steps, config.lots - critic.lots)):
@@ -161,7 +166,8 @@ class RandomFeatures(Method):
         encoded = EncodedRows.of(schema, counts, float(tensors.get(COUNTED_ROWS, [rows])[0]))
         net = _network(encoded, torch_stream(0, "init"))
         restore(net, tensors)
-        rng, latent = numpy_stream(seed, "sample"), torch_stream(seed, "sample")
+        rng = numpy_stream(seed, "sample")
+        latent = torch_stream(seed, "sample")
         prior = tensors["prior"].astype(np.float64)
         labels = rng.choice(len(prior), count, p=prior / prior.sum())
         chunks = []

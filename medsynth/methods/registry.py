@@ -358,7 +358,8 @@ def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
     first = validators_faults(error)[0]
     if not first["loc"]:
         return str(first["msg"])
-    name, kind = str(first["loc"][0]), first["type"]
+    name = str(first["loc"][0])
+    kind = first["type"]
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
         return f"{name}: it must be {bounds(config, name)}"
     return f"{name}: {first['msg']}"

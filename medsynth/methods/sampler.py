@@ -272,7 +272,10 @@ class Sampler:
         columns = [name for name in schema.names if name != target]
         bins, self.condition = decoder(schema, shares, rows, grids=restored_grids(tensors, schema))
         bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
-        self.schema, self.where, self.bins, self.pairs = schema, where, bins, PairFactor.of(tensors, schema)
+        self.schema = schema
+        self.where = where
+        self.bins = bins
+        self.pairs = PairFactor.of(tensors, schema)
         self.mixture = Mixture.of(tensors, columns, {(pair.one, pair.other): pair.table for pair in self.pairs})
         self.prior = tensors["prior"].astype(np.float64)
         if target in where:
@@ -312,7 +315,8 @@ class Sampler:
         self, pair: PairFactor, codes: Codes, labels: Whole, drawn: BinsByColumn, free: list[str], rng: Stream
     ) -> None:
         """Draw values of the `free` columns of a pair again inside their bins, by the pair's factors, in place."""
-        at, definition = [self.schema.names.index(n) for n in (pair.one, pair.other)], self.schema.definitions
+        at = [self.schema.names.index(n) for n in (pair.one, pair.other)]
+        definition = self.schema.definitions
         left = np.arange(len(codes) if free else 0)
         for _ in range(INSIDE_ROUNDS):
             if not len(left):

@@ -20,7 +20,8 @@ def strata(groups: Whole, rng: Stream) -> tuple[Whole, Whole, Floats]:
 
     Numbers lie in [0, 1). The n numbers of a group ascend, with one in each of n equal strata. All (rows,).
     """
-    order, sizes = shuffled(groups, rng), np.bincount(groups)
+    order = shuffled(groups, rng)
+    sizes = np.bincount(groups)
     ordered, starts = np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.cumsum(sizes) - sizes, sizes)
     return order, ordered, (np.arange(len(groups)) - starts + rng.random(len(groups))) / np.repeat(sizes, sizes)
 
@@ -31,7 +32,8 @@ def shuffled(groups: Whole, rng: Stream) -> Whole:
     Group, random bits and row are packed into one integer and sorted, about twice as fast as `argsort`. If too few
     random bits are left, use `argsort`.
     """
-    row, group = len(groups).bit_length(), int(groups.max(initial=1)).bit_length()
+    row = len(groups).bit_length()
+    group = int(groups.max(initial=1)).bit_length()
     if (chance := 64 - row - group) < FEWEST_BITS:
         return np.argsort(groups + BELOW_ONE * rng.random(len(groups)))
     keys = rng.bit_generator.random_raw(len(groups)) >> np.uint64(64 - chance) << np.uint64(row)

@@ -97,7 +97,8 @@ class _Scaled:
             raise SchemaError("The preset thyroid-study needs a categorical target without missing values.")
         if any(column.missing or (column.categorical and column.size != 2) for column in self.columns):
             raise SchemaError("The preset thyroid-study needs binary and numeric columns without missing values.")
-        self.index, self.classes = schema.names.index(schema.target or ""), len(target.levels)
+        self.index = schema.names.index(schema.target or "")
+        self.classes = len(target.levels)
         self.top = np.array([column.size - 1 for column in self.columns], np.float64)
         self.log = np.array([column.scale == "log" for column in self.columns])
         self.map = grid(target, self.classes)
@@ -150,13 +151,15 @@ class ThyroidStudy(Method):
         progress: Progress,
     ) -> Arrays:  # fmt: skip
         """Fit the generator. Return its tensors and the noised class shares."""
-        rows, target = _Scaled(schema), schema.target or ""
+        rows = _Scaled(schema)
+        target = schema.target or ""
         prior = cleaned(vault.measure_histograms(CLASSES, {target: rows.map})[target], plan.rows)
         stream = torch_stream(seed, "init")
         net = _generator(config, rows, stream).to(device)
         critic = Mlp([len(rows.indices) + rows.classes, config.width, 1], "relu", stream).to(device)
         adam = torch.optim.Adam(net.parameters(), config.generator_rate)
-        latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
+        latent = torch_stream(seed, "latent", device)
+        shares = torch.tensor(prior, device=device)
         lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
         # Microbatches are means: a lot's sum has m terms, not one per row.
         divisor = lot if config.microbatches is None else float(config.microbatches)

@@ -120,7 +120,8 @@ class Survey:
         At each end, keep the outermost clear cell and all cells inside it. Cut off cells beyond it only if their
         expected rows are at most TAIL_SHARE of the rows, or TAIL_STDS of the noise if that is less.
         """
-        kept, limit = np.ones(len(counts), np.bool_), k.TAIL_STDS * std
+        kept = np.ones(len(counts), np.bool_)
+        limit = k.TAIL_STDS * std
         most = min(k.TAIL_SHARE * rows, k.TAIL_STDS * std)
         for order in (np.arange(self.values), np.arange(self.values)[::-1]):
             rises = counts[order] > limit
@@ -142,7 +143,8 @@ def shares_of_cells(measured: Sequence[Counts], rows: float, widths: Floats, exp
     Args: `widths`: shares if the density were even; `expected`: a first estimate of the rows of each cell; `along`:
     cells that follow the curve. The other cells are frequent and missing values.
     """
-    order, cells = np.flatnonzero(along), len(widths)
+    order = np.flatnonzero(along)
+    cells = len(widths)
     steps = np.diff(np.eye(len(order)), 2, axis=0)
     chance = 1 / np.maximum(expected[order], 1.0)  # variance of the logarithm of a Poisson number
 
@@ -180,7 +182,8 @@ def coarse_grid(column: Column) -> Grid:
     """
     if not isinstance(column, Quantity) or not column.cut_codes:
         return grid(column, k.COARSE_CELLS)
-    even, cuts = grid(column, k.BINS), np.array(column.cut_codes, np.int64)
+    even = grid(column, k.BINS)
+    cuts = np.array(column.cut_codes, np.int64)
     place = np.interp(cuts, even.edges, np.arange(len(even.edges)))
     inner = np.arange(1, len(even.edges) - 1)
     apart = (np.abs(inner[:, None] - place) > 0.5).all(1)

@@ -87,7 +87,10 @@ class MixtureModel:
     """
 
     def __init__(self, layout: Layout, sizes: Floats, points: int, stream: torch.Generator, device: str) -> None:
-        self.layout, self.points, self.classes, self.device = layout, points, len(sizes), device
+        self.layout = layout
+        self.points = points
+        self.classes = len(sizes)
+        self.device = device
         self.sizes = torch.tensor(sizes, dtype=torch.float32, device=device)
         features = sum(table.shape[1] for table in layout.features.values())
         self._features = self.tensor(block_diag(*layout.features.values()))

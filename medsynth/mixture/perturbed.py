@@ -125,7 +125,10 @@ class Perturbed(Measurements):
     max_rows = None  # models with replicates have one row per patient
 
     def __init__(self, kept: Kept, population: Population, replicate: int, rng: Stream) -> None:
-        self._kept, self._population, self._replicate, self._rng = kept.again(), population, replicate, rng
+        self._kept = kept.again()
+        self._population = population
+        self._replicate = replicate
+        self._rng = rng
         self._asked = dict[str, int]()
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:

@@ -33,7 +33,8 @@ def replicated(
 
     Args: `held`: the tensors of the model. Raises ArtifactError if they do not match the model's settings.
     """
-    kept, (public_seed, rows, rows_std) = Kept.of(held), public_numbers(held)
+    kept = Kept.of(held)
+    (public_seed, rows, rows_std) = public_numbers(held)
     plan = replace(plan, rows_std=rows_std, planned_rows=plan.planned_rows if rows == plan.rows else rows)
     with one_thread():  # so that sums are the same each time
         own = Stages(schema=schema, vault=kept, plan=plan, seed=public_seed, regressions=config.regressions)

@@ -46,7 +46,8 @@ def changing(schema: Schema) -> list[str]:
     """Return the columns that a later row gets anew, in the order in which it gets them: the target late, and last
     those that depend on whether the row is the last, so that they may depend on all others.
     """
-    left, ends = {*schema.constant, schema.order}, _ends(schema)
+    left = {*schema.constant, schema.order}
+    ends = _ends(schema)
     found = [name for name in schema.core.names if name not in left]
     return sorted(found, key=lambda name: (name in ends, name == schema.target))
 

@@ -85,7 +85,8 @@ class Variable:
 
     def axis(self, part: Whole) -> Axis:
         """Return the axis of the groups of `part` in this row, in a contingency table."""
-        now, cells = named(OF if self.name == GAP else NOW, self.name), int(part.max()) + 2
+        now = named(OF if self.name == GAP else NOW, self.name)
+        cells = int(part.max()) + 2
         if not self.repeats:
             return now, self.map(part)
         table = np.tile(part, (self.values, 1))

@@ -40,9 +40,13 @@ def keystream(
     for _ in range(DOUBLE_ROUNDS):
         b, d = _quarter_rounds(a, b, c, d)
         # The diagonals of the four rows become columns, and afterwards columns again diagonals.
-        b, c, d = b.roll(-1, 0), c.roll(-2, 0), d.roll(-3, 0)
+        b = b.roll(-1, 0)
+        c = c.roll(-2, 0)
+        d = d.roll(-3, 0)
         b, d = _quarter_rounds(a, b, c, d)
-        b, c, d = b.roll(1, 0), c.roll(2, 0), d.roll(3, 0)
+        b = b.roll(1, 0)
+        c = c.roll(2, 0)
+        d = d.roll(3, 0)
     return (torch.cat([a, b, c, d]) + begin).T.flatten()
 
 

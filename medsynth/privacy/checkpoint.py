@@ -46,7 +46,8 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
-        self.path, self._facts = path, json.dumps({"format": FORMAT, **facts})
+        self.path = path
+        self._facts = json.dumps({"format": FORMAT, **facts})
         self._records: list[tuple[str, StoredArrays, list[str]]] = []
         self._resumes: list[str] = []  # Attempt ids of all resumes, in order.
         # For public streams if the fit has no seed. A resumed fit repeats it.
@@ -136,7 +137,8 @@ class Checkpoint:
     def _read(self) -> int:
         """Read the complete records. Returns the length of their part of the file."""
         try:
-            content, place = self.path.read_bytes(), 0
+            content = self.path.read_bytes()
+            place = 0
         except OSError as error:
             raise MedsynthError(f"The checkpoint {self.path} cannot be read ({error.strerror}).") from None
         while place + RECORD_HEAD.size <= len(content):
@@ -167,7 +169,8 @@ class Checkpoint:
             self._check(json.loads(metadata["facts"]))
             self.seed = int(metadata["seed"])
             return
-        tensors, names = load(body), json.loads(metadata["names"])
+        tensors = load(body)
+        names = json.loads(metadata["names"])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("names must be words")
         if metadata["label"] == ATTEMPT:

@@ -124,7 +124,8 @@ class _Recorded:
 
     def norms(self) -> Tensor:
         """Return each row's gradient norm over all parameters: (rows,)."""
-        one, found = float(self.bias) * 4.0**INPUT_BITS, torch.zeros_like(self.grads[0][:, 0])
+        one = float(self.bias) * 4.0**INPUT_BITS
+        found = torch.zeros_like(self.grads[0][:, 0])
         for a, d in zip(self.inputs, self.grads, strict=True):
             found += sums.norms(d).square() * (sums.norms(a).square() + one)
         return found.sqrt() * 2.0 ** -(INPUT_BITS + GRADIENT_BITS)
@@ -134,9 +135,11 @@ class _Recorded:
 
         The unit is 2^-(bits + INPUT_BITS). Each row's part is rounded towards zero, so that its norm cannot grow.
         """
-        own, scales = iter(parts), (weights * 2.0 ** (bits - GRADIENT_BITS))[:, None]
+        own = iter(parts)
+        scales = (weights * 2.0 ** (bits - GRADIENT_BITS))[:, None]
         for a, d in zip(self.inputs, self.grads, strict=True):
-            scaled, weight = d * scales, next(own)
+            scaled = d * scales
+            weight = next(own)
             scaled = scaled.abs().floor_().mul_(scaled.sign())  # As `trunc`, which is slow.
             for k in range(0, len(a), EXACT_ROWS):
                 weight += (scaled[k : k + EXACT_ROWS].T @ a[k : k + EXACT_ROWS]).long()
@@ -220,7 +223,8 @@ def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) ->
     parameters than 64 bits can add.
     """
     _check_sizes(critic, bound, len(rows))
-    recorder, unit = _Recorder(critic, loss, rows.device), units(bound)[0]
+    recorder = _Recorder(critic, loss, rows.device)
+    unit = units(bound)[0]
     bits = -math.frexp(unit)[1] + 1 - INPUT_BITS
     total = [torch.zeros(p.shape, dtype=torch.int64, device=rows.device) for p in critic.parameters()]
     for some in torch.split(rows, BLOCK_ROWS) if rows.device.type == "cpu" else (rows,):

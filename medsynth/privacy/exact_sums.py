@@ -95,7 +95,8 @@ def norms(whole: Tensor) -> Tensor:
     finite = torch.isfinite(largest)
     shift = (torch.frexp(torch.where(finite, largest, 0.0)).exponent - NORM_BITS).clamp_(min=0)
     squares = torch.where(finite, sizes * power_of_two(-shift), 0.0).ceil().long().square()
-    high, low = (squares >> WORD).sum(1).double(), (squares & ((1 << WORD) - 1)).sum(1).double()
+    high = (squares >> WORD).sum(1).double()
+    low = (squares & ((1 << WORD) - 1)).sum(1).double()
     found = (high * 2.0**WORD + low).sqrt() * power_of_two(shift)[:, 0]
     return torch.where(finite[:, 0], found, math.inf)
 

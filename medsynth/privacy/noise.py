@@ -118,7 +118,8 @@ def rounded_normal(count: int, scale: int, entropy: Entropy) -> Whole:
     """
     if not 1 <= scale <= LARGEST_SCALE:
         raise BudgetError("The noise is too large for the grid of its values.")
-    found, done = np.empty(count, np.int64), 0
+    found = np.empty(count, np.int64)
+    done = 0
     while done < count:
         drawn = _drawn(min(TRIES, 2 * (count - done) + SPARE), scale, entropy)[: count - done]
         found[done : done + len(drawn)] = drawn
@@ -145,7 +146,8 @@ def _drawn(tries: int, scale: int, entropy: Entropy) -> Whole:
     kept = margin > CLEAR
     unclear: dict[int, tuple[int, Deviate]] = {}
     for k in np.flatnonzero(np.abs(margin) <= CLEAR).tolist():
-        whole, x = _whole(int(coin[k]), entropy), Deviate(int(word[k]), 64, entropy)
+        whole = _whole(int(coin[k]), entropy)
+        x = Deviate(int(word[k]), 64, entropy)
         if accepted(whole, x, Deviate(int(level[k]), 32, entropy)):
             kept[k], unclear[k] = True, (whole, x)
     at = np.flatnonzero(kept)
@@ -171,7 +173,10 @@ def _whole(byte: int, entropy: Entropy) -> int:
 def _scaled(word: NDArray[np.uint64], scale: int) -> tuple[Whole, Mask]:
     """Return the fraction with these 64 digits times `scale`, rounded, and whether more digits could change it."""
     half, mask = np.uint64(32), np.uint64(2**32 - 1)
-    u1, u0, s1, s0 = word >> half, word & mask, np.uint64(scale >> 32), np.uint64(scale & (2**32 - 1))
+    u1 = word >> half
+    u0 = word & mask
+    s1 = np.uint64(scale >> 32)
+    s0 = np.uint64(scale & (2**32 - 1))
     crossed, other = u1 * s0, u0 * s1
     middle = (u0 * s0 >> half) + (crossed & mask) + (other & mask)
     whole = u1 * s1 + (crossed >> half) + (other >> half) + (middle >> half)
@@ -195,7 +200,8 @@ def accepted(whole: int, x: Deviate, level: Deviate) -> bool:
 def rounded(x: Deviate, scale: int) -> int:
     """Return the product of x and `scale`, rounded to the nearest whole number, with as many digits as needed."""
     while True:
-        least, most = (x.low * scale + Fraction(1, 2)).__floor__(), (x.high * scale + Fraction(1, 2)).__ceil__() - 1
+        least = (x.low * scale + Fraction(1, 2)).__floor__()
+        most = (x.high * scale + Fraction(1, 2)).__ceil__() - 1
         if least == most:
             return least
         x.extend()

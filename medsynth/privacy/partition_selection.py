@@ -183,7 +183,8 @@ class RawVault:
         likely = round(likely_rows(self._rows, totals, self._given_std))
         spread = totals[0].std / len(totals) ** 0.5  # Of the mean: all have the same noise.
         off = abs(likely - self._rows) if self._given_std is None else self._given_std
-        self._rows, self._rows_std = likely, min(spread, off)
+        self._rows = likely
+        self._rows_std = min(spread, off)
         made = partial(inference.column_kind, std=std, cells=self._kinds, rows=likely, columns=len(counts))
         kinds = {name: made(found) for name, found in counts.items()}
         return kinds, kinds if target is None else {**kinds, target: made(counts[target], target=True)}
@@ -193,7 +194,8 @@ class RawVault:
 
         A target's labels must always pass the threshold, so no usual ones are asked for.
         """
-        usual, target = () if label == TARGET else self._kinds.usual, label == TARGET
+        usual = () if label == TARGET else self._kinds.usual
+        target = label == TARGET
         kept, public, std, threshold = self.__level_counts(label, names, kinds, usual)
         cells = {name: dict(zip(usual, counts.tolist(), strict=False)) for name, counts in public.items()}
         gaps = dict[str, Counts]()
@@ -207,7 +209,8 @@ class RawVault:
         for name in names:
             own = dict(sorted((kept[name] | known[name]).items()))
             words = {} if target else inference.words_of(own, kinds[name])
-            own, lost = {word: n for word, n in own.items() if word not in words}, gaps[name] | words
+            own = {word: n for word, n in own.items() if word not in words}
+            lost = gaps[name] | words
             rest = present[name] - sum(own.values()) - sum(words.values())
             spread = float(np.hypot(std * math.sqrt(1 + len(own | lost)), self._rows_std))
             column = inference.levels(own, lost, rest, spread, kinds[name], rows=self._rows, target=target)
@@ -249,7 +252,8 @@ class RawVault:
         columns = dict[str, LearnedColumn]()
         own = len(self._kinds.codes)
         for name in (*numbers, *dates):
-            kind, seen = kinds[name], levels.get(name)
+            kind = kinds[name]
+            seen = levels.get(name)
             found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]
             codes = {*kind.codes, *(seen.gaps if seen else ())}
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
@@ -266,7 +270,8 @@ class RawVault:
                 column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
-            rest, words = self._rows - sum(gaps.values()), set(gaps).difference(self._kinds.codes)
+            rest = self._rows - sum(gaps.values())
+            words = set(gaps).difference(self._kinds.codes)
             unread = float(found[-own - 1]) - sum(gaps[word] for word in words if not is_number(word))
             columns[name] = LearnedColumn(
                 kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key,
@@ -327,7 +332,8 @@ class RawVault:
             return Release(arrays, words, of)
 
         found = self.__releases.release(label, sensitivity, draw)
-        words, arrays = iter(found.names), found.by_name(of)
+        words = iter(found.names)
+        arrays = found.by_name(of)
         kept = {name: {next(words): float(count) for count in arrays[f"levels of {name}"]} for name in names}
         public = {name: arrays[f"public levels of {name}"] for name in names}
         return kept, public, *self._threshold(self.__releases.event(label), sensitivity, len(names))

@@ -95,7 +95,8 @@ class RawRows(Sealed):
     def decimals(self, name: str, kind: ColumnKind) -> Whole:
         """Return counts of numbers with 0, 1, 2, ... digits after the point, without zeros at the end."""
         place, texts, _ = self.distinct(name)
-        numbers, most = numbers_of(texts), magnitudes.MOST_DECIMALS
+        numbers = numbers_of(texts)
+        most = magnitudes.MOST_DECIMALS
         digits = np.array([min(digits_of(str(text)), most) for text in texts], np.int64)
         known = np.isfinite(numbers)
         cells = magnitudes.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]

@@ -61,7 +61,9 @@ class Releases:
     __slots__ = ("__checkpoint", "__ledger", "__process", "closed", "entropy", "reached", "replaying")
 
     def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
-        self.__ledger, self.__checkpoint, self.__process = ledger, checkpoint, os.getpid()
+        self.__ledger = ledger
+        self.__checkpoint = checkpoint
+        self.__process = os.getpid()
         self.entropy = entropy
         self.replaying = False  # Whether the latest outcome is from the checkpoint.
         self.closed = False  # Whether nothing may be drawn, because the budget file has no reservation for it.

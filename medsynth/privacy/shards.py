@@ -120,7 +120,8 @@ class Shards(Sealed):
 
         fakes: (classes, rows, width), public; the same for all critics. Releases nothing.
         """
-        rows, groups = self.__critics.config.batch, len(self.__sizes)
+        rows = self.__critics.config.batch
+        groups = len(self.__sizes)
         chance = torch.rand(2, groups, rows, generator=self.__stream, device=fakes.device, dtype=torch.float64)
         index = self.__starts[:, None] + (chance[0] * self.__sizes[:, None]).long()
         filled = (self.__sizes > 0)[:, None].expand(-1, rows)
@@ -228,7 +229,8 @@ class Shards(Sealed):
 
     def __gradients(self, fakes: Tensor) -> Tensor:
         """Return every critic's gradient at generated rows, (shards, rows, width - classes), as `__gradient`."""
-        free, label = fakes[:, : -self._classes], fakes[:, -self._classes :].argmax(1)
+        free = fakes[:, : -self._classes]
+        label = fakes[:, -self._classes :].argmax(1)
         found = fakes.new_zeros(self._count, *free.shape)
         for y in range(self._classes):
             own = torch.arange(self._count, device=fakes.device) * self._classes + y

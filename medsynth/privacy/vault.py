@@ -60,7 +60,9 @@ class Vault(Sealed, ShardedMeasurements):
         check_units(units, rows_in_all := sum(part.count for part in parts), releases.max_rows)
         if rows_in_all > MOST_PAIRS:
             raise BudgetError(f"A vault has at most {MOST_PAIRS:,} rows, so that exact sums fit in 64 bits.")
-        self.__parts, self.__units, self.__releases = tuple(parts), units, releases
+        self.__parts = tuple(parts)
+        self.__units = units
+        self.__releases = releases
         self._max_rows = units.max_rows if units else None
         self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # Names the columns and their order.
         self.__split = False
@@ -90,7 +92,8 @@ class Vault(Sealed, ShardedMeasurements):
             raise BudgetError("A vault answers only its own kinds of queries.")
         if query.whole_patients and len(self.__parts) > 1:
             raise BudgetError("A patient's rows can only be averaged in one part, but this vault has several.")
-        sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
+        sensitivity = query.sensitivity(self._max_rows)
+        rate = _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:
             exact = added(answers(query, self.__lots(query, rate), self.__parts))
@@ -137,7 +140,8 @@ class Vault(Sealed, ShardedMeasurements):
         Coins of all rows come before draws of any row, in whichever parts they are. Without draws, a part's coins are
         tossed when its turn comes.
         """
-        joined, first = self.__joined(rate), 0
+        joined = self.__joined(rate)
+        first = 0
         units = self.__units if query.of_patients else None
         for part, mask in zip(self.__parts, list(joined) if query.draws else joined, strict=True):
             rows = slice(first, first := first + part.count)

@@ -204,5 +204,6 @@ def _record(section: Section, context: Context) -> Record | None:
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:
     """Write the page to `path` and its JSON twin next to it: both or neither. Raises OutputExists."""
-    data, private = report.model_dump_json(indent=1), not report.shareable
+    data = report.model_dump_json(indent=1)
+    private = not report.shareable
     return path, write_page(path, page(report), data, force=force, private=private)

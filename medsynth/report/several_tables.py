@@ -73,7 +73,8 @@ def reports(
     page. `page_of`: the file name of a table's page. `step` receives the section before it is computed, and the table
     if there are several.
     """
-    pages, left = [_Page("", model, _single)], list[str]()
+    pages = [_Page("", model, _single)]
+    left = list[str]()
     if model is not None and model.tables is not None:
         pages, left = _pages(model, synthetic, real, page_of)
     notes = [f"There is no page on {name!r}, because it has fewer than {FEWEST_ROWS} rows." for name in left] + [*notes]
@@ -111,7 +112,8 @@ def _pages(
     given = [cells for cells in (synthetic, real) if cells is not None]
     left = [name for name in ordered if any(len(_belonging(tables, cells, name)) < FEWEST_ROWS for cells in given)]
     shown = [name for name in ordered if name not in left]
-    schema, facts = _patients_schema(tables), linked_facts(tables, synthetic, real, {n: page_of(n) for n in shown})
+    schema = _patients_schema(tables)
+    facts = linked_facts(tables, synthetic, real, {n: page_of(n) for n in shown})
     pages = [_Page("", replace(model, schema=schema, tables=None), partial(_patients, tables, schema), facts)]
     for name in shown:
         own = tables.view(name).with_target(target_of(tables, name))
@@ -151,7 +153,8 @@ def _belonging(tables: LinkedTables, cells: Cells, name: str) -> pd.DataFrame:
 
 def rows_beside_patients(tables: LinkedTables, name: str, cells: Cells, where: str) -> Table:
     """Return the rows of a table, each with its patient's columns."""
-    first, rows = cells[tables.first].drop_duplicates(tables.key), _belonging(tables, cells, name)
+    first = cells[tables.first].drop_duplicates(tables.key)
+    rows = _belonging(tables, cells, name)
     columns = [one for one in tables.view(name).names if one not in rows.columns]
     beside = first.set_index(tables.key)[columns].loc[rows[tables.key]].reset_index(drop=True)
     return _table(where, pd.concat([rows, beside], axis=1))
@@ -161,8 +164,10 @@ def linked_facts(tables: LinkedTables, synthetic: Cells, real: Cells | None, pag
     """Return the facts about synthetic tables, compared with real ones if given. `pages`: file names by table."""
     lines = []
     for name in tables.tables:
-        whose, theirs = patients(tables, synthetic, name), None if real is None else patients(tables, real, name)
-        count, of_real = len(synthetic[tables.first]), 0 if real is None else len(real[tables.first])
+        whose = patients(tables, synthetic, name)
+        theirs = None if real is None else patients(tables, real, name)
+        count = len(synthetic[tables.first])
+        of_real = 0 if real is None else len(real[tables.first])
         early, apart = _links(tables, synthetic, name)
         lines.append(TableFacts(
             table=name,

@@ -77,7 +77,8 @@ class _CountedTables:
         self._sizes = bins.max(0) + 1
         of_pairs = self._sizes[pairs[:, 0]] * self._sizes[pairs[:, 1]]
         cells = np.concatenate([of_pairs, self._sizes, fine.max(0) + 1])
-        self._starts, self.cells = np.cumsum(cells) - cells, int(cells.sum())
+        self._starts = np.cumsum(cells) - cells
+        self.cells = int(cells.sum())
 
     def of(self, rows: Whole) -> Whole:
         """Return the cells of each of `rows`, (rows,): (rows, tables)."""

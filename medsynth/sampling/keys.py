@@ -27,7 +27,8 @@ def give_keys(found: Mapping[str, PatientRows], model: Model, before: Counter[st
     views, written = model.views, model.written
     patients = next(iter(found.values())).count
     for name, rows in found.items():
-        schema, links = views[name], model.links(name)
+        schema = views[name]
+        links = model.links(name)
         for k, (key, column) in enumerate(schema.columns.items()):
             if column.modelled:
                 continue

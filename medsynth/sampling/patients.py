@@ -92,7 +92,8 @@ def in_chunks(
 
     Raises UsageError if hardly any patient is kept.
     """
-    most, left = max(1, int(chunk_rows / mean)), draw.patients or draw.rows or 0
+    most = max(1, int(chunk_rows / mean))
+    left = draw.patients or draw.rows or 0
     tried = kept = 0
     while left:
         wanted = left if draw.patients else int(MARGIN * left / mean) + SPARE

@@ -57,9 +57,12 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Tables
 
     `halved`: whether more rows are drawn and halved, so that the tables stay the same; replicates go without.
     """
-    draw, halved = draw.of(model), halved and not model.structure_only
+    draw = draw.of(model)
+    halved = halved and not model.structure_only
     drawn = _tables if model.tables is not None else _patients if model.schema.unit else _rows
-    views, written, before = model.views, model.written, Counter[str]()
+    views = model.views
+    written = model.written
+    before = Counter[str]()
     with broken_model():
         for found in drawn(model, draw, halved):
             give_keys(found, model, before)  # after all rejection: no key comes twice
@@ -103,7 +106,8 @@ def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[Patient
     """Yield whole patients, with rows in order or not. Patients selected by `where_any` are not halved: rejection needs
     independent draws.
     """
-    schema, halved = model.schema, halved and not draw.where_any
+    schema = model.schema
+    halved = halved and not draw.where_any
     of_rows = schema if schema.order is None else with_rows_column(schema)
     bad = None if schema.order is None else partial(broken_firsts, schema=of_rows)
     sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))

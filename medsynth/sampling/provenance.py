@@ -120,14 +120,16 @@ def write_sample(
     replicates either. Raises OutputExists unless `force`, MedsynthError for a folder that cannot be written, UsageError
     as `sample` and `sample_tables` do.
     """
-    draw, several = draw.of(model), model.tables is not None
+    draw = draw.of(model)
+    several = model.tables is not None
     if several:
         _check_folder(model, target, ending, force=force)
     elif target.suffix.lower() in statistical_writer.ENDINGS:
         names = [name for name, column in model.schema.columns.items() if column.written]
         statistical_writer.check_names(target, names)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
-    found, whole = of(model, path, draw), iter([(draw, drawn_parts(model, draw))])
+    found = of(model, path, draw)
+    whole = iter([(draw, drawn_parts(model, draw))])
     for own, parts in replicates_apart(model, draw) if NUMBER in target.name else whole:
         place = target.with_name(target.name.replace(NUMBER, str(own.replicate)))
         with _folder(place) if several else nullcontext():
@@ -140,7 +142,8 @@ def write_sample(
 def _write(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, *, force: bool) -> None:
     """Write drawn rows into the files of their tables. No file appears before all are complete."""
     place = next(iter(files.values()))
-    form, schemas = model.form.of(place), model.written
+    form = model.form.of(place)
+    schemas = model.written
 
     def fill(opened: dict[str, BinaryIO]) -> None:
         if left := [name for name in files if name not in opened]:
@@ -221,7 +224,8 @@ def drawn_by(model: Model, place: Path) -> bool:
     parquet = any(path.exists() for path in files_of(model, place, PARQUET).values())
     files = files_of(model, place, PARQUET if parquet else CSV)
     try:
-        draw, kinds = found.draw, {TableFile.of(file).kind for file in files.values()}
+        draw = found.draw
+        kinds = {TableFile.of(file).kind for file in files.values()}
         parts = drawn_parts(model, draw)
         if kinds != {"text"}:
             return len(kinds) == 1 and _same_cells(model, files, parts, draw, kinds.pop())

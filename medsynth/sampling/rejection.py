@@ -85,9 +85,11 @@ def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | N
         raise UsageError("No sampled row meets the schema's rules. Change contradictory rules or conditions.")
     if good.all():
         return codes[:count]
-    tilt, stream = Tilt.of(codes, good, schema), numpy_stream(seed, "rules")
+    tilt = Tilt.of(codes, good, schema)
+    stream = numpy_stream(seed, "rules")
     good &= tilt.accepted(codes, stream)
-    found, rate = [codes[good][:count]], max(float(good.mean()), 1 / len(codes))
+    found = [codes[good][:count]]
+    rate = max(float(good.mean()), 1 / len(codes))
     for _ in range(REJECTION_ROUNDS):
         if not (left := count - sum(map(len, found))):
             break

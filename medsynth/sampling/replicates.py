@@ -50,7 +50,8 @@ def released(model: Model) -> list[dict[str, Any]]:
     """
     found = []
     for key in sorted(key for key in model.tensors if key.startswith(RELEASED) and key.endswith(".head")):
-        stem, head = key.removesuffix("head"), model.tensors[key].astype(np.uint8).tobytes()
+        stem = key.removesuffix("head")
+        head = model.tensors[key].astype(np.uint8).tobytes()
         std = model.tensors[f"{stem}std"]
         found.append({
             "measurement": json.loads(head.decode())[0], "numbers": model.tensors[f"{stem}noisy"].size,

@@ -100,7 +100,8 @@ class Succession:
         [3, -1, 0, -1]
         """
         rows = np.lexsort((order, patients))
-        before, last = np.full(len(rows), -1, np.int64), np.ones(len(rows), np.bool_)
+        before = np.full(len(rows), -1, np.int64)
+        last = np.ones(len(rows), np.bool_)
         same = patients[rows][1:] == patients[rows][:-1]
         before[rows[1:][same]] = rows[:-1][same]
         last[rows[:-1][same]] = False

@@ -80,7 +80,8 @@ def method_sampler(
         return codes
 
     def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
-        codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
+        codes = drawn(rows, seed, fixed)
+        stream = numpy_stream(seed, "ranges")
 
         def again(places: Whole) -> Codes:
             given = {name: own[places] for name, own in (fixed or {}).items()}

@@ -44,7 +44,8 @@ def declared_in(source: Path | str) -> tuple[Schema | LinkedTables, Path]:
 
     Raises UsageError for a file of another kind, which is not opened; SchemaError as `Schema.load` does.
     """
-    path, own = Path(source), bundled_files().get(str(source))
+    path = Path(source)
+    own = bundled_files().get(str(source))
     path = own if own and not path.exists() else path
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{path} is not a schema. Name a YAML file, or a bundled schema such as thyroid.")
@@ -91,7 +92,8 @@ def _layer(column: Categorical) -> Categorical:
     known = hierarchy(column.hierarchy or "")
     nodes = layer = known.children(None)
     while layer and len(layer) <= MAX_LEVELS:
-        nodes, layer = layer, [child for node in layer for child in known.children(node)]
+        nodes = layer
+        layer = [child for node in layer for child in known.children(node)]
     return with_levels(column, nodes)
 
 
@@ -113,7 +115,8 @@ def _first_rows(schema: Schema) -> Arrays:
 
 def _later_rows(schema: Schema) -> Arrays:
     """Return the tensors of the rows that follow a patient's first one."""
-    core, gap = schema.core, gap_column(schema)
+    core = schema.core
+    gap = gap_column(schema)
     moving: Mapping[str, Column] = {name: core.columns[name] for name in changing(schema)}
     columns = {**({GAP: gap} if gap else {}), **moving}
     variables = {name: _variable(name, column, moves=name != GAP) for name, column in columns.items()}

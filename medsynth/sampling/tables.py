@@ -45,7 +45,8 @@ class FirstRows:
 
     def core(self, codes: Codes, table: str) -> Codes:
         """Return the chain's columns of a table's first rows, (patients, core of its chain), if patients have any."""
-        names, mine = chain_view(self.tables, table).core.names, own(self.tables, table)
+        names = chain_view(self.tables, table).core.names
+        mine = own(self.tables, table)
         places = [self.schema.names.index(name_in_joint(table, name) if name in mine else name) for name in names]
         return np.asarray(codes[:, places])
 
@@ -66,8 +67,10 @@ class FirstRows:
         """
         found = broken(codes, self.schema)
         for table in self.tables.others:
-            counts, other = self.count(codes, table), placed_by(self.tables, table)
-            some, schema = np.flatnonzero(counts > 0), chain_view(self.tables, table)
+            counts = self.count(codes, table)
+            other = placed_by(self.tables, table)
+            some = np.flatnonzero(counts > 0)
+            schema = chain_view(self.tables, table)
             core = self.core(codes[some], table)
             for k, column in enumerate(schema.core.columns.values()):
                 found[some[core[:, k] >= column.size + column.gaps]] = True
@@ -84,8 +87,10 @@ class FirstRows:
 def patients_of_tables(model: Model, draw: Draw, halved: bool) -> Callable[[int, int | None], dict[str, PatientRows]]:
     """Return a function that draws patients with their rows in all tables, of a number and a seed."""
     assert model.tables is not None
-    tables, first = model.tables, FirstRows(model.tables)
-    schema, sampler = first.schema, _sampler(model, first, draw.where)
+    tables = model.tables
+    first = FirstRows(model.tables)
+    schema = first.schema
+    sampler = _sampler(model, first, draw.where)
     columns = len(tables.view(tables.first).columns)
 
     def drawn(patients: int, seed: int | None) -> dict[str, PatientRows]:
@@ -107,7 +112,8 @@ def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
     it supports such conditions. The model links both nearly, but not for every patient: most of those who would be
     rejected have rows in many tables.
     """
-    core, (conditions_of, apart) = first.schema.core, conditions(model, where, False)
+    core = first.schema.core
+    (conditions_of, apart) = conditions(model, where, False)
     plain = method_sampler(model, core, conditions_of, apart)
     if not registry.find(model.method, model.preset).conditional_sampling:
         return plain
@@ -139,9 +145,12 @@ def _rows(
 
     A patient has no rows if the first row breaks a rule once it has a date.
     """
-    tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
+    tables = first.tables
+    schema = first.tables.view(name)
+    counts = first.count(codes, name)
     who = np.flatnonzero(counts > 0)
-    view, core = view_of(tables, name, found, who), first.core(codes[who], name)
+    view = view_of(tables, name, found, who)
+    core = first.core(codes[who], name)
     core = view.possible(core, np.arange(len(who))) if isinstance(view, Placed) else core
     rows, never = view.rows(core, None, np.arange(len(who)))
     rows = completed(rows, None, schema)

@@ -80,7 +80,8 @@ def _cells(codes: Codes, starts: Whole) -> Whole:
 
 def _starts(codes: Codes, size: int) -> Whole:
     """Return the first codes of cells with about equal mass. Frequent values and missing ones have their own."""
-    values, some = np.unique(codes), codes[codes < size]
+    values = np.unique(codes)
+    some = codes[codes < size]
     if len(values) > MOST_BINS and len(some):
         edges = np.quantile(some, np.linspace(0, 1, MOST_BINS + 1)[:-1], method="lower")
         values = np.union1d(edges, values[values >= size])

@@ -71,7 +71,8 @@ class _Drawn:
         """Draw the next turn, (rows, `later_columns`), in place; rows that break a rule again, for some rounds."""
         turn = len(self.turns)
         who = np.flatnonzero(self.counts > turn)
-        last, before = self.counts[who] == turn + 1, self.rows(turn - 1, who)
+        last = self.counts[who] == turn + 1
+        before = self.rows(turn - 1, who)
         self.chain.draw(rows, rng)
 
         def whole(found: Codes, places: Whole) -> tuple[Codes, Mask]:
@@ -133,8 +134,10 @@ def visits(
     order is drawn again; if that fails, the patient ends with the previous row. A patient without a possible last row
     has no rows; the others keep their numbers.
     """
-    who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
-    chain, first = restored(tensors, view.of_chain), first[:, :-1].copy()
+    who = np.arange(len(first))
+    counts = first[:, -1].astype(np.int64) + 1
+    chain = restored(tensors, view.of_chain)
+    first = first[:, :-1].copy()
     if chain.only_rows_end and chain.ends.keys().isdisjoint(asked):
         only_rows_end(chain, view, first, counts, rng)
     drawn = _Drawn(view, chain, counts, counts.copy(), [(who, first)])

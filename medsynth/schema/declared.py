@@ -98,7 +98,8 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
     first, column, entry = (*(str(part) for part in one["loc"][:3]), "", "", "")[:3]
     context = one.get("ctx", {})
     if first != "columns":
-        column, entry = getattr(context.get("error"), "column", ""), ""
+        column = getattr(context.get("error"), "column", "")
+        entry = ""
     text, cure = one["msg"], ""
     if one["type"] == "extra_forbidden":
         known = schema.model_fields
@@ -107,7 +108,8 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
             declared = columns.get(one["loc"][1]) if isinstance(columns, Mapping) else None
             kind = declared.get("kind") if isinstance(declared, Mapping) else None
             known = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
-        text, cure = "there is no such key.", did_you_mean(str(one["loc"][-1]), known)
+        text = "there is no such key."
+        cure = did_you_mean(str(one["loc"][-1]), known)
     if one["type"] == "column" and (near := nearest(context.get("kind", "").strip("'"), KINDS)):
         cure = f". Did you mean {near!r}?"
     return Problem(kind=one["type"], column=column, entry=entry, text=text, cure=cure)

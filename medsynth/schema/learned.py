@@ -192,7 +192,9 @@ class Learned:
 
     def _findings(self) -> Iterator[LearnedFact]:
         """Yield what was learned, then what was merged and lost, and columns that may be keys."""
-        learned, columns, target = self.columns.items(), self.schema.columns, self.schema.target
+        learned = self.columns.items()
+        columns = self.schema.columns
+        target = self.schema.target
         yield LearnedFact("target", self._levels_of(target) if target is not None else [])
         gaps = {n: c.gaps for n, c in learned if c.gaps and columns[n].missing}
         yield LearnedFact("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
@@ -267,7 +269,9 @@ def _words() -> dict[str, dict[str, str]]:
 
 def _message(kind: str, words: Sequence[str], few: Sequence[str]) -> Message:
     """Return the message about a finding with all its words, and in short with some of the `few` words, or of these."""
-    found, more, forms = ", ".join(words[:NAMES_IN_SENTENCE]), len(words) - NAMES_IN_SENTENCE, _words()[kind]
+    found = ", ".join(words[:NAMES_IN_SENTENCE])
+    more = len(words) - NAMES_IN_SENTENCE
+    forms = _words()[kind]
     full, brief = (forms.get(form, forms["full"]).replace("{first}", yaml_key(words[0])) for form in ("full", "brief"))
     all_names = found + (f" and {more} more" if more > 0 else "")
     return Message(full.replace("{names}", all_names), brief.replace("{names}", some(few or words)), kind)

@@ -99,13 +99,15 @@ class LinkedTables(Declaration):
 
     def _check_link(self, name: str, key: str, other: str, before: list[str]) -> None:
         """Raise ValueError unless the column `key` can contain keys of rows of the `other` table, an earlier one."""
-        own, table = self.tables[name], self.tables[other] if other in before else None
+        own = self.tables[name]
+        table = self.tables[other] if other in before else None
         place = f"the table {name!r}, `latest`"
         if table is None:
             raise ValueError(
                 f"{place}: {other!r} is not a table between the first and this one.{did_you_mean(other, before)}"
             )
-        column, theirs = own.columns.get(key), table.columns.get(key)
+        column = own.columns.get(key)
+        theirs = table.columns.get(key)
         if column is None or column.modelled or not column.missing or key == self.key:
             raise ValueError(f"{place}: {key!r} must be a column of kind identifier with `missing: true`")
         if theirs is None or theirs.modelled:
@@ -155,7 +157,8 @@ class LinkedTables(Declaration):
 
     def written(self, name: str) -> Schema:
         """Return the schema of a table's own columns, without rules. Keys have the shape of those they refer to."""
-        schema, table = self.alone(name), self.tables[name]
+        schema = self.alone(name)
+        table = self.tables[name]
         shapes = {self.key: self.tables[self.first].columns[self.key]}
         for key, other in table.latest.items():
             shapes[key] = self.tables[other].columns[key].model_copy(update={"missing": True})
@@ -214,7 +217,8 @@ def chain_view(tables: LinkedTables, table: str) -> Schema:
     """Return the schema that a model learns of a table's rows: its view. If another table's rows place them, it has the
     number of these up to each row, which is the order, and the distance from the last of them.
     """
-    schema, other = tables.view(table), placed_by(tables, table)
+    schema = tables.view(table)
+    other = placed_by(tables, table)
     if other is None:
         return schema
     columns = dict[str, Column]()

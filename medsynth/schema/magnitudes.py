@@ -60,8 +60,10 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
     Noise alone passes the threshold in any cell with a chance of at most 5 %. In a small table few or no cells pass it.
     Then the likeliest range for `mass` rows is within the bounds too, if it is likelier than none.
     """
-    found, last = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist(), MAGNITUDES - 2
-    rest, zero = counts[:-1].copy(), len(HALF_OCTAVES)
+    found = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist()
+    last = MAGNITUDES - 2
+    rest = counts[:-1].copy()
+    zero = len(HALF_OCTAVES)
     if zero in found:  # many zeros, as of costs, say nothing about the size of the other numbers
         mass, rest[zero] = mass - rest[zero], 0.0
     cells, odds = _likeliest(rest, std, max(mass, std))
@@ -70,7 +72,8 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
         found += [max(int(cells[0]) - more, 0), min(int(cells[-1]) + more, last)]
     if not found:
         return 0.0, 1.0
-    low, high = min(found), max(found)
+    low = min(found)
+    high = max(found)
     while low > 0 and counts[low - 1] > PROBABLE_STDS * std:
         low -= 1
     while high < last and counts[high + 1] > PROBABLE_STDS * std:
@@ -84,7 +87,9 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[Whole, float]:
     The odds are against no rows. A range of magnitudes contains positive numbers, negative ones, or both. Both suits a
     change, for example, whose cells are on both sides of the many near zero.
     """
-    middle, best, cells = len(HALF_OCTAVES), -math.inf, np.zeros(1, np.int64)
+    middle = len(HALF_OCTAVES)
+    best = -math.inf
+    cells = np.zeros(1, np.int64)
     both = counts[middle + 1 :] + counts[middle - 1 :: -1]
     for width, sides in itertools.product(RANGES, (1, 2)):
         sums = np.convolve(counts if sides == 1 else both, np.ones(width), "valid")
@@ -93,7 +98,8 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[Whole, float]:
         odds -= _unusual(len(odds), width, sides)
         start = int(odds.argmax())
         if odds[start] > best:
-            best, cells = float(odds[start]), start + np.arange(width)
+            best = float(odds[start])
+            cells = start + np.arange(width)
             if sides == 2:
                 cells = np.concatenate([middle - 1 - cells[::-1], middle + 1 + cells])
     return cells, best
@@ -124,7 +130,8 @@ def without_far(counts: Floats, std: float, most: float) -> tuple[Floats, list[f
     Such a cell is farther from zero than the others by FAR_CELLS cells that are not clear, and has fewer than `most`
     rows. One that noise explains is left out of the counts, but not listed.
     """
-    clear, middle = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0], len(HALF_OCTAVES)
+    clear = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0]
+    middle = len(HALF_OCTAVES)
     sizes = np.abs(clear - middle)
     start = sizes[counts[clear].argmax()] if len(clear) else 0
     reached = np.unique(sizes[sizes >= start])
@@ -223,7 +230,8 @@ def difference_cell(first: Floats, second: Floats) -> Whole:
 
 def turned(counts: Floats) -> Floats:
     """Return counts of differences in the other direction: from the second date to the first."""
-    found, middle = counts.copy(), len(HALF_OCTAVES)
+    found = counts.copy()
+    middle = len(HALF_OCTAVES)
     found[: 2 * middle + 1] = counts[2 * middle :: -1]
     same = [middle - SAME_DAY, middle + SAME_DAY]
     found[same] = counts[same]  # the same day stays among the positive ones
@@ -244,7 +252,8 @@ def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[
     if share[-1] <= 0 or low <= middle:
         return None
     # Tails are too thin to exceed the noise: add a cell above; below, start at the same day or one cell lower.
-    low, high = max(low - 1, middle + SAME_DAY), min(high + 1, MAGNITUDES - 2)
+    low = max(low - 1, middle + SAME_DAY)
+    high = min(high + 1, MAGNITUDES - 2)
     low = low if high - low < WIDE else middle + SAME_DAY
     first, last = _edge(low, upper=False), _edge(high, upper=True)
     inside = float(counts[low : high + 1].sum())

@@ -340,7 +340,8 @@ def parse(text: str, columns: Mapping[str, bool]) -> Rule:
     premise: tuple[Condition, ...] = ()
     if parser.peek("implies"):
         parser.take()
-        premise, found = found, parser.conditions()
+        premise = found
+        found = parser.conditions()
     if parser.at < len(parser.tokens):
         raise ValueError(f"the rule should end before {parser.tokens[parser.at][1]!r}")
     rule = _definition(text, found[0], columns) if not premise and len(found) == 1 else None

@@ -214,7 +214,8 @@ class Schema(Declaration):
         core = self.model_copy(update={**left, "survival": None, "one_row_a_patient": False})
         core._definitions = {}
         for rule in rules:
-            name, read = rule.defines, sorted(rule.columns)
+            name = rule.defines
+            read = sorted(rule.columns)
             if not name or not rule.formula or rule.across or not rule.columns <= set(columns):
                 continue
             if not any(self.columns[one].depends_on for one in (name, *read)):

@@ -36,7 +36,9 @@ CONTEXT: Json = {
 
 def croissant(facts: Facts) -> Json:
     """Return the content of croissant.json."""
-    review, names, fields = facts.review, identifiers(table.name for table in facts.tables), _fields(facts)
+    review = facts.review
+    names = identifiers(table.name for table in facts.tables)
+    fields = _fields(facts)
     content: Json = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

@@ -13,7 +13,8 @@ MOST_LEVELS = 1000  # levels that a constraint lists
 
 def datapackage(facts: Facts) -> Json:
     """Return the content of datapackage.json."""
-    review, names = facts.review, identifiers(table.name for table in facts.tables)
+    review = facts.review
+    names = identifiers(table.name for table in facts.tables)
     content: Json = {
         "name": identifiers([facts.title])[facts.title],
         "title": facts.title,

@@ -234,7 +234,8 @@ def _drawn(found: Provenance) -> str:
 
 def _shared(model: Model, place: Path, found: Provenance, review: Review) -> tuple[SharedTable, ...]:
     """Return the tables of the file or folder `place`, each with the columns of its file."""
-    parts, shared = [codes for _, codes in drawn_parts(model, found.draw)], list[SharedTable]()
+    parts = [codes for _, codes in drawn_parts(model, found.draw)]
+    shared = list[SharedTable]()
     numbered = found.replicates is not None and found.replicate is None
     first = (SharedColumn(name=REPLICATE, kind="count", values="integer", about=("number of the replicate",)),)
     several = model.tables is not None
@@ -311,7 +312,8 @@ def _columns(
 def _column(
     name: str, column: Column, role: str, link: tuple[str, str] | None, about: list[str], codes: Codes, learned: bool
 ) -> SharedColumn:
-    bounded, whole = isinstance(column, Quantity), getattr(column, "whole_from", None)
+    bounded = isinstance(column, Quantity)
+    whole = getattr(column, "whole_from", None)
     about += [f"refers to {link[1]} in {link[0]}"] if link else []
     about += [f"bounds and quartiles in days after {column.after}"] if isinstance(column, Date) and column.after else []
     about += [f"whole numbers from {whole:g} on"] if whole is not None else []

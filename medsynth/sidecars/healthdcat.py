@@ -97,7 +97,9 @@ def unfilled(facts: Facts) -> list[str]:
 
 def _people(facts: Facts) -> Json:
     """Return the contact, the publisher and the body that grants access, if the review file names them."""
-    known, review, found = facts.review.catalogue, facts.review, Json()
+    known = facts.review.catalogue
+    review = facts.review
+    found = Json()
     if _reachable(review.contact):
         mail = "@" in str(review.contact)
         address = {"@id": f"mailto:{review.contact}" if mail else review.contact}

@@ -14,7 +14,8 @@ SOFTWARE, RUN, CLAIM = "#medsynth", "#sampling", "#claim"
 
 def rocrate(facts: Facts, files: dict[str, str]) -> Json:
     """Return the content of ro-crate-metadata.json. `files`: the other descriptions in the folder, by name."""
-    review, names = facts.review, [quote(table.file) for table in facts.tables]
+    review = facts.review
+    names = [quote(table.file) for table in facts.tables]
     root: Json = {
         "@id": "./",
         "@type": "Dataset",
@@ -44,7 +45,8 @@ def rocrate(facts: Facts, files: dict[str, str]) -> Json:
 
 def _people(facts: Facts) -> list[tuple[str, Json]]:
     """Return what the review file states about licence, publisher and contact, as properties of the root."""
-    review, found = facts.review, list[tuple[str, Json]]()
+    review = facts.review
+    found = list[tuple[str, Json]]()
     if review.licence:
         address = review.licence if review.licence.startswith("http") else "#licence"
         found.append(("license", {"@id": address, "@type": "CreativeWork", "name": review.licence}))

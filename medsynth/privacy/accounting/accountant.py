@@ -184,8 +184,10 @@ def profile(events: Composition, deltas: Iterable[float], accountant: Accountant
     Plain Gaussian measurements use their exact curve. Others share one mesh for all deltas, fine enough for the epsilon
     at the smallest delta; larger deltas would need a finer one.
     """
-    events, deltas = list(events), sorted(deltas)
-    used, history = partition_selection_delta(events), (as_sampled_gaussians(events), shard_sampled(events))
+    events = list(events)
+    deltas = sorted(deltas)
+    used = partition_selection_delta(events)
+    history = (as_sampled_gaussians(events), shard_sampled(events))
     if not any(history):
         return []
     rests = {delta: delta - used for delta in deltas if delta > used}

@@ -201,7 +201,8 @@ def make_plan(
     with contextlib.suppress(*PRV_FAILURES):
         if not plain and cost(scale, "prv") <= epsilon:
             looseness = 1.6 if all(query.shards is None for query in queries) else 2.2  # Of the Renyi bound.
-            scale, chosen = _least(lambda z: cost(z, "prv"), scale / looseness, scale, epsilon), "prv"
+            scale = _least(lambda z: cost(z, "prv"), scale / looseness, scale, epsilon)
+            chosen = "prv"
     return Plan(
         epsilon_asked=epsilon,
         epsilon=cost(scale, chosen),
@@ -221,13 +222,16 @@ def _least(cost: Callable[[float], float], low: float, high: float, epsilon: flo
     a secant leaves the bracket, or has been tried three times, the bracket is halved instead.
     """
     goal, slope = (1 - TOLERANCE / 2) * epsilon, -1.0
-    at, value = high, cost(high)
+    at = high
+    value = cost(high)
     reached, tries = value, 0
     while reached < (1 - TOLERANCE) * epsilon and high / low > 1 + TOLERANCE / 10:
         tries += 1
         guess = at * math.exp(math.log(goal / value) / slope) if 0 < value < math.inf and tries % 4 else 0.0
         new = guess if low < guess < high else math.sqrt(low * high)
-        was, at, value = (at, value), new, cost(new)
+        was = (at, value)
+        at = new
+        value = cost(new)
         if 0 < value < math.inf and 0 < was[1] < math.inf and value != was[1]:
             slope = min(-0.2, math.log(value / was[1]) / math.log(at / was[0]))
         if value <= epsilon:

@@ -49,7 +49,9 @@ class ShardSamplingLoss:
     def cdf(self, t: Floats) -> Floats:
         """Return Pr[L <= t]."""
         t = np.asarray(t, np.float64)
-        s, rate, size = self.noise_multiplier, self.sample_rate, np.abs(t)
+        s = self.noise_multiplier
+        rate = self.sample_rate
+        size = np.abs(t)
         # log((exp(e) - 1 + rate) / rate), if neither exp overflows nor its difference from one is lost.
         ratio = np.where(size > 30, size - np.log(rate), np.log1p(np.expm1(np.minimum(size, 30.0)) / rate))
         x = s * ratio + 1 / (2 * s)  # In standard deviations.

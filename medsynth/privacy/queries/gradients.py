@@ -94,7 +94,8 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
         most = MOST_NUMBERS // max(1, count)
         if not BOUNDS[0] <= self.bound <= BOUNDS[1] or not 1 <= groups <= max(1, min(MOST_ROWS, most)):
             raise BudgetError("The clipping norm and the number of microbatches must be positive, and not too large.")
-        first, classes = next(self.critic.parameters()), 1 if self.given is None else self.given[1].cells
+        first = next(self.critic.parameters())
+        classes = 1 if self.given is None else self.given[1].cells
         if first.shape[1] % classes or count > MOST_PARAMETERS:
             raise BudgetError("The critic is too large, or its blocks of inputs for classes are not equal.")
 
@@ -119,7 +120,8 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
         if self.given is None:
             return where_computed(self._words(self.critic, rows.codes))
         # Each class by itself, with the part of the critic that it uses. Elsewhere its first gradients are zero.
-        labels, classes = rows.cells(*self.given), self.given[1].cells
+        labels = rows.cells(*self.given)
+        classes = self.given[1].cells
         found = [self._words(self.critic.of_class(k, classes), rows.codes[labels == k]) for k in range(classes)]
         parts = list(zip(*found, strict=True))
         first, shared = [torch.cat(words, 1) for words in parts[:2]], [torch.stack(words).sum(0) for words in parts[2:]]
@@ -162,7 +164,8 @@ class GradientSum(CriticQuery[tuple[Tensor, ...]]):
 
     def finished(self, total: list[Any]) -> list[Any]:
         """Return one array or tensor per parameter, in the units of a released sum."""
-        shift, parts = PRODUCT_BITS - SUM_BITS, [torch.as_tensor(part) for part in total]
+        shift = PRODUCT_BITS - SUM_BITS
+        parts = [torch.as_tensor(part) for part in total]
         if self.microbatches is None:
             found = [LongSum(*pair).divided(shift) for pair in zip(parts[::2], parts[1::2], strict=True)]
         else:

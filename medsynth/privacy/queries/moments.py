@@ -44,7 +44,8 @@ class SecondMoments(RowQuery[Floats]):
 
     def exact(self, rows: CodedRows) -> list[Whole]:
         """Return the diagonals and the numbers above them."""
-        labels, classes = rows.cells(*self.given), self.given[1].cells
+        labels = rows.cells(*self.given)
+        classes = self.given[1].cells
         return [*second_moments(rows.codes, self.vectors, labels, classes, self.width)]
 
     def scales(self, std: float) -> list[NoiseScale]:
@@ -75,9 +76,11 @@ def second_moments(codes: Codes, vectors: Vectors, labels: Whole, classes: int, 
     Products in float64 are exact, because the sum over each chunk of rows stays below 2^53. Chunks are added in 64
     bits, which are enough for 2^36 rows. Raises BudgetError for vectors that are not `width` wide.
     """
-    total, size = np.zeros((classes, width, width), np.int64), max(1, CHUNK_NUMBERS // width)
+    total = np.zeros((classes, width, width), np.int64)
+    size = max(1, CHUNK_NUMBERS // width)
     for k in range(0, len(codes), size):
-        whole, label = clipped_rows(vectors(codes[k : k + size])), labels[k : k + size]
+        whole = clipped_rows(vectors(codes[k : k + size]))
+        label = labels[k : k + size]
         if whole.shape != (len(label), width):
             raise BudgetError(f"Expected vectors of width {width}.")
         for one in range(classes):

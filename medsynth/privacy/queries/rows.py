@@ -52,7 +52,8 @@ def encoded(features: Features, codes: Codes) -> Tensor:
     """
     with suppress(Exception):
         return features(codes)
-    blank, half = features(np.zeros((1, codes.shape[1]), np.int32)), len(codes) // 2
+    blank = features(np.zeros((1, codes.shape[1]), np.int32))
+    half = len(codes) // 2
     found = blank.new_zeros(len(codes), blank.shape[1])
     if half:
         found[:half], found[half:] = encoded(features, codes[:half]), encoded(features, codes[half:])

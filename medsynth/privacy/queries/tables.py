@@ -185,7 +185,8 @@ class Distances(_Tables[dict[str, float]]):
         super().__post_init__()
         require(self.guesses.keys() == self.tables.keys(), "Guesses must be given for each table, and for no other.")
         for name, axes in self.tables.items():
-            shape, guess = tuple(cells.cells for _, cells in axes), self.guesses[name]
+            shape = tuple(cells.cells for _, cells in axes)
+            guess = self.guesses[name]
             check_numbers(guess, shape, np.float64, LARGEST_GUESS, what="A guess of a contingency table")
             held = np.abs(guess).sum() < LARGEST_GUESS
             require(bool(held), "A guess of a contingency table must hold numbers of rows.")

@@ -49,7 +49,8 @@ class VectorSum(RowQuery[Floats]):
 
     def exact(self, rows: CodedRows) -> list[Whole]:
         """Return the two words of the sum, (width,) each."""
-        total, size = LongSum(), max(1, CHUNK_NUMBERS // self.width)
+        total = LongSum()
+        size = max(1, CHUNK_NUMBERS // self.width)
         chunks = [rows.codes[k : k + size] for k in range(0, max(len(rows.codes), 1), size)]
         for part in in_order((partial(self._sum, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
             total.add(part)

@@ -136,7 +136,8 @@ def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Seque
         rows[name] = (
             on_scale(values[name].to_numpy(np.float64), schema.columns[name]) if number else words(values[name])
         )
-    time, followed = place[order] if column.modelled else None, set(changing(schema))
+    time = place[order] if column.modelled else None
+    followed = set(changing(schema))
     made = Sequences(rows.iloc[order].reset_index(drop=True), patient[order], time, numbers,
                      tuple(name for name in names if name in followed))  # fmt: skip
     return made.of(made.place < schema.max_rows)

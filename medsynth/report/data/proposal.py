@@ -84,7 +84,8 @@ def _asked(questions: Sequence[str]) -> str:
 
 def sentences(leave: str, verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None) -> list[str]:
     """Return the proposal, one sentence each. `leave`: see `may_leave`. `purpose`: what was asked for, if known."""
-    said, private = [leave], all(one.outcome != "no guarantee" for one in verdicts)
+    said = [leave]
+    private = all(one.outcome != "no guarantee" for one in verdicts)
     for fitness, start in (
         ("fit", "The rows are fit for" if private else "Where the real rows may be used, these rows are fit for"),
         ("not fit", "They are not fit for"),

@@ -35,7 +35,8 @@ def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: i
     nothing. With `patients`, (rows,), whole patients are drawn: their rows are not independent observations.
     """
     place = None if patients is None else np.unique(patients, return_inverse=True)[1]
-    drawn, at_once = rows if place is None else int(place.max()) + 1, max(1, BLOCK // rows)
+    drawn = rows if place is None else int(place.max()) + 1
+    at_once = max(1, BLOCK // rows)
     draws = draws or DRAWS
     for start in range(0, draws, at_once):
         weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, draws - start), drawn), np.uint16)]
@@ -53,7 +54,8 @@ def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> 
     if patients is None or len(np.unique(patients)) < count:
         rows = (StratifiedKFold if enough else KFold)(count, shuffle=True, random_state=0)
         return list(rows.split(truth, truth))
-    place, rarest = np.unique(patients, return_inverse=True)[1], _rarest(truth, patients)
+    place = np.unique(patients, return_inverse=True)[1]
+    rarest = _rarest(truth, patients)
     enough = np.unique(rarest, return_counts=True)[1].max() >= count
     cut = (StratifiedKFold if enough else KFold)(count, shuffle=True, random_state=0)
     with warnings.catch_warnings():
@@ -101,7 +103,8 @@ def auroc(truth: Mask, score: Floats, weights: Floats | None = None) -> Floats:
     [0.75]
     """
     weights = np.ones((1, len(truth))) if weights is None else weights
-    columns, order = np.ascontiguousarray(weights.T), np.argsort(score, kind="stable")
+    columns = np.ascontiguousarray(weights.T)
+    order = np.argsort(score, kind="stable")
     positive, negative = order[truth[order]], order[~truth[order]]
     upto = np.concatenate([np.zeros((1, len(weights))), np.cumsum(columns[negative], axis=0)])
     below = upto[np.searchsorted(score[negative], score[positive])]
@@ -219,7 +222,8 @@ def cramers_v(counts: Floats) -> Floats:
     n = counts.sum((-2, -1))
     one, other = counts.sum(-1), counts.sum(-2)
     expected = one[..., :, None] * other[..., None, :] / np.maximum(n, 1)[..., None, None]
-    r, c = (one > 0).sum(-1), (other > 0).sum(-1)
+    r = (one > 0).sum(-1)
+    c = (other > 0).sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         chi = np.where(expected > 0, (counts - expected) ** 2 / expected, 0.0).sum((-2, -1)) / n
         phi = np.maximum(0.0, chi - (r - 1) * (c - 1) / (n - 1))
@@ -289,7 +293,8 @@ def mean_similarity(columns: Iterable[tuple[Whole, Whole, int]]) -> MeanSimilari
 
     columns: the cell of each row of both tables, (rows,), and the number of cells.
     """
-    found, pulls = list[float](), [np.zeros(1), np.zeros(1)]
+    found = list[float]()
+    pulls = [np.zeros(1), np.zeros(1)]
     for one, other, cells in columns:
         sides = one, other
         if not len(one) or not len(other):

@@ -150,7 +150,8 @@ def gather(
     *frames, synthetic = _alike([*frames, synthetic], target, number=target in numbers)
     own = dict(zip(("real", "train"), (p[k] for p, k in zip(patients, kept, strict=False)), strict=False))
     own |= {"synthetic": patients[-1][rows]} if patients else {}
-    held, fitted = frames[:: len(kept)], frames[1::2] if train is not None else [None, None]
+    held = frames[:: len(kept)]
+    fitted = frames[1::2] if train is not None else [None, None]
     return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost))
 
 
@@ -196,7 +197,8 @@ def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> lis
     made = [(table[schema.unit] if schema.unit in table else pd.Series("", table.index)) for table in cells]
     # A mark per side: equal keys in synthetic and real rows belong to different patients.
     marked = [keys + mark for keys, mark in zip(made, [*("r" for _ in real), "s"], strict=True)]
-    texts, known = pd.concat(marked, ignore_index=True), pd.concat(made, ignore_index=True) != ""
+    texts = pd.concat(marked, ignore_index=True)
+    known = pd.concat(made, ignore_index=True) != ""
     place = pd.factorize(texts)[0].astype(np.int64)
     place = np.where(known, place, len(place) + np.arange(len(place)))
     return np.split(place, np.cumsum([len(table) for table in cells])[:-1])

@@ -98,7 +98,8 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 def spaced(values: Sequence[float]) -> tuple[float, float]:
     """Return the range of `values` with a small margin."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     air = 0.06 * ((high - low) or 1.0)
     return low - air, high + air
 
@@ -446,7 +447,9 @@ def steps(name: str, found: Bars) -> Drawing:
 def moves(found: Transitions) -> Drawing:
     """Draw transitions from each level (row) to each (column). The heights of the two bars per cell are shares."""
     count = len(found.levels)
-    left, head, size = 14 + 6.2 * min(18, max(map(len, found.levels))), 22.0, min(56.0, 190.0 / count)
+    left = 14 + 6.2 * min(18, max(map(len, found.levels)))
+    head = 22.0
+    size = min(56.0, 190.0 / count)
     drawing = Drawing(
         left + count * size + 8, head + count * size + 6, f"Transitions of {found.name}",
         f"Shares of changes from the level of a row to that of a column, for {count} levels. The table lists them.",
@@ -479,7 +482,8 @@ def bands(found: Trajectory) -> Drawing:
     if not shown:
         return drawing
     place = [_placed(found, value) for band in shown for value in band]
-    low, high = min(place), max(place)
+    low = min(place)
+    high = max(place)
     up, across = Scale(low, high, floor, 12), Scale(0, max(len(found.synthetic) - 1, 1), left, width - 10)
     for end in (low, (low + high) / 2, high):
         drawing.line((left, up(end)), (width - 10, up(end)), "grid")

@@ -181,7 +181,8 @@ def memberships(
     looks: the number of pages that are read together. The intervals of the advantages are valid for all of them.
     """
     measured = stats.Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
-    areas, draws = measured.value, stats.resampled(len(member), rng, measured, patients)
+    areas = measured.value
+    draws = stats.resampled(len(member), rng, measured, patients)
     advantages = stats.simultaneous(2 * areas - 1, 2 * draws - 1, looks)
     certain = _rates(member, [score for _, score in scored], 0.01, rng, patients, looks)
     found = [
@@ -474,7 +475,9 @@ def _worded(found: Attacks, worst: Estimate, allowed: float | None) -> str:
 
 
 def _compute(context: Context) -> Attacks | None:
-    tables, roles, claim = context.compared, context.review.roles, context.record(Claim)
+    tables = context.compared
+    roles = context.review.roles
+    claim = context.record(Claim)
     sensitive = [name for name, role in roles.items() if role == "sensitive"] or [context.target or ""]
     found = attacks(
         tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences, context.looks

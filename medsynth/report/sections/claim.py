@@ -78,7 +78,8 @@ def privacy(model: Model) -> Claim | None:
     """Return the claim of `model`, or None if it makes none."""
     if model.epsilon is None or not model.claims:
         return None
-    ledger, count = model.ledger, units(model)
+    ledger = model.ledger
+    count = units(model)
     return Claim(
         **reach(ledger.composition(), model.epsilon, ledger.delta, ledger.accountant).model_dump(),
         sentence=sentence(model),
@@ -211,7 +212,8 @@ class PrivacyLedger(Record):
 
 def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
     """Return the lines of `ledger`. `epsilon` is the artifact's own."""
-    events, delta = ledger.composition(), ledger.delta
+    events = ledger.composition()
+    delta = ledger.delta
     shares = loss_shares((entry.event, entry.count) for entry in ledger.entries)
     used = {type(event) for event, _ in events}
     return PrivacyLedger(

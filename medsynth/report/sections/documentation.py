@@ -98,7 +98,8 @@ def schema_learned(ledger: Ledger) -> bool:
 
 
 def _variables(context: Context) -> Variables:
-    roles, names = context.review.roles, [str(name) for name in context.synthetic.columns]
+    roles = context.review.roles
+    names = [str(name) for name in context.synthetic.columns]
     if unknown := [name for name in roles if name not in names]:
         raise MedsynthError(
             f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}."

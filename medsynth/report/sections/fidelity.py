@@ -286,7 +286,8 @@ def pmse_ratio(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
         warnings.simplefilter("ignore")
         model = make_pipeline(StandardScaler(), LogisticRegression(C=1e4, max_iter=500))
         score = model.fit(x, y).predict_proba(x)[:, 1]
-    share, n = y.mean(), len(y)
+    share = y.mean()
+    n = len(y)
     expected = np.linalg.matrix_rank(x) * (1 - share) ** 2 * share / n
     return float(np.square(score - share).mean() / expected) if expected else None
 
@@ -395,7 +396,8 @@ def quality(tables: Tables, rng: Stream) -> Quality:
     names = [tables.names[k] for k in drawn]
     kinds = {name: "numerical" if name in tables.numbers else "categorical" for name in names}
     metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
-    real, made = tables.real[names].head(SCORED), tables.synthetic[names].head(SCORED)
+    real = tables.real[names].head(SCORED)
+    made = tables.synthetic[names].head(SCORED)
     texts = {name: str for name, kind in kinds.items() if kind == "categorical"}
     found: dict[str, float | None] = {}
     with warnings.catch_warnings():

@@ -61,7 +61,8 @@ def importance(tables: Tables) -> Importance | None:
     """Return importances by boosted trees. None without a target, or a training table: folds would be needed."""
     if tables.train is None or tables.target is None:
         return None
-    names, test = tables.features, tables.real.head(ROWS)
+    names = tables.features
+    test = tables.real.head(ROWS)
     frames = [some(frame, numpy_stream(0, "report/learned")) for frame in (tables.train, tables.synthetic)]
     *trained, x = matrices(names, tables.numbers, [*frames, test])
     truth = _target(test[tables.predicted], tables)
@@ -154,7 +155,8 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
         UsageError: The declared columns are not in the tables.
     """
     declared = declared or ReviewedRegression()
-    outcome, wanted = declared.outcome or tables.target, declared.predictors
+    outcome = declared.outcome or tables.target
+    wanted = declared.predictors
     if outcome is None:
         return None
     if unknown := [n for n in [outcome, *(wanted or [])] if n not in tables.names]:
@@ -213,7 +215,8 @@ def leading(synthetic: pd.DataFrame, numbers: frozenset[str], outcome: str) -> d
     No real row takes part in this choice.
     """
     cells = Cells.of(synthetic, [], numbers, PARTS)
-    own, count = cells.column(synthetic, outcome), cells.count(outcome)
+    own = cells.column(synthetic, outcome)
+    count = cells.count(outcome)
     found = dict[str, float]()
     for name in (str(n) for n in synthetic if n != outcome):
         pair = np.bincount(own * cells.count(name) + cells.column(synthetic, name), minlength=count * cells.count(name))
@@ -358,7 +361,8 @@ def _declared(
 ) -> Declared:
     linear = schema.columns[regression.outcome].ordered
     sides = [_terms(table, regression, schema) for table in (real, synthetic, *drawn)]
-    labels, terms = list(sides[0][0]), []
+    labels = list(sides[0][0])
+    terms = []
     # Without a label every predictor has only one level.
     fits = [fit(np.stack([x[label] for label in labels], 1), y, linear) for x, y in sides] if labels else []
     for k, label in enumerate(labels):
@@ -380,7 +384,8 @@ def _terms(table: pd.DataFrame, regression: Regression, schema: Schema) -> tuple
     Numbers are on their columns' scales. Each level except the first becomes an indicator. A categorical outcome
     becomes "not the first level".
     """
-    columns, known = dict[str, dict[str, Floats]](), np.ones(len(table), np.bool_)
+    columns = dict[str, dict[str, Floats]]()
+    known = np.ones(len(table), np.bool_)
     for name in (*regression.predictors, regression.outcome):
         column, cells = schema.columns[name], table[name]
         if column.ordered:

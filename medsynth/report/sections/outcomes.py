@@ -132,7 +132,8 @@ class NamedState:
 
 def _values(ends: Ends, schema: Schema, name: str) -> Floats:
     """Return a column's values as rules read them: numbers on their own scale, levels as text."""
-    values, column = ends.rows.rows[name].to_numpy(), schema.columns[name]
+    values = ends.rows.rows[name].to_numpy()
+    column = schema.columns[name]
     if name not in ends.rows.numbers:
         return np.asarray(values, object)
     plain = np.exp(values.astype(np.float64)) if getattr(column, "scale", None) == "log" else values
@@ -278,7 +279,8 @@ def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], li
     A number is itself, if FEWEST patients of each table have a value. A level that at least FEWEST real patients have,
     missing values included, is an indicator.
     """
-    labels, sides = list[tuple[str, str | None]](), (list[Floats](), list[Floats]())
+    labels = list[tuple[str, str | None]]()
+    sides = (list[Floats](), list[Floats]())
     for name in both[0].rows.changing:
         columns = [side.rows.rows[name] for side in both]
         number = name in both[0].rows.numbers
@@ -334,7 +336,8 @@ VALUES = Question(
 def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None or found.patients_real is None:
         return []
-    lines, reason = list[Verdict](), found.reason or ""
+    lines = list[Verdict]()
+    reason = found.reason or ""
     if found.states:
         detail = reason
         shown = [state for state in found.states if state.share_real is not None]

@@ -215,7 +215,8 @@ def transitions(name: str, cells: Cells, real: Sequences | None, synthetic: Sequ
 def _next_levels(name: str, cells: Cells, made: Sequences, least: int) -> list[list[float] | None]:
     """Return the shares of the next level for each level; None if fewer than `least` patients left it."""
     known = len(cells.levels[name])  # Higher cells are other levels and missing values.
-    code, size = cells.column(made.rows, name), cells.count(name)
+    code = cells.column(made.rows, name)
+    size = cells.count(name)
     counts = successive.transitions(made, code, size)[:known, :known]
     leaving = made.last[code[made.now] < known]
     patients = patients_by(made, leaving, code[leaving], size)[:known]
@@ -251,7 +252,8 @@ class Compared:
         if "real" in found:
             self.real, self.second = _two_real_samples(found, rng)
             patients = min(len(self.second.sizes), len(self.made.sizes))
-            self.second, self.made = self.second.some(patients, rng), self.made.some(patients, rng)
+            self.second = self.second.some(patients, rng)
+            self.made = self.made.some(patients, rng)
         self.names = list(self.made.changing)[:MOST_COLUMNS]
         frames = [one.rows[self.names] for one in (self.real, self.made, self.second) if one is not None]
         self.cells = Cells.of(frames[0], frames[1:], self.made.numbers)
@@ -325,7 +327,9 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
 
 
 def _change(samples: Compared, name: str, similarity: float | None, ceiling: float | None) -> Change:
-    made, cells, number = samples.made, samples.cells, name in samples.made.numbers
+    made = samples.made
+    cells = samples.cells
+    number = name in samples.made.numbers
     real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
     sides = (real, second, made)
     likeness = [None if one is None or not number else successive.autocorrelation(one, name) for one in sides]

@@ -159,7 +159,8 @@ def slope(made: Sequences, name: str, unit: float, fit: Callable[..., Floats] = 
     if made.time is None:
         return Estimate(value=None)
     first = made.time[np.searchsorted(made.patient, made.patient)]
-    values, time = made.rows[name].to_numpy(np.float64), (made.time - first) / unit
+    values = made.rows[name].to_numpy(np.float64)
+    time = (made.time - first) / unit
     known = np.isfinite(values) & np.isfinite(time)
     values, time, patient = values[known], time[known], made.patient[known]
     if len(values) < FEWEST_ROWS or not time.std() or not values.std():
@@ -172,7 +173,9 @@ def _mixed(values: Floats, time: Floats, patient: Patients, fit: Callable[..., F
 
     If random slopes cannot be estimated, for example with two rows per patient, only the intercept is random.
     """
-    centre, scale, spread = values.mean(), values.std(), time.std()
+    centre = values.mean()
+    scale = values.std()
+    spread = time.std()
     design = np.column_stack([np.ones(len(time)), time / spread])
     for random in (design, None):
         found = fit((values - centre) / scale, design, patient, random)

@@ -51,9 +51,11 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
 
     Rules across rows apply to each patient's rows in order. Both tables need the columns of patients and order.
     """
-    across, unchecked = schema.has_rules_across_rows, _without_order(schema, real, synthetic)
+    across = schema.has_rules_across_rows
+    unchecked = _without_order(schema, real, synthetic)
     orders = [in_order(t, schema) if across and not unchecked and t is not None else None for t in (real, synthetic)]
-    real, synthetic = None if real is None else known_cells(real, schema), known_cells(synthetic, schema)
+    real = None if real is None else known_cells(real, schema)
+    synthetic = known_cells(synthetic, schema)
     rules = []
     for name, column in schema.columns.items():
         if name in synthetic.columns and (real is None or name in real.columns):
@@ -66,7 +68,8 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
         there = all(read <= set(t.columns) for t in (real, synthetic) if t is not None)
         if there and not (between.across and unchecked):
             ours = None if real is None else _between(between, schema, real, orders[0])
-            made, kind = _between(between, schema, synthetic, orders[1]), ACROSS if between.across else BETWEEN
+            made = _between(between, schema, synthetic, orders[1])
+            kind = ACROSS if between.across else BETWEEN
             rules.append(RuleCheck(column=kind, rule=between.text, real=ours, synthetic=made))
     return Plausibility(rules=rules, broken=sum(rule.synthetic > 0 for rule in rules), unchecked=unchecked)
 
@@ -93,7 +96,8 @@ def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession 
     position = order.position({name: values[name] for name in rule.before}) if order else None
     if not (rule.defines and rule.formula):
         return float(np.broadcast_to(rule.broken(values, position), len(table)).mean())
-    column, stated = schema.columns[rule.defines], values[rule.defines].astype(np.float64)
+    column = schema.columns[rule.defines]
+    stated = values[rule.defines].astype(np.float64)
     low, high = (end / 10**column.places for end in column.units)
     computed = np.asarray(evaluate(rule.formula, values, position), np.float64)
     if rule.cumulative and order:

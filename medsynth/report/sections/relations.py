@@ -225,7 +225,9 @@ def _number(tables: Tables, name: str) -> _Cells:
         edges = np.union1d(edges, common[counts >= max(SHARED * len(known), FEWEST)][:MOST_LEVELS])
     cells = [cells_in(side, edges) for side in values]
     shares = np.bincount(cells[0], minlength=2 * len(edges) + 2) / max(len(cells[0]), 1)
-    place, labels, exact = np.zeros(2 * len(edges) + 2, np.int64), list[str](), list[bool]()
+    place = np.zeros(2 * len(edges) + 2, np.int64)
+    labels = list[str]()
+    exact = list[bool]()
     for k in range(2 * len(edges) + 1):  # Even cells lie between edges, odd ones are the edges.
         if k % 2 and shares[k] < SHARED:
             place[k] = len(labels)  # It belongs to the cell above.

@@ -35,7 +35,8 @@ class Verdicts(Record):
 
 def verdicts(context: Context) -> Verdicts:
     """Collect the lines that the sections on the page offer, and propose what follows from them."""
-    found, asked = list[Verdict](), questions()
+    found = list[Verdict]()
+    asked = questions()
     for section in SECTIONS.values():
         record = context.records.get(section.id)
         if section.verdicts and section.appears(context.shareable, record):

@@ -130,7 +130,8 @@ def _levels(sides: list[pd.Series], groups: list[list[Mask]], name: str) -> list
     counts = pd.concat([side.value_counts(normalize=True) for side in sides], axis=1).fillna(0.0).sum(axis=1)
     order = list(counts.sort_values(ascending=False, kind="stable").index)
     # The commoner of two levels mirrors the other.
-    shown, others = order[1:] if len(order) == 2 else order[:MOST_LEVELS], order[MOST_LEVELS:]
+    shown = order[1:] if len(order) == 2 else order[:MOST_LEVELS]
+    others = order[MOST_LEVELS:]
     lines = [_share(name, str(level), [(side == level).to_numpy() for side in sides], groups) for level in shown]
     if others:
         lines.append(_share(name, OTHERS, [side.isin(others).to_numpy() for side in sides], groups))

@@ -67,7 +67,8 @@ def time_to_event(
         return None
     frames = [_known(frame, roles.time, roles.event, rng) for frame in frames]
     sides = [_times(frame, schema) for frame in frames]
-    made, ours = sides[0], sides[1] if real is not None else None
+    made = sides[0]
+    ours = sides[1] if real is not None else None
     gap = Estimate(value=None) if ours is None else largest_gap(ours, made, FEWEST, rng)
     reasons = [TOO_FEW] if ours is not None and gap.value is None else []
     hazards = _hazards(frames, sides, schema, numbers)

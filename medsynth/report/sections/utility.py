@@ -117,7 +117,8 @@ class Utility(Record):
 def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     """Return every figure of the section."""
     tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
-    truth, classes = tables.real[tables.predicted].astype(str).to_numpy(), tables.classes()
+    truth = tables.real[tables.predicted].astype(str).to_numpy()
+    classes = tables.classes()
     once = _once(truth, classes)
     value, draws = aurocs(truth, dict(enumerate(classes)), sides, rng, tables.patients.get("real"))
     names = list(LABELS)
@@ -236,7 +237,8 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
         squares = np.einsum("dn,skn->dsk", weights, errors**2) / total[:, None, None]
         return np.asarray(1 - squares / spread[:, None, None])
 
-    value, draws = r2(np.ones((1, len(truth))))[0], resampled(len(truth), rng, r2, tables.patients.get("real"))
+    value = r2(np.ones((1, len(truth))))[0]
+    draws = resampled(len(truth), rng, r2, tables.patients.get("real"))
     best = value.argmax(1)
     absolute = np.abs(errors).mean(2)
     return NumericUtility(

@@ -211,7 +211,8 @@ class Categorical(Levels):
         """Return for each code the finest level that contains it, else `unknown`; zero if none are chosen yet."""
         if not self.levels:
             return np.zeros(len(texts), np.int64)
-        index, known = {str(level): k for k, level in enumerate(self.levels)}, hierarchy(self.hierarchy or "")
+        index = {str(level): k for k, level in enumerate(self.levels)}
+        known = hierarchy(self.hierarchy or "")
         other = index[str(self.unknown)]
         chains = ([node.label for node in reversed(known.chain(str(text)))] for text in texts)
         return np.array([next((index[c] for c in chain if c in index), other) for chain in chains], np.int64)

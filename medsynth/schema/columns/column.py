@@ -229,7 +229,8 @@ class Column(BaseModel, ABC):
 
     def missing_in(self, texts: Texts) -> tuple[Whole, Mask]:
         """Return the kind of missing value of each text, -1 for none, and which texts are undeclared missing values."""
-        gaps, declared = self.gaps_of(texts), {str(level) for level in self.levels}
+        gaps = self.gaps_of(texts)
+        declared = {str(level) for level in self.levels}
         tokens = np.array([text in MISSING_TOKENS and text not in declared for text in texts], np.bool_)
         return gaps, tokens & (gaps < 0) & (not self.reads_anything)
 

@@ -147,7 +147,8 @@ class Date(Quantity):
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         gaps, undeclared = self.missing_in(np.asarray(texts, dtype=object))
         anchor, starts = related[self.after]
-        own, start = _days(self.cell_values(cells)), np.floor(_days(anchor.cell_values(starts)))
+        own = _days(self.cell_values(cells))
+        start = np.floor(_days(anchor.cell_values(starts)))
         lost = ~np.isnan(own) & np.isnan(start)
         gaps = np.where(lost, 0 if self.gaps else -1, gaps[place])
         undeclared = undeclared[place] | (lost & (self.gaps == 0) & (not self.reads_anything))
@@ -164,7 +165,8 @@ class Date(Quantity):
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
         """Return dates in the column's format, missing ones as declared."""
-        known, gone = self._texts(self._absolute(codes, related)), codes - self.size
+        known = self._texts(self._absolute(codes, related))
+        gone = codes - self.size
         for kind, word in enumerate(self.gap_words):  # the date in `after` may be missing too
             known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
         return known

@@ -67,7 +67,8 @@ class Quantity(Column):
         """The groups of values between the cut points, in words; none without cut points."""
         if not self.cut_points:
             return ()
-        texts, below = self._ends_of(self.cut_points), "before" if isinstance(self.cut_points[0], date) else "below"
+        texts = self._ends_of(self.cut_points)
+        below = "before" if isinstance(self.cut_points[0], date) else "below"
         between = (f"{first} to {below} {end}" for first, end in pairwise(texts))
         return f"{below} {texts[0]}", *between, f"{texts[-1]} and {'later' if below == 'before' else 'above'}"
 
@@ -118,7 +119,8 @@ class Quantity(Column):
 
         The unit is the nearest to the written decimal, so 0.1 is one tenth and not its binary neighbour.
         """
-        finite, (low, high) = np.isfinite(numbers), self.units
+        finite = np.isfinite(numbers)
+        (low, high) = self.units
         with np.errstate(over="ignore"):  # a number that is too large to scale is outside the bounds
             scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
         units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
