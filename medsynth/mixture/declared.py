@@ -9,7 +9,8 @@ determines both. For `weight ~ age + sex` this happens, in this order:
 2. `_Items.factors` lists the *products*: each term, and any two terms together, such as age, age * sex, age squared.
    Products differ in importance, so each has a constant weight, which is stored as one more item.
 3. `DeclaredMoments` chooses the norm at which a row's vector of products is clipped. A small norm needs little noise
-   but clips many rows. The choice uses rows drawn from the released one-way shares, and no private row.
+   but clips many rows. It is the largest at which a sum's noise is below the root of the number of rows. The choice
+   uses rows drawn from the released one-way shares, and no private row.
 4. `measure` sums the clipped vectors of all rows in one query. It divides each sum by the part that clipping leaves.
 
 The model predicts the same sums: it replaces each item by its mean in a bin (`Products.inside`) and multiplies, because
@@ -44,9 +45,10 @@ Product = tuple[int, ...]  # the places of the items that are multiplied
 
 
 def fine_values(bins: Bins) -> Floats:
-    """Return the value of each fine cell of values, from -1 to 1, (cells of values,), minus the mean and clipped.
+    """Return the value of each fine cell of values, from -1 to 1, (cells of values,).
 
-    It is computed from the released shares of the fine cells: no row is read.
+    It is clipped at extreme quantiles, centred, and divided by its deviation and its largest size. It is computed from
+    the released shares of the fine cells: no row is read.
     """
     at = scale_middles(bins.column, bins.grid)
     share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
@@ -70,7 +72,8 @@ def column_items(bins: Bins) -> Floats:
     """Return a column's items for products, by fine cell, (cells, items), each divided by its root mean square.
 
     A number has its standardised value and that value's square. A categorical column has the indicators of its most
-    frequent levels except the first, each minus its share. Then come the constants.
+    frequent levels except the commonest, each minus its share. A missing number has items of zero. The last three items
+    are the constants.
     """
     cells = bins.grid.cells
     values = fine_values(bins) if bins.column.ordered else np.empty(0)

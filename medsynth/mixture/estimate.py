@@ -8,9 +8,11 @@ classes, a cell's prediction is rows of the class * mean over latent points of s
 
 1. `MixtureModel.shares` computes p(bin | class, point) of all columns at once, as one tensor.
 2. Each kind of measurement compares it with its values: `_Columns` (single columns), `_Pairs`, `_Rule` (columns that
-   determine another) and `_Moments` (products). These classes are the measurements as tensors, all tables of a kind in
-   one, since thousands of small operations would take most of the time.
-3. The gradient moves the logits and latent coefficients.
+   determine another) and `_Moments` (products). They are the measurements as tensors. Tables of one or two columns are
+   stacked, those with classes apart, since thousands of small operations would take most of the time. Each rule and
+   each set of products is an object of its own.
+3. The gradient moves the logits and latent coefficients. The learning rate is constant for half of the steps and then
+   falls to zero.
 
 Every 50 steps `_Prior.learn` sets the prior's covariance of latent coefficients to their current second moments. So
 directions that the data do not need shrink to nothing, and strong relations are hardly shrunk.
@@ -285,7 +287,10 @@ def estimate(
     progress: Callable[[int, int], None],
     stream: torch.Generator | None = None,
 ) -> None:
-    """Fit a mixture to all measurements, in place. With a stream, draws perturb its prior."""
+    """Fit a mixture to all measurements, in place, by this number of `steps`. With a stream, draws perturb its prior.
+
+    `progress` receives the steps done and all steps.
+    """
     loss = Loss(model, measured, stream)
     parameters = model.parameters()
     adam = Adam([parameter.requires_grad_() for parameter in parameters])

@@ -5,8 +5,9 @@ the noise of a single query. `fit._of_low_rank` calls these, in this order:
 
 1. `normal_scores`: a bin's score is the mean of a standard normal variable over the bin's part of it, by the released
    shares of the row's class. A binary column with even shares has the scores -0.8 and 0.8.
-2. `MomentMatrix`: a row's vector of scores is divided by its expected norm, also by these shares, and clipped. The sum
-   of x x^T over a class's rows is released (private covariance: Dwork, Talwar, Thakurta and Zhang 2014).
+2. `MomentMatrix`: a row's vector of scores is divided by a little more than its expected norm, also by these shares
+   (NORM_ROOM), and the query clips it at norm one. The sum of x x^T over a class's rows is released (private
+   covariance: Dwork, Talwar, Thakurta and Zhang 2014). It needs a column with ordered bins, which `fit` checks.
 3. `loadings`: the largest eigenvectors of the noisy matrix, shrunk by what noise adds, give each column's loadings on a
    normal latent variable of few dimensions. Two columns are related as far as their loadings point the same way.
 4. `latent_points`: the points of that variable at which the sampler computes shares of bins.
@@ -132,9 +133,10 @@ class Covariances:
 
 
 def latent_points(count: int, rank: int, rng: Stream) -> Floats:
-    """Draw normal points, (count, rank), with mean zero and exactly the second moments of a standard normal variable.
+    """Draw normal points, (count, rank), with mean zero.
 
-    Each point comes with its negative, so that columns nearly keep their shares.
+    Each point comes with its negative, so that columns nearly keep their shares. With `rank` pairs or more, the second
+    moments are exactly those of a standard normal variable.
     """
     half = rng.standard_normal((count // 2, rank))
     half = np.linalg.qr(half)[0] * np.sqrt(len(half)) if len(half) >= rank else half

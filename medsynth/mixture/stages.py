@@ -6,8 +6,10 @@ Each stage needs what the stages before it released. For `age`, `sex` and the ta
    classes. From here on all queries use these bins.
 2. `by_class` counts ill, (ill, age), (ill, sex) and each column that a rule computes. Now the rows of the table and of
    each class are known more precisely (`_count_rows`), and each bin's rough share in each class (`_look_at`).
-3. `pairs` counts (ill, age, sex), in coarser bins: as fine as the noise allows, merged by the rough shares.
-4. `strongest` finds the pairs that are farthest from independence in 3. It counts these again, without the class.
+3. `pairs` counts (ill, age, sex), in coarser bins: as fine as the noise allows. Bins of a number are merged by their
+   mass and width in stage 1, rare levels by their mass.
+4. `strongest` finds the pairs that are farthest from independence in 3. It counts these again, without the class. A
+   replicate counts the pairs that its fit chose.
 5. `declared` measures sums of products, if the user declared regressions (`declared.py`).
 
 The results are measurements (`measurement.py`), to which `estimate.py` fits the model. A wide table has no pairs:
@@ -280,7 +282,9 @@ def scaled(counts: Floats, total: float) -> Floats:
 
 
 def bins_by_noise(rows: float, std: float, classes: int) -> int:
-    """Return the number of bins of a number in a pair. It keeps the L1 noise of a pair's table below PAIR_NOISE.
+    """Return the number of bins of a number in a pair, at least FEWEST_BINS.
+
+    With more than these, the L1 noise of a pair's table stays below PAIR_NOISE.
 
     Args: `std`: the noise of a cell, if all pairs have equally many cells. Classes are similar, so the mean of their
     tables' noise counts.

@@ -2,7 +2,8 @@
 
 `training.py` fits a `Chain`, `stored.py` writes and restores it, and `sampling/visits.py` draws from it. A later row is
 one line of codes with the columns `later_columns`: the row itself (NOW), the row before it (LAST), the patient's first
-row (FIRST), and facts: the gap, the rows left, the rows before the last, and the patient's number of rows minus one.
+row (FIRST), and facts: the gap, the rows left, the rows before LAST, and the patient's number of rows minus one. A
+table whose order is a key has no gap.
 
 For patients with 3 rows each, `later_rows` draws all second rows, then all third rows. For each of these two:
 
@@ -13,8 +14,9 @@ For patients with 3 rows each, `later_rows` draws all second rows, then all thir
    the weight in LAST, the gap, and the severity in NOW, which was drawn before it.
 4. The finished NOW becomes LAST of the next row.
 
-Rules are met column by column (`possible`): a value that would break a rule gets no chance. A rule that depends on
-whether the row is the patient's last, such as death, has weights of its own for last rows (`ends`).
+Rules are met column by column (`possible`): a value that would break a rule gets no chance, unless all would. Then
+`sampling/visits.py` draws the row again. A rule that depends on whether the row is the patient's final one, such as
+death, has weights of its own for final rows (`ends`). `draw_ends` redraws such columns for patients with a single row.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 A later row is drawn column after column (`chain.py`). Each column is a regression on *contexts*: its own last value,
 columns of this row that were drawn before it, columns of the last and first row, and facts such as the number of rows
-left. Training decides which contexts a column has, and fits their weights. With columns `severity` and `weight`:
+left. Training decides which contexts a column has, and fits their weights. In names, `last` is the row before (LAST),
+except in `last_rows` and `ends`: there it is a patient's final row. With columns `severity` and `weight`:
 
 1. `measure_variables` counts each changing column and the gap between rows, and cuts them into cells. It merges these
    into medium groups (for the last value) and coarse groups (for other contexts), as many as the noise allows.
 2. `measure_persistence` counts severity by last severity, and weight by last weight. For numbers it also counts by how
-   many cells they move, because "about as before" is what most of them do.
+   many cells they move, because "about as before" is what most of them do. The gap has a table of its own, and the
+   counts of 1 are used again. This also sets `moves`, which 5 needs.
 3. `measure_last_rows`, only if a rule is about a patient's last row: counts such columns among last rows.
 4. `run` fits a first chain to these tables and draws rows from it.
 5. `measure_relations` asks for noisy distances between these rows and the real ones, for every candidate, such as
@@ -15,7 +17,8 @@ left. Training decides which contexts a column has, and fits their weights. With
 6. `run` fits again to all tables, in rounds: the weights of one column depend on the rows that others produce.
 
 Fits see no private row. They use noisy tables, and rows that the chain before them draws for simulated first rows.
-"averaged" tables count a patient's rows with the sum one, so that a patient of many rows needs no more noise.
+"averaged" tables count a patient's rows with the sum one, so that a patient of many rows needs no more noise. `Chances`
+says which counts of a table belong to which cells of a column and groups of a context (`conditional.py`).
 """
 
 from __future__ import annotations
@@ -232,7 +235,7 @@ class ChainTraining:
     def measure_relations(self, chain: Chain) -> dict[tuple[str, Context], Chances]:
         """Measure the two-way marginals that the chain fits worst, by noisy L1 distances, of values and of moves.
 
-        With few patients distances are not informative: then moves of numbers are measured in any case.
+        With few patients distances are not informative: then the moves that `sure` names are measured in any case.
         """
         contexts, rows, weights = chain.contexts, *self.simulated(chain)
         keys = self.candidates(contexts)

@@ -10,10 +10,13 @@ This module converts between both, for rows of simulated patients. `sampling/tab
 
 1. Visits are drawn first. `view_of` collects their days per patient in `starts`, padded with NEVER.
 2. First events were drawn with the patients, in the chain's columns. `Placed.possible` moves them to places that exist:
-   a patient with one visit cannot have two visits before an event. `Placed.rows` converts them to days.
+   a patient with one visit cannot have two visits before an event. If several visits have one time, only the last of
+   them can come before one. `Placed.rows` converts events to days. A first event that is still impossible costs the
+   patient all rows of this table.
 3. `sampling/visits.py` draws later events. `Placed.core` converts first events back to the chain's columns, the chain
    draws the next ones, and `Placed.rows` converts these to days. It marks rows that contradict their number, such as an
-   event "after visit 1" that lies after visit 2. Those are drawn again.
+   event "after visit 1" that lies after visit 2. Those are drawn again. Before the first visit the number is 0, and the
+   distance counts from the start of time.
 
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
 `view_of` returns a plain `ChainView`, which changes nothing.
@@ -97,13 +100,18 @@ class Placed(ChainView):
         return np.asarray(padded[who, np.minimum(number, padded.shape[1] - 1)])
 
     def possible(self, core: Codes, who: Whole) -> Codes:
-        """Move rows of the chain to possible places: to the other table's last existing row, and before the next."""
+        """Move rows of the chain to possible places: to an existing row of the other table, and before the next one.
+
+        Among rows of one time that is the last of them.
+        """
         names = self.of_chain.core.names
-        a, b = names.index(self.number), names.index(self.distance)
+        a = names.index(self.number)
+        b = names.index(self.distance)
         top = self.schema.columns[self.schema.order or ""].size - 1
         found = core.copy()
         number = np.minimum(core[:, a], (self.starts[who] < NEVER).sum(1))
         number = np.where((number == 0) & (self.starts[who].min(1) <= 0), 1, number)  # nothing comes before the start
+        number = np.where(number > 0, (self.starts[who] <= self._of(number, who)[:, None]).sum(1), 0)
         room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
         found[:, a] = number
         found[:, b] = np.clip(core[:, b], 0, np.maximum(room, 0))

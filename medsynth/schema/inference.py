@@ -1,22 +1,23 @@
 """Turn noisy answers about a table without a schema into columns, in the order of the questions: post-processing alone.
 
-`privacy/partition_selection.py` asks, and docs/bare-tables.md follows one table through all files. The functions
-below are in the order in which it calls them:
+`privacy/partition_selection.py` asks and calls the functions below, and docs/bare-tables.md follows one table through
+all files. They are sorted by question:
 
 1. Kinds. `column_kind` turns noisy counts of the kinds of cells into a `ColumnKind`. Of 2,000 cells, about 1,900 whole
    numbers and 100 `NA` make a column of whole numbers with one code of missing values.
 2. Levels. `usual_levels` adds usual levels to those that passed the threshold: after `F` was found, a smaller count
    shows its partner `M`. `words_of` separates words among numbers, which are codes. `levels` makes a column of the
    rest. It returns None for numbers whose levels would lose rows: these are read as numbers.
-3. Numbers. `number` takes codes and single values away that lie far from the others, finds bounds for what is left
-   (`magnitudes.py`), and makes a Count or a Continuous column.
+3. Numbers. `number` takes single values away that lie far from the others, and finds bounds for what is left
+   (`magnitudes.py`). The bounds show which codes are values. The result is a Count or a Continuous column.
 4. Dates. `day` does the same by years. `dates_after` then turns a date into days after another one, if nearly all rows
    show that order.
 
-Counts are noisy, so a rule here always compares a count with a multiple of `std`, the standard deviation of its noise.
-The number of tests matters: among 140 cells of pure noise, some exceed two standard deviations. `clear_stds` gives the
-limit for that number. Where a wrong guess loses rows, the milder reading is chosen: a word becomes missing, never a
-number, and bounds are widened.
+Counts are noisy, so a rule here first compares a count with a multiple of `std`, the standard deviation of its noise.
+Some also compare it with a share of `rows`, which is the estimate of question 1, or with other counts. The number of
+tests matters: among 140 cells of pure noise, some exceed two standard deviations. `clear_stds` gives the limit for that
+number. Where a wrong guess loses rows, the milder reading is chosen: a word becomes missing, never a number, and bounds
+are widened.
 """
 
 from __future__ import annotations
@@ -236,12 +237,13 @@ def usual_levels(
 ) -> dict[str, dict[str, float]]:
     """Return the usual levels of each column with their noisy counts, from the `counts` of all usual levels.
 
-    A level that passes the `threshold` of partition selection is there. Its partners are there if their counts exceed
-    the noise, of standard deviation `std`. The limit depends on the number of partners tested, in all columns together.
-    After a whole number that is found, the next number is tested, up to the first that is absent. This needs no
-    stricter limit (a fixed sequence of tests, Maurer et al. 1995). A column of numbers is tested only if its passing
-    levels reach the `needed` count, which makes it a column of levels. Noise alone shows a level in a table with a
-    chance of at most FALSE_LEVELS. Half of it is for levels that pass the threshold, which a large delta lowers.
+    A level that passes the `threshold` of partition selection, or a higher one for many levels, is there. Its partners
+    are there if their counts exceed the noise, of standard deviation `std`. The limit depends on the number of partners
+    tested, in all columns together. After a whole number that is found, the next number is tested, up to the first that
+    is absent. This needs no stricter limit (a fixed sequence of tests, Maurer et al. 1995). A column of numbers is
+    tested only if its passing levels reach the `needed` count, which makes it a column of levels. Noise alone shows a
+    level in a table with a chance of at most FALSE_LEVELS. Half of it is for levels that pass the threshold, which a
+    large delta lowers.
     """
     bar = max(threshold, std * _exceeded(sum(map(len, counts.values())), FALSE_LEVELS / 2))
     found = {name: {level for level, count in own.items() if count > bar} for name, own in counts.items()}

@@ -14,7 +14,7 @@ from medsynth.fitting.private_tables import PrivateTables, coded_tables, open_ta
 from medsynth.fitting.source import find
 from medsynth.io.table import Table, from_frame
 from medsynth.sampling.patients import PatientRows
-from medsynth.sampling.placing import Placed, view_of
+from medsynth.sampling.placing import NEVER, Placed, view_of
 from medsynth.schema.linked import LinkedTables, joint, name_in_joint, own
 
 from .conftest import write
@@ -76,6 +76,19 @@ def test_a_form_and_back_is_the_same(frames: dict[str, pd.DataFrame], tables: Li
     np.testing.assert_array_equal(back, rows.codes)
     assert isinstance(form, Placed)
     np.testing.assert_array_equal(form.possible(core, rows.whose), core)
+
+
+def test_an_event_comes_after_the_last_of_several_visits_of_one_time(tables: LinkedTables) -> None:
+    """Between visits of one time there is no room: an event after the first of them would never have a date."""
+    starts = np.array([[10, 10, NEVER], [10, 20, 20], [0, 0, NEVER]])
+    form = Placed(tables.view("tests"), tables, "tests", "stays", starts)
+    names = form.of_chain.core.names
+    core = np.zeros((4, len(names)), np.int32)
+    core[:, names.index(form.number)] = [1, 2, 1, 0]
+    whose = np.array([0, 1, 2, 2])
+    moved = form.possible(core, whose)
+    assert moved[:, names.index(form.number)].tolist() == [2, 3, 2, 2]
+    assert not form.rows(moved, None, whose)[1].any()
 
 
 def test_a_patient_decides_nothing_about_another(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
