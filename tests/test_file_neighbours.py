@@ -204,7 +204,7 @@ def test_arrow_columns_of_frames(tmp_path: Path) -> None:
 
 def by_value(kind: pa.DataType) -> bool:
     """Whether a frame writes these by their values alone, and a file by their declared type."""
-    return pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
 
 
 def texts(values: Any, **given: Any) -> list[str]:

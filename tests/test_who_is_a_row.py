@@ -80,9 +80,11 @@ def places(state: str) -> dict[str, str]:
 
 
 def options(state: str) -> dict[str, Any]:
-    return {"patients": {"unit": "patient_id", "max_rows": 2}, "one row each": {"one_row_a_patient": True}}.get(
-        state, {}
-    )
+    found: dict[str, dict[str, Any]] = {
+        "patients": {"unit": "patient_id", "max_rows": 2},
+        "one row each": {"one_row_a_patient": True},
+    }
+    return found.get(state, {})
 
 
 @pytest.mark.matrix

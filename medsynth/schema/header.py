@@ -108,6 +108,7 @@ AMOUNTS = _words(
     "amount amounts cost costs charge charges price income salary wage wages revenue payment payments paid balance",
     "expense expenses expenditure total totals claims premium usd eur chf gbp dollars euros count counts steps",
     "platelet platelets plt population weight grams volume area distance budget sum value",
+    "age ages year years month months day days hours minutes score pulse bp systolic diastolic height",
 )
 
 

@@ -214,8 +214,14 @@ class Learned:
         yield LearnedFact("only", each, [*only])
         yield LearnedFact(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
         yield LearnedFact("keys", [n for n, _ in learned if not columns[n].modelled])
-        yield LearnedFact(WARNING, [repr(n) for n, c in learned if c.repeats and self.schema.unit is None])
+        yield LearnedFact(WARNING, [repr(n) for n in self._repeated])
         yield LearnedFact("large", [n for n, _ in learned if self._reads_like_a_key(n)])
+
+    @property
+    def _repeated(self) -> list[str]:
+        """The columns whose numbers read like keys of several rows each, unless their names mean amounts."""
+        some = {} if self.schema.unit is not None else self.columns
+        return [name for name, column in some.items() if column.repeats and not is_amount(name)]
 
     def _with_share(self, name: str, count: float) -> str:
         return f"{name} (about {_percent(count, self.rows)} of the rows)"

@@ -211,7 +211,13 @@ def test_notes_of_earlier_files_are_shown_as_before() -> None:
     )
     again = type(ledger).from_json(json.loads(json.dumps(old.to_json())))
     assert again.notes == old.notes and [note.about for note in again.notes] == [note.about for note in old.notes]
-    for broken in ([{}] * 3, [{"kind": "", "column": ""}] * 2, "abc", [{"kind": "a", "column": "", "row": 3}] * 3):
+    some: list[object] = [
+        [{}] * 3,
+        [{"kind": "", "column": ""}] * 2,
+        "abc",
+        [{"kind": "a", "column": "", "row": 3}] * 3,
+    ]
+    for broken in some:
         with pytest.raises(errors.ArtifactError, match="broken"):
             type(ledger).from_json({**content, "about": broken})
 

@@ -19,6 +19,7 @@ from commands import good, run
 
 import medsynth
 from medsynth import fit, plan, sample
+from medsynth import rng as rng_module
 from medsynth.artifact import load
 from medsynth.errors import MedsynthWarning, SchemaError, TargetError, UsageError, brief, some
 from medsynth.fitting import pipeline, settings
@@ -194,8 +195,10 @@ def many_columns() -> pd.DataFrame:
 @pytest.mark.parametrize("frame", [ward(), many_columns()], ids=["few columns", "many columns"])
 @pytest.mark.parametrize("more", [[], ["--holdout", "0.3"]], ids=["whole", "held out"])
 def test_a_fit_prints_a_page_and_verbose_the_rest(
-    frame: pd.DataFrame, more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeded_entropy: None
 ) -> None:
+    """The noise is fixed, and what a fit learns with it."""
+    monkeypatch.setattr(rng_module.SeededEntropy, "source", rng_module.SystemEntropy.source)
     monkeypatch.chdir(tmp_path)
     frame.to_csv("ward.csv", index=False)
     words = ["fit", "ward.csv", "--epsilon", "15", "--method", "independent", "--force", *more]
@@ -336,7 +339,7 @@ def test_a_named_target_of_one_value_is_refused_and_may_be_no_target() -> None:
     ("lines", "cure"),
     [
         (["group,,", "age,sex,sick"], "remove the lines above"),
-        (["1,2,3"], "put a letter before it"),
+        (["1,2,3"], "set --header-is-names"),
         (["age,sex,age"], "columns 1 and 3 have the same name"),
     ],
 )

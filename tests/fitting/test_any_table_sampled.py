@@ -106,7 +106,7 @@ def changes(case: Case, real: pd.Series, drawn: pd.Series, column: Column) -> li
 
 
 @pytest.mark.nightly
-@pytest.mark.usefixtures("quick", "few_trees")
+@pytest.mark.usefixtures("quick", "few_trees", "seeded_entropy")
 @pytest.mark.parametrize(("names", "file"), GROUPS, ids=[f"table {k}: {file}" for k, (_, file) in enumerate(GROUPS)])
 def test_a_table_of_odd_columns_comes_back(
     names: tuple[str, ...], file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -198,7 +198,7 @@ FLOATS: dict[str, pd.Series] = {
     **{name: pd.Series(WHOLE, dtype=name) for name in ("float16", "float32", "float64", "Float32", "Float64")},
     "longdouble": pd.Series(WHOLE, dtype=np.longdouble),
     "categories": pd.Series(WHOLE).astype("category"),
-    "sparse": pd.Series(pd.arrays.SparseArray(WHOLE)),
+    "sparse": pd.Series(pd.arrays.SparseArray(np.array(WHOLE))),
     "intervals": pd.Series(pd.IntervalIndex.from_breaks([0.0, *WHOLE])),
     **{str(kind): arrow(WHOLE, kind) for kind in (pa.float16(), pa.float32(), pa.float64())},
     "dictionary": arrow(WHOLE, pa.dictionary(pa.int32(), pa.float64())),
@@ -271,9 +271,10 @@ def test_keys_of_a_parquet_file_are_refused_by_its_schema(tmp_path: Path) -> Non
         assert "type of floats" in check_schema(path, unit_file(tmp_path)).problems[0]
     by_key = frame_of().drop(columns="key").set_index(pd.Index(WHOLE, name="key"))
     by_key.to_parquet(path)
-    for table in (path, by_key):
+    indexed: list[Path | pd.DataFrame] = [path, by_key]
+    for one in indexed:
         with pytest.raises(SchemaError, match="column 'key' has a type of floats"):
-            open_table(table, TableSettings(schema=UNIT), quiet)
+            open_table(one, TableSettings(schema=UNIT), quiet)
     frame_of().to_parquet(path)
     open_table(path, TableSettings(schema=UNIT), quiet)
 

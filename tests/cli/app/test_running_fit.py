@@ -54,9 +54,8 @@ def test_a_fit_of_a_page_that_is_gone_is_shown_and_stopped(folder: Path, languag
         assert writer_of(model) == fit.pid
         text, t = page.get("fit").get_data(as_text=True), page.session.texts
         assert t["fit_elsewhere"] in text and t["cancel"] in text and 'name="resume"' not in text
-        assert page.client.get(f"{page.session.door.path}/job?step=fit", base_url="http://127.0.0.1:8123").json[
-            "running"
-        ]
+        told = page.client.get(f"{page.session.door.path}/job?step=fit", base_url="http://127.0.0.1:8123").json
+        assert told is not None and told["running"]
         page.post("fit", {"resume": "1"})
         assert t["still_running"] in page.said("fit") and page.session.jobs._jobs.get("fit") is None
         page.post("cancel")
