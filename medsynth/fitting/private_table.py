@@ -202,7 +202,7 @@ class PrivateTable:
             facts.append(f"the number of rows, {rows}, as `rows` declares it")
         elif table.expected_rows is None:
             own = f"the number of rows, {rows}, the table's own"
-            facts.append(Message(own, f"{own} (or set `rows`)"))
+            facts.append(Message(own, f"the number of rows, {rows} (or set `rows`)"))
         else:
             own = f"the number of rows, {rows}"
             facts.append(Message(f"{own}: the row count of the whole table times the training share", own))

@@ -180,7 +180,7 @@ def test_elsewhere_the_fit_says_so_first_and_goes_on(tmp_path: Path, monkeypatch
     assert re.match(r"TARGET: 'sick', the last column\..*--target.*none", first)
 
 
-MOST_LINES = 15
+MOST_LINES = 17
 
 
 def many_columns() -> pd.DataFrame:
@@ -204,7 +204,7 @@ def test_a_fit_prints_a_page_and_verbose_the_rest(
     words = ["fit", "ward.csv", "--epsilon", "15", "--method", "independent", "--force", *more]
     short, full = good(*words).output, good(*words, "--verbose").output
     assert len(short.splitlines()) <= MOST_LINES < len(full.splitlines())
-    assert all(len(line) < 200 for line in short.splitlines())
+    assert not [line for line in short.splitlines() if len(line) >= 200]
     for start in ("TARGET: 'sick'", "Public: the header", "Fits on this table", "Learned from noisy", "Next: medsynth"):
         assert start in short
     if "patient_id" in frame:
