@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from medsynth_cli.main import app
 from test_large_tables import CASES, PATIENT, ROW, visits, write
@@ -46,8 +48,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning
 def parts(folder: Path, frame: pd.DataFrame) -> Path:
     """The rows in files whose names sort as the rows do, and not as the files are made; and files of no table."""
     folder.mkdir(exist_ok=True)
-    for k in (2, 0, 3, 1):
-        write(frame[CUTS[k] : CUTS[k + 1]], folder / f"part-{k}{'.parquet' if k == 3 else '.csv'}")
+    for k in (2, 0, 1):
+        write(frame[CUTS[k] : CUTS[k + 1]], folder / f"part-{k}.csv")
+    last = pa.Table.from_pandas(frame[CUTS[3] :], preserve_index=False)
+    pq.write_table(last.replace_schema_metadata(None), folder / "part-3.parquet")  # as a database writes it
     for name in ("_SUCCESS", ".part-0.csv.crc", "_part.csv"):
         (folder / name).write_text("")
     return folder

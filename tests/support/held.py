@@ -163,12 +163,19 @@ def released(source: Any, schema: Any, folder: Path, **unit: Any) -> dict[str, A
         source, epsilon=EPSILON, anyway=True, schema=schema, target="sick", method="independent", seed=1,
         notice=notices.append, **unit,
     )  # fmt: skip
-    found: dict[str, Any] = {"model": model.save(folder / "m.medsynth").read_bytes(), "notices": notices}
+
+    def without_folder(texts: list[str]) -> list[str]:
+        return [text.replace(str(folder), "") for text in texts]
+
+    found: dict[str, Any] = {
+        "model": model.save(folder / "m.medsynth").read_bytes(),
+        "notices": without_folder(notices),
+    }
     if isinstance(source, Path):
         lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
         found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started", "attempt")} for line in lines]
         plan, notes, _ = plan_fit(
             source, FitSettings(epsilon=EPSILON, anyway=True, schema=schema, target="sick", method="independent")
         )
-        found["plan"] = plan.to_json(), plan.rows, notes
+        found["plan"] = plan.to_json(), plan.rows, without_folder(notes)
     return found
