@@ -278,7 +278,8 @@ def test_a_failure_at_a_worker_has_no_cell() -> None:
         raise ValueError(f"cannot read {cell}")
 
     found = module._on_worker(module._versions(), fails, "secret")
-    assert isinstance(found, Failure) and "ValueError" in str(found.error) and "secret" not in str(vars(found.error))
+    assert isinstance(found, Failure) and "ValueError" in str(found.error)
+    assert "secret" not in f"{found.error} {vars(found.error)}"
     assert module._on_worker(module._versions(), fails, found) is found
     other = module._on_worker(module._versions() | {"numpy": "1.0"}, len, "secret")
     assert isinstance(other, Failure) and "a different version of numpy" in str(other.error)
