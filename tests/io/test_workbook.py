@@ -1,7 +1,9 @@
 """Workbooks of one sheet are read as the CSV file that they would be saved as; all others are refused with the cure."""
 
 import datetime
+import re
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,15 @@ def test_no_warning_shows_a_cell(tmp_path: Path, recwarn: pytest.WarningsRecorde
     sheet.cell(3, 1).value = 987654321
     book.save(tmp_path / "t.xlsx")
     assert read(tmp_path / "t.xlsx").rows == 4 and not recwarn.list
+
+
+@pytest.mark.parametrize("stated", ["A1:B3", "A1:A4", "A1"])
+def test_a_wrong_statement_of_a_sheets_size_loses_no_cell(stated: str, tmp_path: Path) -> None:
+    saved(tmp_path / "t.xlsx", [["a", "b"], [1, 2], [3, 4], [5, 6]])
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as archive, zipfile.ZipFile(tmp_path / "u.xlsx", "w") as other:
+        for name in archive.namelist():
+            content = archive.read(name)
+            changed = re.sub(rb'<dimension ref="[A-Z0-9:]+"', f'<dimension ref="{stated}"'.encode(), content)
+            assert (changed != content) == name.endswith("sheet1.xml")
+            other.writestr(name, changed)
+    assert read(tmp_path / "u.xlsx").cells.to_numpy().tolist() == [["1", "2"], ["3", "4"], ["5", "6"]]
