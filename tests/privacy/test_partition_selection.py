@@ -129,7 +129,8 @@ def test_false_release_rate_of_a_key_of_one_row(monkeypatch: pytest.MonkeyPatch)
 
     def kinds(raw: Any, target: str) -> Any:
         """Words, and a number as the target: two rows are too few for their kinds to be measured."""
-        return {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
+        found = {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
+        return found, found
 
     monkeypatch.setattr(RawVault, "_measure_kinds", kinds)
     for columns, runs in ((1, 400), (50, 20)):

@@ -102,7 +102,8 @@ def test_false_release_rate_of_a_level_of_one_patient(
     entropy, runs, released = SeededEntropy(7), 250, 0
 
     def kinds(raw: Any, target: str) -> Any:
-        return {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
+        found = {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
+        return found, found
 
     monkeypatch.setattr(RawVault, "_measure_kinds", kinds)
     table = from_frame(pd.DataFrame({"who": [0] * R, "c": words, "y": [0.5] * R}))
