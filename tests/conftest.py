@@ -193,6 +193,19 @@ def few_trees(with_few_trees: Callable[[pytest.MonkeyPatch], None], monkeypatch:
     monkeypatch.setattr("medsynth.report.sections.claim._by_pld", lambda events, delta: None)
 
 
+@pytest.fixture
+def all_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo `with_few_trees` for a test of figures: as many trees as a report has."""
+    from sklearn.ensemble._forest import BaseForest
+    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+
+    for family in (BaseForest, BaseHistGradientBoosting):
+        fit = family.fit
+        while "_true" in (getattr(fit, "__kwdefaults__", None) or {}):
+            fit = fit.__kwdefaults__["_true"]
+        monkeypatch.setattr(family, "fit", fit)
+
+
 class SeededExactEntropy(randomness.NoNoise):
     """What `no_dp` takes, with lots that repeat."""
 

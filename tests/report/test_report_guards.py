@@ -157,6 +157,7 @@ def test_an_attack_around_its_limit_decides_nothing() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("all_trees")
 @pytest.mark.parametrize("attack", MEMBERSHIP, ids=lambda attack: attack.name)
 def test_each_attack_finds_copies(attack: MembershipAttack) -> None:
     """Members of whom each has a synthetic copy. The seed is fixed: it cannot fail by chance."""
