@@ -366,7 +366,7 @@ def read_rows(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table | Larg
 
     Raises TableError.
     """
-    file = TableFile.of(Path(path))
+    file = TableFile.of(path)
     return reader.read_large(file, saved) if reader.is_large(file) else reader.read(file, saved)
 
 

@@ -112,12 +112,15 @@ class TableFile:
     mark: str = ""
 
     @classmethod
-    def of(cls, path: Path) -> TableFile:
-        """Look at the file at `path`.
+    def of(cls, path: Path | str | TableFile) -> TableFile:
+        """Look at the file at `path`, unless somebody has: then return what was found.
 
         Raises TableError for none, for another than its name says, for catalogues of SAS formats, for .por, for old
         workbooks, for archives of several files, and for damaged ones.
         """
+        if isinstance(path, TableFile):
+            return path
+        path = Path(path)
         check_regular(path)
         with readable(path):
             with path.open("rb") as file:

@@ -61,7 +61,7 @@ def names(table: Path | TableFile, saved: SavedAs = USUAL) -> tuple[str, ...]:
     Raises TableError for a workbook, whose header cannot be read without its rows, and as `header` does.
     """
     saved.check()
-    file = table if isinstance(table, TableFile) else TableFile.of(Path(table))
+    file = TableFile.of(table)
     saved.check(file.kind)
     with formats.readable(file.path):
         if file.kind == "workbook":
@@ -86,9 +86,9 @@ def read_large(table: Path | TableFile, saved: SavedAs = USUAL, *, part: bool = 
 
     A `part` of a table may have no rows. Raises TableError and UsageError as `read` does.
     """
-    found = table if isinstance(table, TableFile) else TableFile.of(Path(table))
+    found = TableFile.of(table)
     path = found.path
-    stamp = _stamp(found.path)
+    stamp = _stamp(path)
     with _opened(found, saved) as file:
         rows = file.rows
         if rows is None:
@@ -129,7 +129,7 @@ def _rows_of_a_chunk(columns: int) -> int:
 def _opened(table: Path | str | TableFile, saved: SavedAs) -> Iterator[OpenTable]:
     """Open a table's file and read its header. Whatever goes wrong while it is read is a TableError."""
     saved.check()
-    file = table if isinstance(table, TableFile) else TableFile.of(Path(table))
+    file = TableFile.of(table)
     saved.check(file.kind)
     with formats.readable(file.path):
         if file.kind == "workbook":

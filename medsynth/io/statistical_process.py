@@ -49,10 +49,13 @@ def decoder_of(name: str) -> Callable[[str], str]:
     return cache(lambda text: codecs.getincrementaldecoder(found.name)().decode(text.encode("latin-1")))
 
 
-def usual_encoding(kind: str, path: str) -> str:
-    """Return the encoding of a file that states none: before its release 118, Stata wrote that of Windows."""
-    if kind != "dta":
-        return "utf-8"
+def encoding_of(kind: str, path: str) -> str:
+    """Return the encoding that a file states, or the usual one: before release 118, Stata wrote that of Windows."""
+    import pyreadstat
+
+    stated = getattr(pyreadstat, READERS[kind])(path, metadataonly=True)[1].file_encoding
+    if stated or kind != "dta":
+        return stated or "utf-8"
     with open(path, "rb") as file:
         start = file.read(40)
     release = re.search(b"<release>([0-9]+)", start)
@@ -72,9 +75,8 @@ def read(
     usual: dict[str, Any] = {"output_format": "dict", "disable_datetime_conversion": True, "encoding": BYTES}
     usual |= {} if kind == "xpt" else {"user_missing": True}  # .xpt has none
     usual |= {"metadataonly": True} if rows is None else {"row_limit": rows + 1}
-    open_file = getattr(pyreadstat, READERS[kind])
-    decoded = decoder_of(encoding or open_file(path, metadataonly=True)[1].file_encoding or usual_encoding(kind, path))
-    found, facts = open_file(path, **usual)
+    decoded = decoder_of(encoding)
+    found, facts = getattr(pyreadstat, READERS[kind])(path, **usual)
     if rows is not None and max(map(len, found.values()), default=0) > rows:
         raise OverflowError
     formats = pyreadstat.read_sas7bcat(catalogue, encoding=BYTES)[1].value_labels if catalogue else {}
@@ -128,6 +130,7 @@ def main(what: str, kind: str, path: str, encoding: str, catalogue: str, cells: 
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain rows
     try:
+        encoding = encoding or encoding_of(kind, path)
         head = read(kind, path, encoding, None, labels=what == "labels", catalogue=catalogue)
         content = stream(head)
         sys.stdout.buffer.write(len(content).to_bytes(LENGTH, "little") + content)

@@ -75,7 +75,9 @@ def test_a_catalogue_has_the_labels_of_a_sas_files_formats(tmp_path: Path, monke
         "X": {1.0: "x"},
     }
     monkeypatch.setattr(pyreadstat, "read_sas7bcat", lambda *_, **__: (None, SimpleNamespace(value_labels=labels)))
-    head = statistical_process.read("xpt", str(tmp_path / "t.xpt"), "", None, labels=True, catalogue="formats.sas7bcat")
+    head = statistical_process.read(
+        "xpt", str(tmp_path / "t.xpt"), "utf-8", None, labels=True, catalogue="formats.sas7bcat"
+    )
     values = [json.loads(field.metadata[b"labels"])["values"] for field in head.schema]
     assert values == [[[1.0, "female"], [2.0, "male"], ["A", "refused"]], [], [["a", "ward A"], ["b", "ward B"]]]
 

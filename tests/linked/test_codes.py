@@ -79,7 +79,7 @@ def test_a_form_and_back_is_the_same(frames: dict[str, pd.DataFrame], tables: Li
 
 
 def test_an_event_comes_after_the_last_of_several_visits_of_one_time(tables: LinkedTables) -> None:
-    """Between visits of one time there is no room: an event after the first of them would never have a date."""
+    """An event between two visits of one time could not have a date, so it comes after the last of them."""
     starts = np.array([[10, 10, NEVER], [10, 20, 20], [0, 0, NEVER]])
     form = Placed(tables.view("tests"), tables, "tests", "stays", starts)
     names = form.of_chain.core.names
