@@ -67,7 +67,7 @@ def read(
 ) -> pyarrow.Table:
     """Return the columns of the file, with its rows unless `rows` is None. Raise OverflowError for more than `rows`.
 
-    The `catalogue` of a SAS file has the labels of its formats.
+    `encoding`: of its texts. The `catalogue` of a SAS file has the labels of its formats.
     """
     import pyarrow
     import pyreadstat
