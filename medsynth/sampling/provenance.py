@@ -261,6 +261,6 @@ def _of_column(column: Column) -> DeclaredColumn:
     codes = column.missing if isinstance(column.missing, tuple) else ()
     measure = ("ordinal" if column.ordered else "nominal") if column.categorical else "scale" * column.modelled
     return DeclaredColumn(
-        column.places, tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
+        max(column.places, 0), tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
         column.value_labels, measure,
     )  # fmt: skip

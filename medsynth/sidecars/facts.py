@@ -30,7 +30,7 @@ from ..schema import Schema
 from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
-from ..schema.columns.number import Quantity
+from ..schema.columns.number import Number, Quantity
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
 WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
@@ -313,9 +313,12 @@ def _column(
     name: str, column: Column, role: str, link: tuple[str, str] | None, about: list[str], codes: Codes, learned: bool
 ) -> SharedColumn:
     bounded = isinstance(column, Quantity)
+    first, last = (unit - column.units[0] for unit in column.number_units) if bounded else (0, 0)
+    limits = [*column.below, *column.above] if isinstance(column, Number) else []
     whole = getattr(column, "whole_from", None)
     about += [f"refers to {link[1]} in {link[0]}"] if link else []
     about += [f"bounds and quartiles in days after {column.after}"] if isinstance(column, Date) and column.after else []
+    about += [f"limits of the assay, at the ends of the scale: {', '.join(limits)}"] if limits else []
     about += [f"whole numbers from {whole:g} on"] if whole is not None else []
     return SharedColumn(
         name=name,
@@ -325,14 +328,14 @@ def _column(
         value_labels=_as_written(column),
         role=role,
         unit=getattr(column, "unit", None) or "",
-        low=column.text(0) if bounded else "",
-        high=column.text(column.size - 1) if bounded else "",
+        low=column.text(first) if bounded else "",
+        high=column.text(last) if bounded else "",
         origin=ORIGINS[learned] if column.modelled else "",
         levels=tuple(map(column.text, range(column.size))) if column.categorical else (),
         ordered=column.ordered and column.categorical,
         missing=column.gap_words,
         decimals=column.places if column.kind == "continuous" else None,
-        format=column.format if isinstance(column, Date) else "",
+        format=column.format if isinstance(column, Date) else ", ".join(getattr(column, "examples", ())),
         is_key=not column.modelled,
         refers_to=link,
         about=tuple(about),
@@ -372,6 +375,8 @@ def _values(column: Column) -> ValueKind:
     if isinstance(column, Date):
         usual = not any(code in column.format for code in WEEKS)
         return "string" if not usual else "date" if column.days else "datetime"
+    if isinstance(column, Number) and (column.examples or column.limits):
+        return "string"
     if isinstance(column, Quantity):
         return "integer" if column.text(0) == str(column.units[0]) and column.places == 0 else "number"
     if column.categorical and all(isinstance(level, bool) for level in column.levels):

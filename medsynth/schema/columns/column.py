@@ -113,7 +113,7 @@ class Column(BaseModel, ABC):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults: what a schema declares about the column."""
-        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True, by_alias=True)}
 
     @property
     @abstractmethod
@@ -124,6 +124,11 @@ class Column(BaseModel, ABC):
     def units(self) -> tuple[int, int]:
         """The lowest and highest value in units of the last decimal place; code 0 is the lowest."""
         return 0, self.size - 1
+
+    @property
+    def number_units(self) -> tuple[int, int]:
+        """The lowest and highest number in these units. `units` may include limits of an assay beyond them."""
+        return self.units
 
     @property
     def places(self) -> int:

@@ -1,0 +1,108 @@
+"""Cells as hospitals write them: each form is declared in one line, read by itself, modelled and written back.
+
+`FORMS` is the table: a declaration, cells as they are written back, other cells with what they are written back as, and
+a cell that breaks the form.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.errors import SchemaError
+from medsynth.io import reader
+from medsynth.io.table import from_frame
+from medsynth.schema import Schema
+from medsynth.schema.codec import csv_cells, encode
+
+
+class Form(NamedTuple):
+    """A form of cells. `pattern`: what each sampled cell matches."""
+
+    column: dict[str, Any]
+    cells: list[str]
+    pattern: str
+    others: dict[str, str] = {}
+    broken: str = "see note"
+
+
+NUMBER = {"kind": "continuous", "bounds": [0, 100], "decimals": 1}
+COUNT = {"kind": "count", "bounds": [0, 99_999]}
+FORMS = {
+    "unit": Form({**NUMBER, "text": "{} mg", "missing": True}, ["5 mg", "2.5 mg", "10 mg", ""], r"[\d.]+ mg|",
+                 {"5mg": "5 mg", "5\u00a0mg": "5 mg", "5. mg": "5 mg", "NA": ""}, "5 ml"),
+    "percent": Form({**COUNT, "bounds": [0, 100], "text": "{}%"}, ["96%", "100%", "7%"], r"\d+%",
+                    {"96 %": "96%", "101%": "100%"}, "96"),
+    "degrees": Form({**NUMBER, "bounds": [30, 45], "text": "{}°C", "zeros": "all"}, ["37.1°C", "36.0°C"],
+                    r"\d\d\.\d°C", {"36 °C": "36.0°C"}, "37.1°F"),
+    "about": Form({**COUNT, "text": "~{}"}, ["~120", "~7"], r"~\d+", {"~ 7": "~7"}, "120"),
+    "dollars": Form({**NUMBER, "bounds": [0, 9999], "decimals": 2, "text": "${1,234.50}", "zeros": "all"},
+                    ["$1,572.78", "$12.00"], r"\$(\d,\d{3}|\d{1,3})\.\d\d", {"$1572.78": "$1,572.78"}, "$1,57"),
+    "commas": Form({**COUNT, "text": "{1,234}"}, ["8,197", "687"], r"\d?\d,\d{3}|\d{1,3}",
+                   {"8197": "8,197", "8.197": "8,197"}, "8,19"),
+    "apostrophes": Form({**COUNT, "text": "{1'234}"}, ["5'029", "12"], r"\d?\d'\d{3}|\d{1,3}", {"5’029": "5'029"}),
+    "blanks": Form({**COUNT, "text": "{1 179}"}, ["1 179", "9"], r"\d?\d \d{3}|\d{1,3}",
+                   {"1\u202f179": "1 179", "1\u00a0179": "1 179"}, "1 17"),
+    "plus": Form({**NUMBER, "bounds": [-9, 9], "decimals": 2, "text": "{+0.35}"}, ["+0.35", "-2.5", "0"],
+                 r"[+-][\d.]+|0", {"0.35": "+0.35"}),
+    "minus": Form({**NUMBER, "bounds": [-9, 9], "text": "{−1.8}"}, ["−1.8", "3"], r"−?[\d.]+", {"-1.8": "−1.8"}),
+    "powers": Form({"kind": "continuous", "bounds": [1e8, 1e10], "decimals": -7, "text": "{1.03E+09}"},
+                   ["1.03E+09", "6.50E+08"], r"\d\.\d\dE\+\d\d", {"1030000000": "1.03E+09"}),
+    "decimal comma": Form({**NUMBER, "text": "{0,5}"}, ["5,1", "4"], r"\d+(,\d)?", {"5.1": "5,1"}),
+    "minutes": Form({**COUNT, "bounds": [1, 900], "text": "{} min"}, ["188 min", "9 min"], r"\d+ min"),
+    "clock": Form({**COUNT, "bounds": [1, 2000], "text": "{h}:{mm}"}, ["3:08", "27:15"], r"\d+:[0-5]\d",
+                  {"03:08": "3:08"}, "3:61"),
+    "hours and minutes": Form({**COUNT, "bounds": [1, 900], "text": "{h} h {m} min"}, ["1 h 20 min", "0 h 5 min"],
+                              r"\d+ h \d+ min", {"1h 20min": "1 h 20 min"}),
+    "limits": Form({**NUMBER, "bounds": [0.5, 90], "scale": "log", "below": "<0.5", "above": ">90"},
+                   ["<0.5", ">90", "0.5", "12.3"], r"<0\.5|>90|[\d.]+", {"< 0.5": "<0.5", "0.2": "<0.5", "400": ">90"}),
+    "mostly limits": Form({**COUNT, "bounds": [5, 60], "above": ">60", "missing": [-9, "n.d."]},
+                          [">60", ">60", ">60", "59", "-9", "n.d."], r">60|\d\d?|-9|n\.d\."),
+    "limits with units": Form({**NUMBER, "bounds": [1, 50], "text": "{} ng/l", "below": ["<0.5 ng/l", "<1 ng/l"]},
+                              ["<0.5 ng/l", "<1 ng/l", "7.5 ng/l"], r"<0\.5 ng/l|<1 ng/l|[\d.]+ ng/l", {}, "7.5"),
+}  # fmt: skip
+
+
+def schema(**columns: dict[str, Any]) -> Schema:
+    content = {"name": "t", "target": "died", "one_row_a_patient": True}
+    found = Schema.from_dict({**content, "columns": {**columns, "died": {"kind": "binary", "levels": ["no", "yes"]}}})
+    assert Schema.from_yaml(found.to_yaml()) == found  # each form is one line of YAML
+    return found
+
+
+def table(name: str, cells: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({name: cells, "died": ["no", "yes"] * (len(cells) // 2) + ["no"] * (len(cells) % 2)})
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_read_and_written_back(name: str) -> None:
+    form = FORMS[name]
+    declared = schema(**{name: form.column})
+    cells = [*form.cells, *form.others]
+    codes = encode(from_frame(table(name, cells)), declared)
+    assert csv_cells(codes, declared)[name].tolist() == [*form.cells, *form.others.values()]
+    # In a frame, missing cells are empty, and all others have the same text as in a file.
+    texts = [form.others.get(cell, cell) for cell in cells]
+    again = from_frame(medsynth.schema.codec.decode(codes, declared)).cells[name]
+    assert [*again] == texts or {*again} == {text.removesuffix(".0") for text in texts}
+    assert (encode(from_frame(medsynth.schema.codec.decode(codes, declared)), declared) == codes).all()
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_broken_cell_moves_no_other_row(name: str) -> None:
+    form = FORMS[name]
+    column = {**form.column, "missing": form.column.get("missing", True), "unknown": "missing"}
+    declared = schema(**{name: column})
+    cells = [*form.cells, *form.others, form.cells[0]]
+    usual = encode(from_frame(table(name, cells)), declared)
+    found = encode(from_frame(table(name, [*cells[:-1], form.broken])), declared)
+    assert (found[:-1] == usual[:-1]).all()
+    assert {*csv_cells(found, declared)[name][-1:]} <= {"", "-9"}  # the broken cell is missing, and not near a number
+    with pytest.raises(SchemaError, match=r"row \d") as refused:
+        encode(from_frame(table(name, [*cells[:-1], form.broken])), schema(**{name: form.column}))
+    assert form.broken not in str(refused.value)
