@@ -80,7 +80,7 @@ def choose_schema(
         confirm_names(data.header, data.where, settings.saved)
         return None
     check_header(data, found)
-    return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
+    return found.in_order(data.header)
 
 
 def schema_of_fit(

@@ -125,7 +125,7 @@ def write_sample(
     if several:
         _check_folder(model, target, ending, force=force)
     elif target.suffix.lower() in statistical_writer.ENDINGS:
-        names = [name for name, column in model.schema.columns.items() if column.written]
+        names = [n for n, own in model.schema.header.items() if any(column.written for column in own.values())]
         statistical_writer.check_names(target, names)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
     found = of(model, path, draw)

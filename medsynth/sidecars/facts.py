@@ -31,6 +31,7 @@ from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
 from ..schema.columns.number import Number, Quantity
+from ..schema.columns.parts import is_shared, to_dict
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
 WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
@@ -92,6 +93,11 @@ class SharedColumn:
 
     @property
     def sentence(self) -> str:
+        """Return the column in words, and that it is synthetic."""
+        return f"SYNTHETIC. {self.in_words}."
+
+    @property
+    def in_words(self) -> str:
         """Return the column in words."""
         missing = [f"{word or 'an empty cell'}{self._meaning(word)}" for word in self.missing]
         words = [
@@ -106,7 +112,7 @@ class SharedColumn:
             *self.about,
             self.summary.sentence if self.summary else "",
         ]  # fmt: skip
-        return "SYNTHETIC. " + "; ".join(word for word in words if word) + "."
+        return "; ".join(word for word in words if word)
 
     def _meaning(self, code: str) -> str:
         return f" ({self.value_labels[code]})" if code in self.value_labels else ""
@@ -299,14 +305,30 @@ def _columns(
 ) -> tuple[SharedColumn, ...]:  # fmt: skip
     """Return the columns of a table in the order of its file, each with a summary of its synthetic codes."""
     shared = list[SharedColumn]()
-    for k, (name, column) in enumerate(schema.columns.items()):
-        if not column.written:
-            continue
-        about = ["key of the patient"] if name == schema.unit else []
-        about += ["orders the rows of a patient"] if name == schema.order else []
-        role = review.roles.get(name, "target" if name == schema.target else "")
-        shared.append(_column(name, column, role, links.get(name), about, codes[:, k], schema_learned(model.ledger)))
+    for file_column, own in schema.header.items():
+        found = list[SharedColumn]()
+        for name, column in own.items():
+            if not column.written:
+                continue
+            about = ["key of the patient"] if name == schema.unit else []
+            about += ["orders the rows of a patient"] if name == schema.order else []
+            role = review.roles.get(name, "target" if name == schema.target else "")
+            of_it = codes[:, schema.names.index(name)]
+            found.append(_column(name, column, role, links.get(name), about, of_it, schema_learned(model.ledger)))
+        shared += [_of_shared_cell(file_column, schema, found)] if is_shared(own) else found
     return tuple(shared)
+
+
+def _of_shared_cell(name: str, schema: Schema, parts: list[SharedColumn]) -> SharedColumn:
+    """Return a column of the file whose cells several columns of the schema share. Its notes describe each part."""
+    first = parts[0]
+    declared = to_dict(schema.header[name])[name]
+    roles = ", ".join(f"{part.name}: {part.role}" for part in parts if part.role)
+    return SharedColumn(
+        name=name, kind=str(declared["kind"]), values="string", label=first.label, role=roles, origin=first.origin,
+        missing=first.missing, format=first.format or str(declared.get("text", "")),
+        about=tuple(f"{part.name}: {part.in_words}" for part in parts),
+    )  # fmt: skip
 
 
 def _column(

@@ -84,7 +84,7 @@ class _Time:
         return self.parts[1::2]
 
     def read(self, text: str) -> float:
-        pattern = "".join(_spaced(p) if k % 2 == 0 else r"\s*([0-9]{1,6})\s*" for k, p in enumerate(self.parts))
+        pattern = "".join(spaced(p) if k % 2 == 0 else r"\s*([0-9]{1,6})\s*" for k, p in enumerate(self.parts))
         found = re.fullmatch(pattern, text)
         if found is None:
             return float("nan")
@@ -103,7 +103,7 @@ class _Time:
         return "".join(made)
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """Return a pattern of a text in which blanks may be left out or be of another kind."""
     return r"\s*".join(["", *map(re.escape, text.split()), ""]) if text.split() else r"\s*"
 
@@ -116,7 +116,7 @@ def _pattern(form: _Marks) -> re.Pattern[str]:
     # A file with semicolons is read with points for decimal commas.
     point = r"[.,]" if form.decimal == "," else r"\."
     number = rf"(?:(?P<whole>{whole})|(?={point}[0-9]))(?P<rest>{point}[0-9]*)?(?P<exponent>{_EXPONENT})"
-    return re.compile(f"{_spaced(form.before)}(?P<sign>{_SIGN}){number}{_spaced(form.after)}")
+    return re.compile(f"{spaced(form.before)}(?P<sign>{_SIGN}){number}{spaced(form.after)}")
 
 
 @cache

@@ -14,6 +14,7 @@ from .identifier import Identifier
 from .number import Continuous, Count
 
 KINDS: dict[str, type[Column]] = {}
+SHARED = ("parts", "answers")  # kinds of cells that several columns share (parts.py)
 
 
 def register(kind: type[Column]) -> type[Column]:
@@ -34,7 +35,7 @@ def parse_column(declared: object) -> object:
     """
     if isinstance(declared, Column):
         return declared
-    kinds = ", ".join(KINDS)
+    kinds = ", ".join((*KINDS, *SHARED))
     if not isinstance(declared, dict):
         raise PydanticCustomError("column", f"a column must be a mapping with a kind, one of: {kinds}")
     kind = declared.get("kind")
