@@ -339,7 +339,7 @@ def _column(
     limits = [*column.below, *column.above] if isinstance(column, Number) else []
     whole = getattr(column, "whole_from", None)
     about += [f"refers to {link[1]} in {link[0]}"] if link else []
-    about += [f"bounds and quartiles in days after {column.after}"] if isinstance(column, Date) and column.after else []
+    about += [f"bounds and quartiles in {column.unit}"] if isinstance(column, Date) and column.after else []
     about += [f"limits of the assay, at the ends of the scale: {', '.join(limits)}"] if limits else []
     about += [f"whole numbers from {whole:g} on"] if whole is not None else []
     return SharedColumn(

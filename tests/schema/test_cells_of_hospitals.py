@@ -4,6 +4,7 @@
 a cell that breaks the form.
 """
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,12 @@ import pytest
 import medsynth
 from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
+from medsynth.sampling import Draw
+from medsynth.sampling import pipeline as sampling
+from medsynth.sampling.rejection import broken
 from medsynth.schema import Schema
-from medsynth.schema.codec import csv_cells, encode
+from medsynth.schema.codec import csv_cells, decode, encode
+from medsynth.schema.columns.grid import grid
 from medsynth.schema.columns.number import Number
 
 
@@ -33,6 +38,8 @@ class Form(NamedTuple):
 
 NUMBER = {"kind": "continuous", "bounds": [0, 100], "decimals": 1}
 COUNT = {"kind": "count", "bounds": [0, 99_999]}
+DAY = {"kind": "date", "bounds": ["2021-01-01", "2022-12-31"]}
+MINUTES = {"kind": "date", "format": "%Y-%m-%d %H:%M", "resolution": "minute"}
 FORMS = {
     "unit": Form({**NUMBER, "text": "{} mg", "missing": True}, ["5 mg", "2.5 mg", "10 mg", ""], r"[\d.]+ mg|",
                  {"5mg": "5 mg", "5\u00a0mg": "5 mg", "5. mg": "5 mg", "NA": ""}, "5 ml"),
@@ -75,6 +82,22 @@ FORMS = {
                     ["A; C", "n.d.", "", "B b"], r"(A|B b|C)?(; (B b|C))*|n\.d\.", {"C;A": "A; C"}, "A; D"),
     "answers or none": Form({"kind": "answers", "levels": [1, 2, 3], "between": ",", "none": "none"},
                             ["1,3", "none", "2"], r"none|[123](,[23])*", {"3,1": "1,3"}, "4"),
+    "start": Form({**MINUTES, "bounds": ["2021-01-01", "2022-12-31"]}, ["2021-04-24 11:40", "2022-02-06 01:06"],
+                  r"\d{4}-\d\d-\d\d \d\d:\d\d", {"2021-04-24T11:40": "2021-04-24 11:40"}, "24.4."),
+    "two digits": Form({**DAY, "bounds": ["1920-01-01", "2019-12-31"], "format": "%d.%m.%y", "pivot": 1920},
+                       ["01.02.55", "29.02.16"], r"\d\d\.\d\d\.\d\d", {"1955-02-01": "01.02.55"}, "29.02.17"),
+    "capitals": Form({**DAY, "format": "%d%^b%Y"}, ["27JUN2021", "01MAR2022"], r"\d\d[A-Z]{3}\d{4}",
+                     {"27Jun2021": "27JUN2021"}),
+    "German months": Form({**DAY, "format": "%d. %B %Y", "months": "de"}, ["27. März 2021", "01. Dezember 2022"],
+                          r"\d\d\. [A-Zä][a-zä]+ \d{4}", {"1. märz 2021": "01. März 2021"}, "27. Juny 2021"),
+    "short German months": Form({**DAY, "format": "%d-%b-%y", "months": "de"}, ["27-Okt-21", "01-Mär-22"],
+                                r"\d\d-[A-Z][a-zä]{2}-2[12]", {"27-OKT-21": "27-Okt-21", "01-Mrz-22": "01-Mär-22"}),
+    "half days": Form({**MINUTES, "bounds": ["2021-01-01", "2022-12-31"], "format": "%m/%d/%Y %I:%M %p"},
+                      ["09/23/2022 09:55 AM", "01/16/2021 06:30 PM"], r"\d\d/\d\d/\d{4} [01]\d:[0-5]\d [AP]M"),
+    "visit": Form({"kind": "parts", "text": "{} {}", "parts": {
+                      "day": {**DAY, "format": "%d.%m.%Y"},
+                      "time": {**MINUTES, "format": "%H:%M", "bounds": ["1900-01-01", "1900-01-01"]}}},
+                  ["24.04.2021 08:15", "03.04.2022 15:00"], r"\d\d\.\d\d\.202[12] \d\d:\d\d", {}, "24.04.2021"),
     "limits with units": Form({**NUMBER, "bounds": [1, 50], "text": "{} ng/l", "below": ["<0.5 ng/l", "<1 ng/l"]},
                               ["<0.5 ng/l", "<1 ng/l", "7.5 ng/l"], r"<0\.5 ng/l|<1 ng/l|[\d.]+ ng/l", {}, "7.5"),
 }  # fmt: skip
@@ -100,9 +123,10 @@ def test_each_form_is_read_and_written_back(name: str) -> None:
     assert csv_cells(codes, declared)[name].tolist() == [*form.cells, *form.others.values()]
     # In a frame, missing cells are empty, and all others have the same text as in a file.
     texts = [form.others.get(cell, cell) for cell in cells]
-    again = from_frame(medsynth.schema.codec.decode(codes, declared)).cells[name]
-    assert [*again] == texts
-    assert (encode(from_frame(medsynth.schema.codec.decode(codes, declared)), declared) == codes).all()
+    again = from_frame(decode(codes, declared))
+    if not declared.columns.get(name, declared.columns["died"]).dated:  # moments have one text in frames
+        assert [*again.cells[name]] == texts
+        assert (encode(again, declared) == codes).all()
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -161,7 +185,8 @@ def test_a_fit_keeps_each_form_and_its_shares(kind: str, quick: None, seeded_ent
     write(frame, tmp_path / f"t{ending}")
     model = medsynth.fit(tmp_path / f"t{ending}", schema=declared, epsilon=50, rows=ROWS)
     model.save(tmp_path / "t.medsynth")
-    made = from_frame(medsynth.sample(medsynth.load(tmp_path / "t.medsynth"), 1000, seed=1)).cells
+    text = sampling.sample_csv(medsynth.load(tmp_path / "t.medsynth"), Draw(rows=1000, seed=1))
+    made = pd.read_csv(io.StringIO(text), sep=model.form.delimiter, dtype=str, keep_default_na=False)
     assert [*made] == [*frame]
     for name, form in some.items():
         assert all(re.fullmatch(form.pattern, cell) for cell in made[names[name]]), name
@@ -170,3 +195,81 @@ def test_a_fit_keeps_each_form_and_its_shares(kind: str, quick: None, seeded_ent
         for word in words:
             real, own = ((table[names[name]] == word).mean() for table in (frame, made))
             assert abs(real - own) < 0.07, (name, word)
+
+
+def minutes(rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    start = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 700 * 24 * 60, rows), unit="min")
+    length = pd.to_timedelta(rng.gamma(3, 60, rows).round() + 5, unit="min")
+    visit = [
+        f"{d:%d.%m.%Y} {h:02}:{m:02}"
+        for d, h, m in zip(start, rng.integers(8, 15, rows), rng.integers(0, 60, rows), strict=True)
+    ]
+    return pd.DataFrame({
+        "start": start.strftime("%Y-%m-%d %H:%M"), "end": (start + length).strftime("%Y-%m-%d %H:%M"), "visit": visit,
+        "same_day": start.strftime("%d.%m.%Y"), "died": rng.choice(["no", "yes"], rows),
+    })  # fmt: skip
+
+
+END = {**MINUTES, "after": "start", "bounds": [0, 2000]}
+SAME_DAY = {**DAY, "after": "visit.day", "bounds": [0, 0], "format": "%d.%m.%Y"}
+
+
+def test_minutes_between_timestamps_and_days_are_read_and_written_back() -> None:
+    declared = schema(start=FORMS["start"].column, end=END, visit=FORMS["visit"].column, same_day=SAME_DAY)
+    frame = minutes(50)
+    codes = encode(from_frame(frame), declared)
+    assert (csv_cells(codes, declared) == frame).all(axis=None)
+    lengths = pd.to_datetime(frame["end"]) - pd.to_datetime(frame["start"])
+    assert (codes[:, 1] == lengths.dt.total_seconds() / 60).all()
+    assert (codes[:, declared.names.index("same_day")] == 0).all()
+
+
+@pytest.mark.nightly
+def test_minutes_stay_minutes_and_hours_stay_hours(quick: None, seeded_entropy: None) -> None:
+    declared = schema(start=FORMS["start"].column, end=END, visit=FORMS["visit"].column, same_day=SAME_DAY)
+    frame = minutes(ROWS)
+    model = medsynth.fit(frame, schema=declared, epsilon=50, rows=ROWS)
+    made = from_frame(medsynth.sample(model, 1000, seed=1)).cells
+    real, own = ((pd.to_datetime(t["end"]) - pd.to_datetime(t["start"])).dt.total_seconds() / 60 for t in (frame, made))
+    assert abs(own.median() - real.median()) < 20
+    hours = made["visit"].str[11:13].astype(int)
+    assert hours.between(8, 14).mean() > 0.97
+    assert (pd.to_datetime(made["same_day"]).dt.strftime("%d.%m.%Y") == made["visit"].str[:10]).all()
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_each_limit_has_a_cell_of_its_own(scale: str) -> None:
+    column = schema(x={**NUMBER, "bounds": [1, 1e6], "scale": scale, "below": ["<0.5", "<1"], "above": ">1e6"}).columns[
+        "x"
+    ]
+    cells = grid(column, 30)
+    assert [*cells.edges[:3]] == [0, 1, 2]
+    assert [*cells.edges[-2:]] == [column.size - 1, column.size]
+    assert len(cells.edges) - 1 <= 30
+    plain = schema(x={**NUMBER, "bounds": [1, 1e6], "scale": scale}).columns["x"]
+    assert (grid(plain, 27).edges + 2 == cells.edges[2:-1]).all()  # numbers have the same cells as without limits
+
+
+def test_parts_of_a_cell_are_missing_together() -> None:
+    declared = schema(**{name: FORMS[name].column for name in ("pressure", "answers", "flag")})
+    codes = encode(from_frame(drawn(declared, 40)), declared)
+    assert not broken(codes, declared).any()
+    codes[3, 1] = declared.columns["pressure.2"].size * (codes[3, 1] < declared.columns["pressure.2"].size)
+    assert broken(codes, declared).tolist() == [k == 3 for k in range(40)]
+
+
+@pytest.mark.parametrize(("column", "words"), [
+    ({**NUMBER, "text": "mg"}, "one pair of braces"),
+    ({**NUMBER, "text": ["{}"]}, "two or more examples"),
+    ({**NUMBER, "below": "<0.5"}, "narrow the bounds"),
+    ({**NUMBER, "above": ["-9", ">100"], "missing": [-9]}, "not codes of missing values"),
+    ({"kind": "parts", "text": "{}", "parts": [COUNT, COUNT]}, "once for each part"),
+    ({"kind": "parts", "text": "{}/{}", "parts": [COUNT, {"kind": "cout"}]}, "columns.x.2: there is no kind"),
+    ({"kind": "answers", "levels": ["A", "A;B"]}, "not contain `between`"),
+    ({**COUNT, "part": 1}, "cannot declare `part`"),
+    ({**DAY, "pivot": 1920}, "%y"),
+])  # fmt: skip
+def test_a_wrong_declaration_is_refused_with_a_cure(column: dict[str, Any], words: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(words)):
+        schema(x=column)

@@ -38,7 +38,7 @@ LARGEST_UNITS = 2**53  # units of the last decimal place up to which floats are 
 TOO_LARGE = 2**60  # above all bounds
 SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept if the schema does not declare decimals
 MOST_LIMITS = 5  # of an assay at each end: each has a cell of its own in all grids
-_DIGITS = re.compile(r"[0-9](?:[0-9.,'’\s]*[0-9])?")
+_DIGITS = re.compile(r"[0-9](?:[0-9.,'’\s]*[0-9])?(?:[eE][+-]?[0-9]+)?")
 Limits = Annotated[
     tuple[StrictStr, ...],
     Field(max_length=MOST_LIMITS),
@@ -483,7 +483,7 @@ def _bare(text: str) -> str:
 
 def _numbers_in(words: Sequence[str]) -> list[float]:
     """Return the numbers that limits state: 0.5 of <0,5."""
-    found = [match[0] for word in words if (match := _DIGITS.search(word))]
+    found = [match[0] for word in words if ":" not in word and (match := _DIGITS.search(word))]
     return [number_text(f"{{{digits}}}").read(digits) for digits in found]
 
 

@@ -117,6 +117,8 @@ class Chosen:
     def split(self, text: str, index: int) -> str | None:
         """Return whether a cell contains an answer; None, for the first one, if something in it is not an answer."""
         sign = self.between.strip() or " "
+        if sign == "," and "." not in "".join(self.levels):
+            text = text.replace(".", ",")  # a file with semicolons is read with 1.3 for 1,3
         found = [word.strip() for word in text.split(sign)] if text not in (self.none, "") else []
         if (text == "" != self.none) or not {*found} <= {*self.levels}:
             return NO if index else None
@@ -176,7 +178,8 @@ def _number(examples: tuple[str, ...]) -> Number:
 @cache
 def _values(template: str) -> re.Pattern[str]:
     first, *rest = template.split("{}")
-    return re.compile(spaced(first) + "".join(f"(.+?){spaced(text)}" for text in rest))
+    between = (r"\s+" if text.isspace() else spaced(text) for text in rest)
+    return re.compile(spaced(first) + "".join(f"(.+?){pattern}" for pattern in between))
 
 
 def _filled(template: str, texts: Sequence[str]) -> str:
