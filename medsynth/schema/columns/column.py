@@ -86,22 +86,16 @@ class Description(NamedTuple):
 class SharedCell(Protocol):
     """What the columns of one shared cell of a table have in common (parts.py)."""
 
-    @property
-    def together(self) -> bool:
-        """Whether all of them are missing if one is."""
-        ...
+    together: ClassVar[bool]  # whether all of them are missing if one is
 
     def split(self, text: str, index: int) -> str | None:
         """Return the text of one column in a cell's text, None if that does not have the form."""
-        ...
 
     def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
         """Return the cells of rows from the codes of the columns."""
-        ...
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the shared cell, as plain data."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,9 @@ class NumberText(Protocol):
 
     def read(self, text: str) -> float:
         """Return the number in a cell's text, NaN if it does not have the form."""
-        ...
 
     def write(self, number: str) -> str:
         """Return a plain decimal, such as -1234.5, in the form."""
-        ...
 
 
 @dataclass(frozen=True)

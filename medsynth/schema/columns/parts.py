@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -84,7 +84,7 @@ class Values:
 
     text: str
     named: bool
-    together = True
+    together: ClassVar[bool] = True
 
     def split(self, text: str, index: int) -> str | None:
         """Return one of the values in a cell's text, None if it does not have the form."""
@@ -112,7 +112,7 @@ class Chosen:
     levels: tuple[str, ...]
     between: str
     none: str
-    together = False
+    together: ClassVar[bool] = False
 
     def split(self, text: str, index: int) -> str | None:
         """Return whether a cell contains an answer; None, for the first one, if something in it is not an answer."""
@@ -148,7 +148,7 @@ class Flagged:
     """The form that a number's cell has, of the `examples` that its column declares."""
 
     examples: tuple[str, ...]
-    together = False
+    together: ClassVar[bool] = False
 
     @property
     def levels(self) -> tuple[str, ...]:
