@@ -264,7 +264,8 @@ class Number(Quantity):
         if len(set(words)) < len(words) or "" in words[: len(words) - self.gaps]:
             raise ValueError("limits must be different texts, and not codes of missing values")
         stated = [_numbers_in(self.below), _numbers_in(self.above)]
-        if (stated[0] and self.bounds[0] < min(stated[0])) or (stated[1] and self.bounds[1] > max(stated[1])):
+        low, high = (unit / 10.0**self.places for unit in self.number_units)
+        if (stated[0] and low < min(stated[0])) or (stated[1] and high > max(stated[1])):
             raise ValueError("no number lies beyond a limit: narrow the bounds to the numbers in `below` and `above`")
 
     @property
@@ -346,8 +347,8 @@ class Number(Quantity):
     def cell_values(self, cells: pd.Series) -> Values:
         if not (self.forms or self.limits):
             return super().cell_values(cells)
-        place, texts = pd.factorize(cells, use_na_sentinel=False)
-        texts = np.array(["" if pd.isna(text) else str(text) for text in texts], dtype=object)
+        place, found = pd.factorize(cells, use_na_sentinel=False)
+        texts = np.array(["" if pd.isna(text) else str(text) for text in found], dtype=object)
         known = {_bare(word): value for value, word in self.limit_values.items()}
         limits = [known.get(_bare(text), math.nan) for text in texts]
         return np.where(np.isnan(limits), self._numbers(texts), limits)[place]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 from ...arrays import Codes, Mask, Texts
 from ...io.table import MISSING_TOKENS
 from .column import Column, Level, Part
-from .number import Number
+from .number import Continuous, Number
 from .number_text import spaced
 from .registry import SHARED, AnyColumn
 
@@ -172,7 +172,7 @@ class Flagged:
 
 @cache
 def _number(examples: tuple[str, ...]) -> Number:
-    return Number.model_construct(written_as=examples)
+    return Continuous.model_construct(written_as=examples, bounds=(0.0, 1.0))
 
 
 @cache
@@ -187,7 +187,9 @@ def _filled(template: str, texts: Sequence[str]) -> str:
     return first + "".join(map("".join, zip(texts, rest, strict=True)))
 
 
-KINDS: dict[str, Any] = dict(zip(SHARED, (Parts, Answers), strict=True))
+KINDS: dict[str, TypeAdapter[Any]] = dict(
+    zip(SHARED, (TypeAdapter(dict[str, Parts]), TypeAdapter(dict[str, Answers])), strict=True)
+)
 
 
 def expanded(columns: object) -> object:
@@ -199,7 +201,7 @@ def expanded(columns: object) -> object:
         kind = declared.get("kind") if isinstance(declared, Mapping) else None
         if isinstance(kind, str) and kind in KINDS:
             rest = {key: value for key, value in declared.items() if key != "kind"}
-            made = TypeAdapter(dict[str, KINDS[kind]]).validate_python({name: rest})[name].columns(str(name))
+            made = KINDS[kind].validate_python({name: rest})[name].columns(str(name))
         else:
             made = {name: declared} | _with_flag(str(name), declared, columns)
         if twice := [one for one in made if one in found or (one != name and one in columns)]:
