@@ -29,7 +29,8 @@ MOST = 0.5  # Share of cells. A more frequent code carries information of its ow
 ODD = 0.01  # Share of known cells in a number column that may be something else.
 LARGEST = 1e30  # Largest absolute value compared. Trees read float32, which ends at 3e38.
 
-NO_LIMITS: Mapping[float, str] = {}
+Limits = Mapping[float, str]  # the texts of a column's limits, by the numbers that stand for them
+NO_LIMITS: Limits = {}
 
 
 class Coded(NamedTuple):

@@ -7,8 +7,9 @@ separated. No other file uses sdmetrics.
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from ...schema import Schema
 from ...schema.columns.number import Quantity
 from ...similarity import similarity
 from ..data import statistics as stats
-from ..data.columns import NO_LIMITS, codes_of, limits_of, values_alone, words
+from ..data.columns import NO_LIMITS, Limits, codes_of, limits_of, values_alone, words
 from ..data.proposal import EXPLORING, TEACHING
 from ..data.protocol import features
 from ..data.question import FEWER, Question, Wording
@@ -163,24 +164,23 @@ def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole]
     )
 
 
-def number_bars(real: pd.Series, made: pd.Series, limits: Mapping[float, str] = NO_LIMITS) -> Bars:
+def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) -> Bars:
     """Return shares in equal bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed.
 
     `limits` of an assay, texts by their numbers, have bars of their own.
     """
     if limits:
-        labels, inner = number_bars(*(side.mask(side.isin(limits)) for side in (real, made)))
-        sides = [side.dropna() for side in (real, made)]
-        lowest = min((real.dropna()[~real.dropna().isin(limits)].min(), *[max(limits)]))
-        ends = [[value for value in limits if value < lowest], [value for value in limits if value >= lowest]]
-        shares = [
-            np.concatenate([
-                [float((side == value).mean()) for value in ends[0]], bars * float((~side.isin(limits)).mean()),
-                [float((side == value).mean()) for value in ends[1]],
-            ])
-            for side, bars in zip(sides, inner, strict=True)
-        ]  # fmt: skip
-        return [*(limits[value] for value in ends[0]), *labels, *(limits[value] for value in ends[1])], shares
+        plain = [side.mask(side.isin([*limits])) for side in (real, made)]
+        labels, inner = number_bars(plain[0], plain[1])
+        middle = min(float(plain[0].min()) if plain[0].notna().any() else math.inf, max(limits))
+        low = [value for value in limits if value < middle]
+        high = [value for value in limits if value >= middle]
+        sides = list[Floats]()
+        for side, bars in zip((real.dropna(), made.dropna()), inner, strict=True):
+            own = {value: float((side == value).mean()) for value in limits}
+            ends = [[own[value] for value in some] for some in (low, high)]
+            sides.append(np.concatenate([ends[0], bars * (1 - sum(own.values())), ends[1]]))
+        return [*(limits[value] for value in low), *labels, *(limits[value] for value in high)], sides
     known = real.dropna().to_numpy(np.float64)
     if not len(known):
         return [], [np.zeros(0), np.zeros(0)]

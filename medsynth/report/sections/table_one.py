@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.stats import skew
 
 from ...arrays import Floats, Mask
-from ..data.columns import NO_LIMITS, limits_of, words
+from ..data.columns import Limits, limits_of, words
 from ..data.context import Context
 from ..data.verdict import Record
 from .registry import Section
@@ -23,6 +23,7 @@ Summary = Literal["mean (SD)", "median [quartiles]", "n (%)"]
 SKEWED = 1.0  # Skewness of the synthetic rows. Above it, a median describes a column better than a mean.
 MOST_LEVELS = 10  # Levels of a column; the others share a line.
 MOST_CLASSES = 4  # Classes of the target that have columns of their own.
+NONE_DECLARED: Mapping[str, Limits] = {}
 OTHERS, MISSING, EVERYBODY = "(other levels)", "missing", "all rows"
 
 
@@ -71,7 +72,7 @@ class TableOne(Record):
 def table_one(
     synthetic: pd.DataFrame, real: pd.DataFrame | None, numbers: frozenset[str], target: str | None = None,
     *, skewed: frozenset[str] = frozenset(), dates: frozenset[str] = frozenset(),
-    limits: Mapping[str, Mapping[float, str]] = NO_LIMITS,
+    limits: Mapping[str, Limits] = NONE_DECLARED,
 ) -> TableOne:  # fmt: skip
     """Return the table of compared values; without `real` that of synthetic rows.
 
@@ -102,9 +103,7 @@ def table_one(
     )
 
 
-def _number(
-    sides: list[pd.Series], groups: list[list[Mask]], name: str, limits: Mapping[float, str], *, skewed: bool
-) -> list[Line]:
+def _number(sides: list[pd.Series], groups: list[list[Mask]], name: str, limits: Limits, *, skewed: bool) -> list[Line]:
     """Return the line of a number column, and those of its limits and its missing cells. Limits make it a median."""
     values = [side.to_numpy(np.float64) for side in sides]
     known = [side[np.isfinite(side)] for side in values]
