@@ -173,14 +173,14 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) ->
         plain = [side.mask(side.isin([*limits])) for side in (real, made)]
         labels, inner = number_bars(plain[0], plain[1])
         middle = min(float(plain[0].min()) if plain[0].notna().any() else math.inf, max(limits))
-        low = [value for value in limits if value < middle]
-        high = [value for value in limits if value >= middle]
+        below = [value for value in limits if value < middle]
+        above = [value for value in limits if value >= middle]
         sides = list[Floats]()
         for side, bars in zip((real.dropna(), made.dropna()), inner, strict=True):
             own = {value: float((side == value).mean()) for value in limits}
-            ends = [[own[value] for value in some] for some in (low, high)]
+            ends = [[own[value] for value in some] for some in (below, above)]
             sides.append(np.concatenate([ends[0], bars * (1 - sum(own.values())), ends[1]]))
-        return [*(limits[value] for value in low), *labels, *(limits[value] for value in high)], sides
+        return [*(limits[value] for value in below), *labels, *(limits[value] for value in above)], sides
     known = real.dropna().to_numpy(np.float64)
     if not len(known):
         return [], [np.zeros(0), np.zeros(0)]
