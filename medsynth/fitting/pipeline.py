@@ -17,16 +17,15 @@ from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
     codes_by,
-    declared_or_measured_schema,
     encode_into_vault,
     expected_similarity,
     note_counted_rows,
     rows_in_use,
     seal,
+    settle,
     train,
     train_in_order,
     train_tables,
-    with_hierarchy_levels,
 )
 
 
@@ -85,7 +84,8 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     if isinstance(private, PrivateTables):
         of_tables = coded_tables(private)
     else:  # a cell that the schema does not allow is reported before torch is loaded
-        codes = codes_by(private, private.declared.core, options) if private.declared else None
+        closed = len(private.open) < len(private.declared.core.columns)
+        codes = codes_by(private, private.declared.core, options) if closed else None
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = _public_rows(private, options, source)
@@ -99,8 +99,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
             return seal(planned, planned.plan.rows, of_tables.schema, tensors, private.tables)
         form = private.data.file_form
         rows, sizes = rows_in_use(planned, out.releases)
-        schema, without_level = declared_or_measured_schema(private, planned, out.releases, rows)
-        schema = with_hierarchy_levels(private, planned, out.releases, schema)
+        schema, without_level = settle(private, planned, out.releases, rows)
         if schema.order is None:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
             del private, codes  # frees the memory of the raw table

@@ -121,7 +121,7 @@ def partners(level: str, cells: str) -> set[str]:
     (['M', 'T'], ['0', '2'], set())
     """
     if level in USUAL_NUMBERS:
-        beside = {str(int(level) - 1), str(int(level) + 1)} if cells == "whole" else set()
+        beside = {str(int(level) - 1), str(int(level) + 1)} if cells in ("whole", "word") else set()
         return beside.intersection(USUAL_NUMBERS)
     return {word for words in USUAL_SETS if level in words for word in words} - {level}
 

@@ -263,6 +263,17 @@ def usual_levels(
     return {name: {level: n for level, n in own.items() if level in found[name]} for name, own in counts.items()}
 
 
+def second_level(found: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """Return the usual partner of the only level of a column that is declared to have two: the one with most cells.
+
+    >>> second_level({"no": 900.0}, {"yes": 3.0, "no": 900.0}), second_level({"a": 9.0}, {"yes": 3.0})
+    ({'yes': 3.0}, {})
+    """
+    usual = partners(min(found), "word") if len(found) == 1 else set()
+    best = max(sorted(usual.intersection(counts)), key=lambda level: counts[level], default=None)
+    return {} if best is None else {best: counts[best]}
+
+
 def _exceeded(tests: int, chance: float) -> float:
     """Return the standard deviations that noise exceeds in any of the `tests` with at most this `chance`."""
     return NormalDist().inv_cdf(1 - chance / max(tests, 1))

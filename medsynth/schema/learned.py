@@ -184,18 +184,19 @@ class Learned:
     def summary(self) -> list[Message]:
         """Return what was learned, merged and lost, a sentence or two each, for the user. Shares are noisy."""
         kinds: dict[str, list[str]] = {}
-        for name in self.schema.columns:
+        names = [name for name, column in self.schema.columns.items() if name in self.columns or not column.modelled]
+        for name in names:
             kinds.setdefault(self._kind(name), []).append(name)
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
         found = [_message(*one) for one in self._findings() if one.words]
-        return [Message(f"{len(self.schema.columns)} columns: {counts}.", None), *found]
+        return [Message(f"{len(names)} columns: {counts}.", None), *found]
 
     def _findings(self) -> Iterator[LearnedFact]:
         """Yield what was learned, then what was merged and lost, and columns that may be keys."""
         learned = self.columns.items()
         columns = self.schema.columns
         target = self.schema.target
-        yield LearnedFact("target", self._levels_of(target) if target is not None else [])
+        yield LearnedFact("target", self._levels_of(target) if target in self.columns else [])
         gaps = {n: c.gaps for n, c in learned if c.gaps and columns[n].missing}
         yield LearnedFact("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
         empty = [n for n, c in learned if c.empty]
@@ -204,8 +205,10 @@ class Learned:
         yield LearnedFact("far", [f"{n} (near {', '.join(c.far.near)})" for n, c in learned if c.far.near])
         strange = [self._with_share(n, c.unread) for n, c in learned if c.has_unread]
         yield LearnedFact("unread", strange)
-        yield LearnedFact(TIMES, [n for n, column in columns.items() if _shows_clock(column)])
-        yield LearnedFact("after", [f"{n} after {c.depends_on[0]}" for n, c in columns.items() if c.depends_on])
+        yield LearnedFact(TIMES, [n for n in self.columns if _shows_clock(columns[n])])
+        yield LearnedFact(
+            "after", [f"{n} after {columns[n].depends_on[0]}" for n in self.columns if columns[n].depends_on]
+        )
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)

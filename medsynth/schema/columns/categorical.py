@@ -182,7 +182,7 @@ class Categorical(Levels):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "text": "{kind: categorical, levels: [TODO]}  # or {kind: binary, levels: [F, M]}"
+        "text": "{kind: categorical, levels: [TODO], missing: true}  # or {kind: binary, levels: [F, M]}"
     }
 
     kind: Literal["categorical", "ordinal"] = "categorical"

@@ -36,7 +36,8 @@ class Date(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "date": "{kind: date, bounds: [TODO, TODO], format: TODO}  # it follows a date? after: COLUMN, bounds in days"
+        "date": "{kind: date, bounds: [TODO, TODO], format: TODO, missing: true}  "
+        "# it follows a date? after: COLUMN, bounds in days"
     }
 
     kind: Literal["date"] = "date"
@@ -115,7 +116,7 @@ class Date(Quantity):
             return
         anchor = columns.get(self.after)
         if not isinstance(anchor, Date) or anchor.after is not None:
-            raise ValueError("`after` must name a date column that has no `after` itself")
+            raise ValueError("`after` must name a date column that has `bounds`, and no `after` itself")
         if anchor.missing and not self.missing:
             raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
 

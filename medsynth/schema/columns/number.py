@@ -218,7 +218,7 @@ class Continuous(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO}  "
+        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO, missing: true}  "
         "# scale: log for skewed assays; or, of few values, {kind: ordinal, levels: ['0.5', '1.0']}"
     }
 
@@ -284,7 +284,7 @@ class Count(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "int": "{kind: count, bounds: [TODO, TODO]}  # or {kind: binary, levels: [0, 1]}, or categorical"
+        "int": "{kind: count, bounds: [TODO, TODO], missing: true}  # or {kind: binary, levels: [0, 1]}, or categorical"
     }
 
     kind: Literal["count"] = "count"
