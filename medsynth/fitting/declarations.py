@@ -54,7 +54,7 @@ def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:
         )
 
 
-class Declared(NamedTuple):
+class SchemaOfTable(NamedTuple):
     """The schema of all columns of a table, in its order, and those that nothing declares: open ones, and keys.
 
     `given`: what a person declared, if anything.
@@ -70,7 +70,9 @@ class Declared(NamedTuple):
         return len(self.undeclared) == len(self.schema.columns)
 
 
-def choose_schema(data: Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice) -> Declared:
+def choose_schema(
+    data: Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
+) -> SchemaOfTable:
     """Return the given schema, else that in the file next to the table, else a bundled one by header, else an open one.
 
     Raises SchemaError if its columns are not the table's, and TableError if no schema declares them and they look like
@@ -98,7 +100,7 @@ def choose_schema(data: Table | LargeTable, settings: TableSettings, path: Path 
     return with_other_columns(found, data.header, settings)
 
 
-def with_other_columns(given: Schema | None, header: Sequence[str], settings: TableSettings) -> Declared:
+def with_other_columns(given: Schema | None, header: Sequence[str], settings: TableSettings) -> SchemaOfTable:
     """Return a schema with the columns of the header that it does not mention, if they are to be learned.
 
     Names of keys are keys; other columns are open. A column `unit` of the settings names patients, of whom each counts
@@ -127,14 +129,16 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
     found = schema.columns | more
     columns = {name: found[name] for name in header if name in found}
     if not others:
-        return Declared(given, schema.with_columns(columns), ())
+        return SchemaOfTable(given, schema.with_columns(columns), ())
     content = {**schema.to_dict(), "columns": columns, "other_columns": "refuse"}
     if unit is not None:
         content |= {"unit": unit, "max_rows": settings.max_rows or DEFAULT_MAX_ROWS}
-    return Declared(given, Schema.from_dict(content, f"schema {schema.name!r}"), tuple(others))
+    return SchemaOfTable(given, Schema.from_dict(content, f"schema {schema.name!r}"), tuple(others))
 
 
-def schema_of_fit(data: Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice) -> Declared:
+def schema_of_fit(
+    data: Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
+) -> SchemaOfTable:
     """Return the schema as `choose_schema` does, after notices: first who a row is if nothing declares it, then more.
 
     No cell decides about a notice.

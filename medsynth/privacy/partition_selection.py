@@ -34,7 +34,7 @@ from ..schema.columns.open import BOUNDS, OpenLevels
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
-from ..schema.settling import kind_of, settled_column
+from ..schema.settling import kind_of, settled_column, with_declared_bounds
 from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
@@ -150,7 +150,8 @@ class RawVault:
         found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._open if kinds[n].cells == "text"}
         rest = [n for n in self._asked.get(FORMATS, ()) if n not in found and n not in texts]
-        columns = self._measure_formats(rest, kinds, levels, target) | found | texts
+        known = {n: with_declared_bounds(one, kinds[n]) for n, one in self._open.items() if one.open_form_alone}
+        columns = self._measure_formats(rest, kinds, levels, target) | found | texts | known
         shown = {n for n, one in self._open.items() if one.open_kind and columns[n].is_key(n, self._rows)}
         shown = shown.difference(used, self._schema.constant)
         wrong = {n for n, one in columns.items() if one.column is None or one.column.size < 2 or n in shown}
@@ -158,7 +159,7 @@ class RawVault:
             target = None
         # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
         learned = {n: settled_column(one, columns[n]) for n, one in self._open.items()}
-        made = self._schema.columns | {n: one.column for n, one in learned.items()}
+        made = self._schema.columns | {n: one.column for n, one in learned.items() if one.column is not None}
         made |= {n: columns[n].fresh_keys() for n in self._open if n in shown and n != target}
         if not any(column.modelled for column in made.values()):
             raise TargetError(
@@ -233,8 +234,8 @@ class RawVault:
         present = {name: self._rows - sum(gaps[name].values()) for name in names}
         needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
         known = inference.usual_levels(cells, std, threshold, kinds, needed)
-        for name, words in declared.items():
-            known[name] |= {word: cells[name][word] for word in words}
+        for name, given in declared.items():
+            known[name] |= {word: cells[name][word] for word in given}
             if self._open[name].given["kind"] == "binary":
                 known[name] |= inference.second_level(kept[name] | known[name], cells[name])
         columns = dict[str, LearnedColumn]()
@@ -269,22 +270,12 @@ class RawVault:
         If no column is left to ask about, sizes of all are measured and not used: a fit measures all that it planned.
         """
         if not names:
-            own = self._asked.get(FORMATS, ())
-            if own:
-                self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in own})
+            if all_asked := self._asked.get(FORMATS):
+                self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in all_asked})
             return {}
         dates = [name for name in names if kinds[name].cells == "date"]
         numbers = [name for name in names if name not in dates]
-        pairs = inference.date_pairs(
-            [
-                name
-                for name in dates
-                if name != target
-                and not doubtful(name)
-                and kinds[name].form not in CLOCKS
-                and not self._open[name].given.get(BOUNDS)
-            ]
-        )
+        pairs = self._date_pairs([name for name in dates if name != target], kinds)
         parts: dict[str, Callable[[RawRows], Whole]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
@@ -327,11 +318,18 @@ class RawVault:
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 
+    def _date_pairs(self, dates: list[str], kinds: Kinds) -> list[tuple[str, str]]:
+        """Return the pairs of dates with open bounds whose differences are counted."""
+        whole = [name for name in dates if kinds[name].form not in CLOCKS and not self._open[name].given.get(BOUNDS)]
+        return inference.date_pairs([name for name in whole if not doubtful(name)])
+
     def _decimals(self, name: str) -> Floats | None:
         """Return counts of decimals that are as declared; None if they are open."""
         if (places := self._open[name].given.get("decimals")) is None:
             return None
-        return np.eye(magnitudes.MOST_DECIMALS + 1)[min(places, magnitudes.MOST_DECIMALS)] * DECLARED
+        found = np.zeros(magnitudes.MOST_DECIMALS + 1)
+        found[min(places, magnitudes.MOST_DECIMALS)] = DECLARED
+        return found
 
     def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> Counts:
         """Return the codes of missing values that are known or that noisy counts of all codes show, with counts."""

@@ -1,6 +1,6 @@
 """The kind of a cell by its text alone: a usual code of a missing value, a number, a boolean, a date, a word or a text.
 
-The lists are public knowledge; docs/schema.md documents them. Other cells and rows do not change a cell's kind.
+The lists are public knowledge; docs/reference documents them. Other cells and rows do not change a cell's kind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find keys of persons, keys of rows and free text by the header's names, and draft schemas, which contain no cell.
 
-The lists of names are public; docs/schema.md documents them. Names count in lower case, without accents, blanks and
+The lists of names are public; docs/reference documents them. Names count in lower case, without accents, blanks and
 signs: `Patiënt-Nr.` is `patientnr`.
 """
 

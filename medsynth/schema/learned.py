@@ -196,7 +196,7 @@ class Learned:
         learned = self.columns.items()
         columns = self.schema.columns
         target = self.schema.target
-        yield LearnedFact("target", self._levels_of(target) if target in self.columns else [])
+        yield LearnedFact("target", self._levels_of(target) if target is not None and target in self.columns else [])
         gaps = {n: c.gaps for n, c in learned if c.gaps and columns[n].missing}
         yield LearnedFact("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
         empty = [n for n, c in learned if c.empty]

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from ..io.table import whole_text
 from .columns.column import Column, Level, level_text
+from .columns.date import Date
 from .columns.open import BOUNDS, FORMAT, LEVELS, Open, OpenDates, OpenLevels, OpenNumbers
 from .columns.registry import KINDS
-from .inference import ISO
+from .inference import ISO, missing_of
 from .learned import EMPTY, ColumnKind, LearnedColumn
 
 # In this order an entry gives way if what was learned contradicts it.
@@ -33,6 +34,16 @@ def kind_of(column: Open, measured: ColumnKind | None) -> ColumnKind:
     found = measured if measured is not None and measured.cells == "date" else ColumnKind(cells="date", form=ISO)
     found = found if given.get(FORMAT) is None else replace(found, form=str(given[FORMAT]))
     return replace(found, seconds=given["resolution"] == "second") if "resolution" in given else found
+
+
+def with_declared_bounds(column: Open, kind: ColumnKind) -> LearnedColumn:
+    """Return a column of dates of which only the format was open: the noisy counts of its kinds show it."""
+    resolution = ("second" if kind.seconds else "minute") if "%H" in kind.form else "day"
+    found = Date(
+        bounds=column.given[BOUNDS], format=kind.form, resolution=resolution, missing=missing_of(kind.codes) or True,
+        unknown="missing",
+    )  # fmt: skip
+    return LearnedColumn(kind=kind, column=found)
 
 
 def settled_column(column: Open, learned: LearnedColumn) -> LearnedColumn:

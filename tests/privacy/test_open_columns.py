@@ -107,6 +107,13 @@ def test_a_column_with_two_declared_levels_gets_the_partner_of_the_one_that_is_f
         assert {len(column.levels) for column in settled.columns.values()} == {levels}
 
 
+def test_a_format_alone_is_learned_from_the_kinds_of_cells() -> None:
+    frame = patients()[["day"]].assign(day=lambda t: pd.to_datetime(t["day"]).dt.strftime("%d.%m.%Y"))
+    schema = Schema.from_yaml("{name: t, columns: {day: {kind: date, bounds: [2010-01-01, 2030-12-31], format: TODO}}}")
+    _, taken, settled = measured(frame, schema)
+    assert [*taken] == [selection.KINDS] and settled.columns["day"].to_dict()["format"] == "%d.%m.%Y"
+
+
 def test_a_half_open_range_keeps_the_end_that_is_declared() -> None:
     schema = Schema.from_yaml("""{name: t, columns: {
         pulse: {kind: count, bounds: [35, TODO]}, dose: {kind: continuous, bounds: [TODO, 12], decimals: 1},

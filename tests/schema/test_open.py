@@ -62,7 +62,7 @@ def test_a_question_is_asked_of_what_is_open_alone() -> None:
     assert selection.asked(schema) == {
         selection.KINDS: ["any", "seen", "left"],
         selection.LEVELS: ["ward", "unit", "sex", "any"],
-        selection.FORMATS: ["crp", "age", "any", "seen", "born", "left"],
+        selection.FORMATS: ["crp", "age", "any", "seen", "born"],
     }
     assert selection.TARGET not in selection.asked(schema)  # its levels are declared
 

@@ -40,7 +40,8 @@ class Open(Column):
     # What a fit measures of the column.
     open_kind: ClassVar[bool] = True
     open_levels: ClassVar[bool] = True
-    open_format: ClassVar[bool] = True
+    open_format: ClassVar[bool] = True  # of numbers or of dates, such as their bounds
+    open_form_alone: ClassVar[bool] = False  # how its dates are written, but not their bounds
 
     @property
     def in_words(self) -> str:
@@ -123,9 +124,16 @@ class OpenDates(Open):
         return self.given.get(FORMAT) is None
 
     @property
+    def open_format(self) -> bool:  # type: ignore[override]
+        return is_open_range(self.given.get(BOUNDS))
+
+    @property
+    def open_form_alone(self) -> bool:  # type: ignore[override]
+        return not self.open_format
+
+    @property
     def in_words(self) -> str:
-        bounds = is_open_range(self.given.get(BOUNDS))
-        return " and ".join(["bounds"] * bounds + ["format"] * self.open_kind)
+        return " and ".join(["bounds"] * self.open_format + ["format"] * self.open_kind)
 
 
 def is_open_range(bounds: object) -> bool:
@@ -179,8 +187,8 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
         if key in ("kind", "others") or value is None:
             continue
         if key == BOUNDS and isinstance(value, list):
-            known = [end for end in value if end is not None]
-            value = [*known, *known][:2] if len(value) == 2 else value
+            ends = [end for end in value if end is not None]
+            value = [*ends, *ends][:2] if len(value) == 2 else value
         adapters = [_adapter(one, key) for one in own if key in one.model_fields]
         if not adapters:
             known = dict.fromkeys(name for one in own for name in one.model_fields)
@@ -198,7 +206,8 @@ def _adapter(own: Class, key: str) -> TypeAdapter[Any]:
     if key == LEVELS:
         return TypeAdapter(tuple[Level, ...])  # some of them
     field = own.model_fields[key]
-    return TypeAdapter(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation)
+    form: Any = field.annotation
+    return TypeAdapter(Annotated[form, *field.metadata] if field.metadata else form)
 
 
 def _fault(adapter: TypeAdapter[Any], value: object) -> str | None:
