@@ -48,7 +48,7 @@ def fit(table: Fittable, options: FitOptions) -> Model:
     `settings` change the method's own, by name (docs/methods/). `inference` names important regressions, such as "y ~ a
     + b" or "y ~ a * b", as public knowledge: a share of the budget measures their moments (docs/inference.md).
 
-    Without a schema the usual codes of missing values are recognised (docs/reference/recognised.md); `na_values` adds to them. If
+    In open columns the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them. If
     rows share patients, `unit` names their column, without a schema too. The claim is then for one patient, who counts
     with at most `max_rows` rows (1 if not given; more rows need more noise). If a column's name looks like a person's
     key, `one_row_a_patient` declares that no two rows share a person. `public` is a table of the same columns whose

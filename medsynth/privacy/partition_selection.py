@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -146,6 +147,9 @@ class RawVault:
             others = [n for n, column in self._open.items() if column.open_levels and n != target]
             named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
             levels |= self._measure_levels(LEVELS, named, kinds)
+            coded = {n: kinds[n].beside for n in named if inference.words_are_codes(levels[n])}
+            kinds = {**kinds, **{n: kind for n, kind in coded.items() if kind is not None}}
+            levels |= {n: replace(levels[n], kind=kinds[n], column=None) for n in coded}
         # 4. The others except free texts: sizes and digits of numbers, years of dates, days between dates.
         found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._open if kinds[n].cells == "text"}
@@ -299,7 +303,7 @@ class RawVault:
             single = {word: n for word, n in single.items() if word not in gaps and moment(word) not in CLOCKS}
             key = repeats = False
             if name in dates:
-                column, far = inference.day(found[:-own], std, kind, gaps, single)
+                column, far = inference.day(found[:-own], std, kind, gaps, single, rows=self._rows)
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}", self._decimals(name))

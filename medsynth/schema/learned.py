@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
@@ -34,7 +35,7 @@ class ColumnKind:
     whole numbers are written 8.0; `zeros`: whether decimals are written 8.50. `mixed`: whether more numbers are whole
     than have decimals; `short`: whether hardly any has more than two decimals; `spikes`: whether some are whole where
     most have more. `codes`: of missing values, as they are written. `words`: noisy count of words among numbers or
-    dates, zero if it is unclear.
+    dates, zero if it is unclear. `beside`: what the numbers among words are read as, if there clearly are some.
     """
 
     cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
@@ -47,6 +48,7 @@ class ColumnKind:
     spikes: bool = False
     codes: tuple[str, ...] = ()
     words: float = 0.0
+    beside: ColumnKind | None = None
 
     @property
     def numbers(self) -> bool:
@@ -114,8 +116,8 @@ class LearnedColumn:
 
     @property
     def merged(self) -> bool:
-        """Whether there clearly are rows with rarer levels, which have become another level."""
-        return bool(self.kept) and self.rest > CLEAR_STDS * self.std
+        """Whether there probably are rows with rarer levels, which have become another level."""
+        return bool(self.kept) and self.rest > LIKELY_STDS * self.std
 
     @property
     def only(self) -> str | None:
@@ -256,7 +258,7 @@ def _shows_clock(column: Column) -> bool:
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
-    named = [(word, counts.get(word, 0.0)) for word in column.gap_words]
+    named = [(word, counts[word]) for word in column.gap_words if word in counts]
     return ", ".join(f"{word or 'empty'} {_percent(count, rows)}" for word, count in named)
 
 

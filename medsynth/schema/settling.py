@@ -13,7 +13,7 @@ from .columns.column import Column, Level, level_text
 from .columns.date import Date
 from .columns.open import BOUNDS, FORMAT, LEVELS, Open, OpenDates, OpenLevels, OpenNumbers
 from .columns.registry import KINDS
-from .inference import ISO, missing_of
+from .inference import ISO, with_empty
 from .learned import EMPTY, ColumnKind, LearnedColumn
 
 # In this order an entry gives way if what was learned contradicts it.
@@ -40,7 +40,7 @@ def with_declared_bounds(column: Open, kind: ColumnKind) -> LearnedColumn:
     """Return a column of dates of which only the format was open: the noisy counts of its kinds show it."""
     resolution = ("second" if kind.seconds else "minute") if "%H" in kind.form else "day"
     found = Date(
-        bounds=column.given[BOUNDS], format=kind.form, resolution=resolution, missing=missing_of(kind.codes) or True,
+        bounds=column.given[BOUNDS], format=kind.form, resolution=resolution, missing=with_empty(kind.codes),
         unknown="missing",
     )  # fmt: skip
     return LearnedColumn(kind=kind, column=found)

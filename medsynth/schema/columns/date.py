@@ -151,7 +151,7 @@ class Date(Quantity):
         own = _days(self.cell_values(cells))
         start = np.floor(_days(anchor.cell_values(starts)))
         lost = ~np.isnan(own) & np.isnan(start)
-        gaps = np.where(lost, 0 if self.gaps else -1, gaps[place])
+        gaps = np.where(lost, self.empty_code - self.size if self.gaps else -1, gaps[place])
         undeclared = undeclared[place] | (lost & (self.gaps == 0) & (not self.reads_anything))
         read = self.coded((own - start)[(gaps < 0) & ~undeclared])
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
@@ -169,7 +169,8 @@ class Date(Quantity):
         known = self._texts(self._absolute(codes, related))
         gone = codes - self.size
         for kind, word in enumerate(self.gap_words):  # the date in `after` may be missing too
-            known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
+            lost = (gone < 0) & (known == "") & (self.size + kind == self.empty_code)
+            known = known.mask((gone == kind) | lost, word)
         return known
 
     def value_text(self, code: int) -> str:

@@ -99,7 +99,7 @@ class Quantity(Column):
         """The code of a cell that is not a number; -1 if `unknown` is not a value of such a column."""
         low, _ = self.units
         if self.unknown is None or isinstance(self.unknown, str | date):
-            return self.size if self.unknown == "missing" else -1
+            return self.empty_code if self.unknown == "missing" else -1
         small = -LARGEST_UNITS <= self.unknown <= LARGEST_UNITS
         return round(self.unknown * 10**self.places) - low if small else -1
 
@@ -132,7 +132,7 @@ class Quantity(Column):
             faults.append(Fault(finite & (inside != units), problem))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
         if self.out_of_range == "missing":
-            codes = np.where(finite & (inside != units), self.size, codes)
+            codes = np.where(finite & (inside != units), self.empty_code, codes)
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
     def _settled(self, codes: Whole) -> Whole:
@@ -158,7 +158,7 @@ class Quantity(Column):
         """Return the nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
         low, high = self.units
         units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
-        code = np.where(np.isfinite(result), units - low, self.size if self.missing else 0)
+        code = np.where(np.isfinite(result), units - low, self.empty_code if self.missing else 0)
         return code.astype(np.int32)
 
     def value_range(self, text: str) -> tuple[int, int]:
