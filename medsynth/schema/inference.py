@@ -580,8 +580,8 @@ def day(
 ) -> tuple[Column, Far]:  # fmt: skip
     """Return a Date column by noisy counts of its years, and what was found far from its values.
 
-    `codes` are noisy counts of the codes of missing values that were found, `levels` those of words and of usual days
-    for unknown dates that passed the threshold, `rows` is the public row count. A day among the others is a value. What
+    `codes`: noisy counts of the codes of missing values that were found. `levels`: those of words and of usual days for
+    unknown dates that passed the threshold; a day among the others is a value. `rows` is the public row count. What
     lies beyond the bounds is missing: dates must not pile up at their ends.
     """
     # A day such as 1900-01-01 for "unknown" is one frequent level: without it, its year is as rare as its neighbours.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+MOSTLY_LOST = 0.8  # share of a column's values without which it is lost
 LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
@@ -135,11 +136,13 @@ class LearnedColumn:
 
     @property
     def lost(self) -> bool:
-        """Whether no value of the column survived, though it clearly has some."""
+        """Whether no value of the column survived, or hardly any, though it clearly has some."""
         found = self.column
         bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
         few = found is not None and found.categorical and len(found.levels) < 2
-        return few and self.only is None and not bare and not self.empty
+        gone = self.rest if found is not None and found.categorical else self.unread
+        mostly = gone > max(MOSTLY_LOST * (sum(self.kept.values()) + self.rest), CLEAR_STDS * self.std)
+        return (few and self.only is None and not bare and not self.empty) or mostly
 
     def without_level(self, rows: int) -> float:
         """Return the share of rows whose values have become another level, by noisy counts: all if it is lost."""
