@@ -325,8 +325,9 @@ def levels(
 
     A code that is more common than every level is a level itself. None for numbers and times that are better read as
     such, so that values of few rows are not lost. A level "other" takes clear remaining rows, also in a target of one
-    class; among three words or more it takes likely ones. Otherwise an unknown value goes to the most frequent level, in successive numbers to the last one. But among
-    numbers, times and booleans it is missing, except in a target. Levels are sorted; in a tie the first counts.
+    class; among three words or more it takes likely ones. Otherwise an unknown value goes to the most frequent level,
+    in successive numbers to the last one. But among numbers, times and booleans it is missing, except in a target.
+    Levels are sorted; in a tie the first counts.
     """
     total = sum(kept.values())
     whole = kind.numbers or kind.cells == "date"
