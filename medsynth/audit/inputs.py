@@ -57,7 +57,7 @@ class InputFinding:
 
 def audit_inputs(schema: Schema, progress: Step = silent) -> list[InputFinding]:
     """Try every odd cell in every column, with the schema declared and without."""
-    tried = [(name, cell, mode) for name in schema.names for cell in ODD_CELLS for mode in MODES]
+    tried = [(name, cell, mode) for name in schema.header for cell in ODD_CELLS for mode in MODES]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "audit.csv"

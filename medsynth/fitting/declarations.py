@@ -108,8 +108,8 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
     """
     schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
     unit, target = settings.unit, settings.target or schema.target
-    others = [name for name in header if name not in schema.columns] if schema.other_columns == "learn" else []
-    if unit is not None and unit in schema.columns:
+    others = [name for name in header if name not in schema.header] if schema.other_columns == "learn" else []
+    if unit is not None and unit in schema.header:
         raise UsageError(
             'The schema declares the column of `unit`. Declare it there, with the keys "unit" and "max_rows".'
         )
@@ -126,8 +126,8 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
         )
     fresh = {*keys(others), unit} - {target}
     more: dict[str, Column] = {name: Identifier() if name in fresh else Open() for name in others}
-    found = schema.columns | more
-    columns = {name: found[name] for name in header if name in found}
+    found = schema.header | {name: {name: column} for name, column in more.items()}
+    columns = {part: column for name in header for part, column in found.get(name, {}).items()}
     if not others:
         return SchemaOfTable(given, schema.with_columns(columns), ())
     content = {**schema.to_dict(), "columns": columns, "other_columns": "refuse"}

@@ -23,6 +23,7 @@ from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in, read_column
 from ..schema.columns.open import Open
+from ..schema.columns.parts import apart
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
@@ -97,7 +98,7 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
         except (SchemaError, UsageError) as error:
             problems.append(str(error))
             continue
-        found, more = _checked(data, schema.model_copy(update={"columns": {n: schema.columns[n] for n in data.header}}))
+        found, more = _checked(data, schema.in_order(data.header))
         problems += found
         remarks += [f"table {name!r}: {text}" for text in more]
     if not problems:
@@ -111,6 +112,7 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
             first = cells[tables.first].cells.drop(columns=tables.key)
             for name, data in cells.items():
                 own_rules = tables.view(name)
+                data = replace(data, cells=apart(data.cells, own_rules.columns))
                 there = {n: c for n, c in own_rules.columns.items() if c.modelled or n in data.header}
                 own_rules = own_rules.model_copy(update={"columns": there})
                 if name != tables.first:  # its rules may read the patient's columns
@@ -130,6 +132,7 @@ def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[
     problems = list[str]()
     across = schema.has_rules_across_rows and isinstance(data, LargeTable)  # its order is a problem of its own
     for piece in data.chunks():
+        piece = replace(piece, cells=apart(piece.cells, schema.columns))
         for one in columns.values():
             one.add(piece)
         if not any(one.faults for one in columns.values()) and not across:

@@ -417,8 +417,8 @@ class RawVault:
     def __rows(self) -> Iterator[RawRows]:
         """Yield the rows in pieces. A table in memory is one piece, which keeps what it has read."""
         if isinstance(self.__table, LargeTable):
-            return (RawRows(piece, self._kinds) for piece in self.__table.chunks())
-        self.__kept = self.__kept or RawRows(self.__table, self._kinds)
+            return (RawRows(piece, self._kinds, self._open) for piece in self.__table.chunks())
+        self.__kept = self.__kept or RawRows(self.__table, self._kinds, self._open)
         return iter([self.__kept])
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Column
 from .columns.number import Count, Quantity
 from .columns.open import Open
-from .columns.registry import AnyColumn
+from .columns.parts import Columns, to_dict
 from .declared import Declaration
 from .schema import MAX_RULES, Schema
 
@@ -29,7 +29,7 @@ class LinkedTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    columns: dict[str, AnyColumn] = Field(min_length=1)
+    columns: Columns
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     order: str | None = None
     max_rows: int = Field(1, ge=1, le=MAX_ROWS_PER_PATIENT)
@@ -178,7 +178,7 @@ class LinkedTables(Declaration):
         found = {}
         for name, table in self.tables.items():
             rest = table.model_dump(mode="json", exclude_defaults=True, exclude={"columns"})
-            found[name] = {**rest, "columns": {key: column.to_dict() for key, column in table.columns.items()}}
+            found[name] = {**rest, "columns": to_dict(table.columns)}
         return {**self.model_dump(mode="json", exclude_defaults=True, exclude={"tables"}), "tables": found}
 
 
@@ -253,7 +253,7 @@ def own(tables: LinkedTables, table: str) -> tuple[str, ...]:
 
 def absent(column: Column) -> Column:
     """Return a column of first rows, in which a patient without a row has an empty cell."""
-    column = _by_itself(column)
+    column = _by_itself(column).model_copy(update={"part": None})
     if "" in column.gap_words:
         return column
     words = column.missing if isinstance(column.missing, tuple) else ()

@@ -15,7 +15,7 @@ from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Column, Level, level_text
 from .columns.dtypes import dtype_name
 from .columns.open import Open
-from .columns.registry import AnyColumn
+from .columns.parts import Columns, file_columns, to_dict
 from .declared import ENDING, Declaration, bundled_files, yaml_key, yaml_text
 from .rules import Constraint, Definition, Rule, parse
 
@@ -58,7 +58,7 @@ class Schema(Declaration):
 
     name: str
     target: str | None = None
-    columns: dict[str, AnyColumn] = {}
+    columns: Columns = {}
     other_columns: Literal["refuse", "leave out", "learn"] = "refuse"  # columns of the table that are not declared
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
@@ -214,6 +214,12 @@ class Schema(Declaration):
         return copied
 
     @property
+    def may_break(self) -> bool:
+        """Whether a sampled row could break a constraint, or have a part of a cell that is missing alone."""
+        together = (column.part is not None and column.part.whole.together for column in self.columns.values())
+        return any(together) or not all(rule.defines for rule in self.parsed_rules)
+
+    @property
     def has_rules_across_rows(self) -> bool:
         """Whether a rule reads more than one row of a patient."""
         return any(rule.across for rule in self.parsed_rules)
@@ -294,6 +300,11 @@ class Schema(Declaration):
         """Column names in the table's order."""
         return tuple(self.columns)
 
+    @property
+    def header(self) -> dict[str, dict[str, Column]]:
+        """The columns of the table's file, in order, each with the columns of this schema that share its cells."""
+        return file_columns(self.columns)
+
     def with_target(self, target: str | None) -> Schema:
         """Return the schema with another target, or without one. Raise SchemaError if it is not a column."""
         if target is not None and target not in self.columns:
@@ -318,8 +329,7 @@ class Schema(Declaration):
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults; `from_dict` reads it back."""
         head = self.model_dump(mode="json", exclude_defaults=True, exclude={"columns", "rules"})
-        columns = {name: column.to_dict() for name, column in self.columns.items()}
-        return {**head, "columns": columns, **({"rules": [*self.rules]} if self.rules else {})}
+        return {**head, "columns": to_dict(self.columns), **({"rules": [*self.rules]} if self.rules else {})}
 
     def to_yaml(self) -> str:
         """Return YAML text with one line per column; `from_yaml` reads it back."""

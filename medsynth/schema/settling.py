@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ..io.table import whole_text
 from .columns.column import Column, Level, level_text
 from .columns.date import Date
-from .columns.open import BOUNDS, FORMAT, LEVELS, Open, OpenDates, OpenLevels, OpenNumbers
+from .columns.open import BOUNDS, FORMAT, LEVELS, Open, OpenDates, OpenLevels, OpenNumbers, entries
 from .columns.registry import KINDS
 from .inference import ISO, with_empty
 from .learned import EMPTY, ColumnKind, LearnedColumn
@@ -65,7 +65,7 @@ def _settled(column: Open, found: Column) -> Column:
         own, learned = KINDS[column.given["kind"]], {"missing": True, "unknown": "missing", BOUNDS: _any(column)}
     else:
         own, learned = type(found), found.to_dict()
-    given = {key: value for key, value in given.items() if key in own.model_fields and key != LEVELS}
+    given = {key: value for key, value in given.items() if key in entries(own) and key != LEVELS}
     if BOUNDS in given:
         given[BOUNDS] = _joined(given[BOUNDS], learned[BOUNDS])
     if "missing" in given:

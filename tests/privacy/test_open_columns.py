@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
@@ -121,3 +122,16 @@ def test_a_half_open_range_keeps_the_end_that_is_declared() -> None:
     settled = measured(patients()[["pulse", "dose", "day"]], schema)[2].columns
     assert settled["pulse"].bounds[0] == 35 and 120 <= int(str(settled["pulse"].bounds[1])) < 500
     assert settled["dose"].bounds == (0, 12) and str(settled["day"].bounds[0]) == "2009-06-01"
+
+
+def test_numbers_with_a_unit_are_read_in_their_form_before_they_are_counted() -> None:
+    frame = pd.DataFrame({"dose": [f"{k % 40 + 1},5 mg" for k in range(ROWS)], "wait": ["1:20"] * 200 + ["0:05"] * 200})
+    schema = Schema.from_yaml("""{name: t, columns: {
+        dose: {kind: continuous, text: "{0,5} mg", below: ["<0,5 mg"], bounds: [0.5, TODO]},
+        wait: {kind: count, text: "{h}:{mm}"}}}""")
+    settled = measured(frame, schema)[2].columns
+    dose = settled["dose"].to_dict()
+    assert dose["text"] == "{0,5} mg" and dose["below"] == ["<0,5 mg"] and dose["decimals"] == 1
+    assert 41 <= float(str(settled["dose"].bounds[1])) < 200 and 80 <= int(str(settled["wait"].bounds[1])) < 400
+    with pytest.raises(SchemaError, match="need the lower bound"):
+        Schema.from_yaml('{name: t, columns: {dose: {kind: continuous, below: ["<0.5"]}}}')

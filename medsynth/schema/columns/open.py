@@ -13,11 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn
 import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from ...arrays import Codes, Mask, Texts
 from ...errors import UsageError, did_you_mean, validators_faults
 from .column import Column, Description, Level, Reading, Values, level_text
 from .date import Date
+from .number import Continuous
 
 LEVELS, BOUNDS, FORMAT = "levels", "bounds", "format"
 Class = type[Column]
@@ -47,6 +49,10 @@ class Open(Column):
     def in_words(self) -> str:
         """What is open, in a word or two."""
         return "kind"
+
+    def plain(self, texts: Texts) -> Texts:
+        """Return texts of cells as they are counted."""
+        return texts
 
     def to_dict(self) -> dict[str, object]:
         """Return what is declared; what is open is left out, or null."""
@@ -108,6 +114,15 @@ class OpenNumbers(Open):
     open_kind: ClassVar[bool] = False
     open_levels: ClassVar[bool] = False
 
+    def plain(self, texts: Texts) -> Texts:
+        """Return texts as plain numbers, if a form is declared; others stay as they are."""
+        if self.given.get("text") is None:
+            return texts
+        form = Continuous.model_validate({"text": self.given["text"], BOUNDS: (0, 1)})
+        numbers = [form.form_of(str(text))[1] for text in texts]
+        read = zip(texts, numbers, strict=True)
+        return np.array([text if np.isnan(number) else f"{number:.15g}" for text, number in read], dtype=object)
+
     @property
     def in_words(self) -> str:
         return "bounds"
@@ -141,6 +156,11 @@ def is_open_range(bounds: object) -> bool:
     return bounds is None or (isinstance(bounds, list) and None in bounds)
 
 
+def entries(own: Class) -> dict[str, FieldInfo]:
+    """Return the entries that a class of columns has in a schema, by name."""
+    return {field.alias or name: field for name, field in own.model_fields.items() if name != "part"}
+
+
 def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open | dict[str, Any]:
     """Return the open column that a mapping declares; if nothing is open, the mapping without its empty entries.
 
@@ -153,7 +173,9 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
         raise ValueError("`others` can only be learn: then a fit learns levels other than the declared ones")
     if own is None:
         return _checked(Open, {key: value for key, value in given.items() if key != "kind"}, kinds.values())
-    fields = own.model_fields
+    if "part" in given and (given.get(LEVELS) is None and is_open_range(given.get(BOUNDS))):
+        raise ValueError("a part of a cell with several values must have `bounds`, or `levels`")
+    fields = entries(own)
     if LEVELS in fields and given.get("hierarchy") is None:
         levels = given.get(LEVELS)
         found = [level for level in levels if level is not None] if isinstance(levels, list) else levels
@@ -165,6 +187,9 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
         if given.get("after") is not None:
             raise ValueError("the date in `after` needs `bounds`, two whole numbers of days")
         bounds = given.get(BOUNDS)
+        ends = bounds if isinstance(bounds, list) and len(bounds) == 2 else (None, None)
+        if any(given.get(key) and end is None for key, end in zip(("below", "above"), ends, strict=True)):
+            raise ValueError("limits in `below` need the lower bound, and those in `above` the upper one")
         if isinstance(bounds, list) and len(bounds) != 2:
             raise ValueError("`bounds` must be two, of which one or both may be TODO")
         if isinstance(bounds, list) and not any(end is not None for end in bounds):
@@ -189,9 +214,9 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
         if key == BOUNDS and isinstance(value, list):
             ends = [end for end in value if end is not None]
             value = [*ends, *ends][:2] if len(value) == 2 else value
-        adapters = [_adapter(one, key) for one in own if key in one.model_fields]
+        adapters = [_adapter(one, key) for one in own if key in entries(one)]
         if not adapters:
-            known = dict.fromkeys(name for one in own for name in one.model_fields)
+            known = dict.fromkeys(name for one in own for name in entries(one))
             raise ValueError(f"there is no key {key!r}.{did_you_mean(key, known)}")
         faults = [fault for adapter in adapters if (fault := _fault(adapter, value)) is not None]
         if len(faults) == len(adapters):
@@ -205,7 +230,7 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
 def _adapter(own: Class, key: str) -> TypeAdapter[Any]:
     if key == LEVELS:
         return TypeAdapter(tuple[Level, ...])  # some of them
-    field = own.model_fields[key]
+    field = entries(own)[key]
     form: Any = field.annotation
     return TypeAdapter(Annotated[form, *field.metadata] if field.metadata else form)
 

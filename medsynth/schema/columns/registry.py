@@ -15,6 +15,7 @@ from .number import Continuous, Count
 from .open import open_column
 
 KINDS: dict[str, type[Column]] = {}
+SHARED = ("parts", "answers")  # kinds of cells that several columns share (parts.py)
 
 
 def register(kind: type[Column]) -> type[Column]:
@@ -35,7 +36,7 @@ def parse_column(declared: object) -> object:
     """
     if isinstance(declared, Column):
         return declared
-    kinds = ", ".join(KINDS)
+    kinds = ", ".join((*KINDS, *SHARED))
     declared = {} if declared is None else declared
     if not isinstance(declared, dict):
         raise PydanticCustomError("column", f"a column must be a mapping with a kind, one of: {kinds}")
