@@ -89,7 +89,7 @@ def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str)
     settings = TableSettings(schema=schema if mode == "schema" else None, target=schema.target)
     try:
         private = open_table(path, settings, notices.append)
-        codes = encode(next(private.data.chunks()), private.declared.core) if private.declared else None
+        codes = encode(next(private.data.chunks()), private.declared.core)
     except MedsynthError:
         return {"refused": ""}
     found: dict[str, Any] = {f.name: getattr(part, f.name) for part in (private, private.data) for f in fields(part)}

@@ -22,12 +22,13 @@ from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in, read_column
+from ..schema.columns.open import Open
 from ..schema.columns.parts import apart
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
-from .declarations import choose_schema, refuse_floats_of
-from .private_rows import order_of_rows, patients
+from .declarations import choose_schema
+from .private_rows import order_of_rows, patients, refuse_floats
 from .private_table import read_rows
 from .private_tables import private_tables, with_declared_columns
 from .settings import TableSettings
@@ -62,13 +63,14 @@ def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> Sch
             raise UsageError(f"{path} names several tables, whose file declares the columns. Leave `schema` out.")
         return _check_tables(path, saved)
     data = read_rows(path, saved)
-    found = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
-    if found is None:
+    chosen = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
+    found = chosen.schema
+    if chosen.bare:
         raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.", NEEDS_SCHEMA)
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
-        refuse_floats_of(data, found, None)
+        refuse_floats(data, found.columns, [found.unit, found.order])
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):
@@ -170,6 +172,8 @@ class _OfColumn:
     def add(self, piece: Table) -> None:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
+        if isinstance(column, Open):
+            return
         for one in read_column(piece, self.schema, self.name, column)[1]:
             self.faults.setdefault(replace(one, row=None), one)
         if not column.modelled:
@@ -208,6 +212,9 @@ class _OfColumn:
 
     def remarks(self) -> Iterator[str]:
         """Yield what a fit would do silently, and columns that look declared wrongly."""
+        if isinstance(self.column, Open):
+            yield f"column {self.name!r}: {self.column.in_words} open. A fit learns this from noisy counts"
+            return
         if not self.column.modelled:
             return
         if self.clipped:
@@ -258,7 +265,11 @@ class _BetweenDates:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.dates = {name: one for name, one in schema.columns.items() if one.dated and not one.depends_on}
+        self.dates = {
+            name: one
+            for name, one in schema.columns.items()
+            if one.dated and not one.depends_on and name not in schema.open
+        }
         self.days = {pair: Counter[int]() for pair in itertools.combinations(self.dates, 2)}
 
     def add(self, piece: Table) -> None:
@@ -321,7 +332,7 @@ class _Rules:
         codes = encode(piece, schema)
         succession = in_order(piece.cells, schema) if schema.has_rules_across_rows else None
         for rule in schema.parsed_rules:
-            if rule.defines is None:
+            if rule.defines is None and not rule.columns & schema.open.keys():
                 position = succession.position(values(codes, schema, rule.before)) if succession else None
                 self.broken[rule.text] += int(rule.broken(values(codes, schema, rule.columns), position).sum())
         for name, definition in schema.core.definitions.items():

@@ -53,10 +53,10 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
             "Rename the table's column, or remove it from the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in declared]
-    if extra:
+    if extra and schema.other_columns == "refuse":
         raise SchemaError(
-            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there, or remove it "
-            "from the table."
+            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there, set "
+            "`other_columns` to leave out or to learn, or remove it from the table."
         )
 
 

@@ -11,6 +11,7 @@ from ..errors import did_you_mean, validators_faults
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Column
 from .columns.number import Count, Quantity
+from .columns.open import Open
 from .columns.parts import Columns, to_dict
 from .declared import Declaration
 from .schema import MAX_RULES, Schema
@@ -82,6 +83,8 @@ class LinkedTables(Declaration):
             raise ValueError(f"the table {name!r}: its name must not contain points, slashes or backslashes")
         if table.file is not None and Path(table.file).name != table.file:
             raise ValueError(f"the table {name!r}: the key file must be a name, not a path")
+        if opened := [one for one, column in table.columns.items() if isinstance(column, Open)]:
+            raise ValueError(f"the table {name!r}: {opened[0]!r} is open. Several tables need declared columns")
         column = table.columns.get(self.key)
         if column is None or column.modelled:
             raise ValueError(f"the table {name!r} needs the column {self.key!r}, of kind identifier")

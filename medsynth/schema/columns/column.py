@@ -212,6 +212,12 @@ class Column(BaseModel, ABC):
         return ("",) if self.missing else ()
 
     @property
+    def empty_code(self) -> int:
+        """The code of a cell without a value: that of an empty cell, else of the first kind of missing value."""
+        words = self.gap_words
+        return self.size + (words.index("") if "" in words else 0)
+
+    @property
     def long_codes(self) -> bool:
         """Whether a level, a code of missing values or one of a hierarchy may lose digits as a float."""
         words = re.findall(r"[\w.-]+", f"{self.levels} {self.gap_words} {getattr(self, 'hierarchy', '')}")

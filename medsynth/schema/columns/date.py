@@ -43,7 +43,8 @@ class Date(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "date": "{kind: date, bounds: [TODO, TODO], format: TODO}  # it follows a date? after: COLUMN, bounds in days"
+        "date": "{kind: date, bounds: [TODO, TODO], format: TODO, missing: true}  "
+        "# it follows a date? after: COLUMN, bounds in days"
     }
 
     kind: Literal["date"] = "date"
@@ -128,7 +129,7 @@ class Date(Quantity):
             return
         anchor = columns.get(self.after)
         if not isinstance(anchor, Date) or anchor.after is not None:
-            raise ValueError("`after` must name a date column that has no `after` itself")
+            raise ValueError("`after` must name a date column that has `bounds`, and no `after` itself")
         if anchor.missing and not self.missing:
             raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
 
@@ -173,7 +174,7 @@ class Date(Quantity):
         own = _days(self.cell_values(cells))
         start = self._start(_days(anchor.cell_values(starts)))
         lost = ~np.isnan(own) & np.isnan(start)
-        gaps = np.where(lost, 0 if self.gaps else -1, gaps[place])
+        gaps = np.where(lost, self.empty_code - self.size if self.gaps else -1, gaps[place])
         undeclared = undeclared[place] | (lost & (self.gaps == 0) & (not self.reads_anything))
         read = self.coded(((own - start) * self.per_day)[(gaps < 0) & ~undeclared])
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
@@ -191,7 +192,8 @@ class Date(Quantity):
         known = self._texts(self._absolute(codes, related))
         gone = codes - self.size
         for kind, word in enumerate(self.gap_words):  # the date in `after` may be missing too
-            known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
+            lost = (gone < 0) & (known == "") & (self.size + kind == self.empty_code)
+            known = known.mask((gone == kind) | lost, word)
         return known
 
     def value_text(self, code: int) -> str:

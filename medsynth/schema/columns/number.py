@@ -108,7 +108,7 @@ class Quantity(Column):
         """The code of a cell that is not a number; -1 if `unknown` is not a value of such a column."""
         low, _ = self.units
         if self.unknown is None or isinstance(self.unknown, str | date):
-            return self.size if self.unknown == "missing" else -1
+            return self.empty_code if self.unknown == "missing" else -1
         small = -LARGEST_UNITS <= self.unknown <= LARGEST_UNITS
         return round(self.unknown * 10**self.places) - low if small else -1
 
@@ -146,7 +146,7 @@ class Quantity(Column):
             faults.append(Fault(finite & (np.clip(units, first, last) != units), problem))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
         if self.out_of_range == "missing":
-            codes = np.where(finite & (np.clip(units, first, last) != units), self.size, codes)
+            codes = np.where(finite & (np.clip(units, first, last) != units), self.empty_code, codes)
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
     def _settled(self, codes: Whole) -> Whole:
@@ -173,7 +173,8 @@ class Quantity(Column):
         """Return the nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
         low, high = self.number_units
         units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
-        code = np.where(np.isfinite(result), units - self.units[0], self.size if self.missing else low - self.units[0])
+        none = self.empty_code if self.missing else low - self.units[0]
+        code = np.where(np.isfinite(result), units - self.units[0], none)
         return code.astype(np.int32)
 
     def value_range(self, text: str) -> tuple[int, int]:
@@ -380,7 +381,7 @@ class Continuous(Number):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO}  "
+        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO, missing: true}  "
         "# scale: log for skewed assays; or, of few values, {kind: ordinal, levels: ['0.5', '1.0']}"
     }
 
@@ -444,7 +445,7 @@ class Count(Number):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "int": "{kind: count, bounds: [TODO, TODO]}  # or {kind: binary, levels: [0, 1]}, or categorical"
+        "int": "{kind: count, bounds: [TODO, TODO], missing: true}  # or {kind: binary, levels: [0, 1]}, or categorical"
     }
 
     kind: Literal["count"] = "count"

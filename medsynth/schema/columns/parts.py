@@ -223,7 +223,7 @@ def _with_flag(name: str, declared: object, columns: Mapping[object, object]) ->
     return {flag: {"kind": "categorical", "levels": [*whole.levels], "part": Part(name, 1, whole)}}
 
 
-Columns = Annotated[dict[str, AnyColumn], Field(min_length=1), BeforeValidator(expanded)]
+Columns = Annotated[dict[str, AnyColumn], BeforeValidator(expanded)]
 
 
 def file_columns(columns: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
