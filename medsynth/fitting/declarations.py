@@ -126,11 +126,10 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
         )
     fresh = {*keys(others), unit} - {target}
     more: dict[str, Column] = {name: Identifier() if name in fresh else Open() for name in others}
-    found = schema.header | {name: {name: column} for name, column in more.items()}
-    columns = {part: column for name in header for part, column in found.get(name, {}).items()}
+    whole = schema.with_columns(schema.columns | more).in_order(header)
     if not others:
-        return SchemaOfTable(given, schema.with_columns(columns), ())
-    content = {**schema.to_dict(), "columns": columns, "other_columns": "refuse"}
+        return SchemaOfTable(given, whole, ())
+    content = {**schema.to_dict(), "columns": whole.columns, "other_columns": "refuse"}
     if unit is not None:
         content |= {"unit": unit, "max_rows": settings.max_rows or DEFAULT_MAX_ROWS}
     return SchemaOfTable(given, Schema.from_dict(content, f"schema {schema.name!r}"), tuple(others))

@@ -418,7 +418,8 @@ def number(
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     found = magnitudes.scale(counts, std)
-    wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
+    long_tail = found == "log" or decimals is not None  # as laboratory values have, mostly below the noise
+    wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
     make = _count if decimals is None else partial(_continuous, decimals=decimals)
@@ -553,15 +554,14 @@ def _outside(gaps: Mapping[str, float], ends: tuple[float, float]) -> bool | tup
     return with_empty(code for code, value in zip(gaps, numbers, strict=True) if not ends[0] <= value <= ends[1])
 
 
-def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
-    """Widen bounds for tails too thin to exceed the noise; the column's own histogram finds the rows later.
+def _widened(low: float, high: float, room: float, *, unsure: bool) -> tuple[float, float]:
+    """Widen bounds by `room` for tails too thin to exceed the noise; the column's own histogram finds the rows later.
 
     A positive column starts at zero unless it is far from zero, as years are. Then it gets one more cell at both ends,
     if a cell's noise hides a part of the rows.
     """
     if 0 < high / 2 <= low and unsure:
         return low / HALF_OCTAVE, min(high * HALF_OCTAVE, LARGEST_BOUND)
-    room = 16.0 if kind == "log" else 1.5
     low = 0.0 if 0 < low < high / 2 else low
     wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
     return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)

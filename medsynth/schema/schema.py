@@ -305,6 +305,12 @@ class Schema(Declaration):
         """The columns of the table's file, in order, each with the columns of this schema that share its cells."""
         return file_columns(self.columns)
 
+    def in_order(self, header: Sequence[str]) -> Self:
+        """Return the schema with its columns in the order of the table's file, without those that it lacks."""
+        return self.with_columns(
+            {part: column for name in header for part, column in self.header.get(name, {}).items()}
+        )
+
     def with_target(self, target: str | None) -> Schema:
         """Return the schema with another target, or without one. Raise SchemaError if it is not a column."""
         if target is not None and target not in self.columns:
