@@ -241,7 +241,10 @@ def _synthetic(
     """Return the synthetic tables, whether the model provably drew them, and notes. A lacking single one is sampled."""
     from medsynth.report.data.columns import cells_of
     from medsynth.report.several_tables import read_tables
-    from medsynth.sampling import provenance, sample
+    from medsynth.sampling import Draw, provenance
+    from medsynth.sampling.patients import RowCounts, cut_short
+    from medsynth.sampling.pipeline import sample_codes
+    from medsynth.schema.codec import decode
 
     tables = fitted.tables if fitted else None
     path = inputs.synthetic
@@ -252,7 +255,8 @@ def _synthetic(
         usual = f"{inputs.name}.synthetic{fitted.form.ending}"
         note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
         notify(note, quiet=quiet)
-        return {"": cells_of(sample(fitted), "synthetic")}, True, [note]
+        rows = decode(sample_codes(fitted, Draw(), counts := RowCounts()), fitted.schema)
+        return {"": cells_of(rows, "synthetic")}, True, [note, *cut_short(counts)]
     if tables is None:
         notify(f"Synthetic table: {path}", quiet=quiet)
     step("proof of origin")
@@ -260,7 +264,8 @@ def _synthetic(
     if fitted is not None and fitted.claims and not own:
         notify(f"No claim can be made for {path}: nothing proves that {inputs.model} drew it.")
     encoding = fitted.form.encoding if fitted and own and not tables else None
-    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, []
+    drawn = provenance.load(path) if own else None
+    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, cut_short(drawn.counts) if drawn else []
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:

@@ -145,14 +145,20 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
+    from medsynth.sampling.patients import RowCounts, cut_short
     from medsynth.sampling.pipeline import as_bytes, drawn_parts
 
     if fitted.tables is not None:
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
+    counts = RowCounts()
     with writing_to_standard_output():
-        for part in as_bytes(drawn_parts(fitted, draw), fitted, draw, fitted.form):  # whatever the terminal's encoding
+        for part in as_bytes(
+            drawn_parts(fitted, draw, counts), fitted, draw, fitted.form
+        ):  # whatever the terminal's encoding
             sys.stdout.buffer.writelines(part.values())
         sys.stdout.buffer.flush()
+    for text in cut_short(counts):
+        notify(text)
 
 
 def _to_files(
@@ -160,6 +166,7 @@ def _to_files(
 ) -> None:  # fmt: skip
     """Write rows and their provenance, and print the result. Several tables are files of the folder `target`."""
     from medsynth.artifact import claim
+    from medsynth.sampling.patients import cut_short
     from medsynth.sampling.pipeline import formula_columns
     from medsynth.sampling.provenance import files_of, tables_of, write_sample
 
@@ -167,8 +174,10 @@ def _to_files(
     places = tables_of(target, draw)
     for place in places:
         _check_outputs(place, path, force, folder=several)
-    draw = write_sample(fitted, path, target, draw, ending=ending, force=force).draw
-    notify(claim(fitted, brief=True), quiet=as_json)
+    provenance = write_sample(fitted, path, target, draw, ending=ending, force=force)
+    draw = provenance.draw
+    for text in (claim(fitted, brief=True), *cut_short(provenance.counts)):
+        notify(text, quiet=as_json)
     for name, file in files_of(fitted, target, ending).items():
         odd = formula_columns(fitted.written[name])
         if odd and file.suffix.lower() not in (".parquet", ".pq", *STATISTICAL):
@@ -177,7 +186,8 @@ def _to_files(
                    "file as text.", quiet=as_json)  # fmt: skip
     written = [str(file) for place in places for file in files_of(fitted, place, ending).values()]
     facts = {"output": str(target), "outputs": written, "rows": draw.rows, "patients": draw.patients,
-             "model": str(path), "claims": fitted.claims, "seed": draw.seed, "replicates": draw.replicates}  # fmt: skip
+             "model": str(path), "claims": fitted.claims, "seed": draw.seed, "replicates": draw.replicates,
+             "counts": provenance.counts}  # fmt: skip
     counted = f"{draw.patients} patients" if draw.patients else f"{draw.rows} rows"
     if several:
         facts["files"] = written

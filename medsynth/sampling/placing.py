@@ -11,12 +11,12 @@ This module converts between both, for rows of simulated patients. `sampling/tab
 1. Visits are drawn first. `view_of` collects their days per patient in `starts`, padded with NEVER.
 2. First events were drawn with the patients, in the chain's columns. `Placed.possible` moves them to places that exist:
    a patient with one visit cannot have two visits before an event. If several visits have one time, only the last of
-   them can come before one. `Placed.rows` converts events to days. A first event that is still impossible costs the
-   patient all rows of this table.
+   them can come before one. `Placed.rows` converts events to days. If a first event breaks a rule there, it gets the
+   place of another patient's first event, for some rounds, and then all of that event's values.
 3. `sampling/visits.py` draws later events. `Placed.core` converts first events back to the chain's columns, the chain
    draws the next ones, and `Placed.rows` converts these to days. It marks rows that contradict their number, such as an
-   event "after visit 1" that lies after visit 2. Those are drawn again. Before the first visit the number is 0, and the
-   distance counts from the start of time.
+   event "after visit 1" that lies after visit 2. Those are drawn again, and then moved to the day of the event before
+   (`Placed.moved`). Before the first visit the number is 0, and the distance counts from the start of time.
 
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
 `view_of` returns a plain `ChainView`, which changes nothing.
@@ -57,6 +57,11 @@ class Placed(ChainView):
     def of_chain(self) -> Schema:
         """With the number of the other table's rows so far and the distance from the last one in place of the order."""
         return chain_view(self.tables, self.table)
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns that place a row: the number and the distance."""
+        return self.number, self.distance
 
     @property
     def number(self) -> str:
@@ -115,6 +120,15 @@ class Placed(ChainView):
         room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
         found[:, a] = number
         found[:, b] = np.clip(core[:, b], 0, np.maximum(room, 0))
+        return found
+
+    def moved(self, core: Codes, before: Codes, who: Whole) -> Codes:
+        """Return rows of the chain at the time of the rows `before`, (rows, columns of the table)."""
+        names = self.of_chain.core.names
+        there = self.core(before, who)
+        found = core.copy()
+        for name in self.times:
+            found[:, names.index(name)] = there[:, names.index(name)]
         return found
 
 
