@@ -16,7 +16,8 @@ This module converts between both, for rows of simulated patients. `sampling/tab
 3. `sampling/visits.py` draws later events. `Placed.core` converts first events back to the chain's columns, the chain
    draws the next ones, and `Placed.rows` converts these to days. It marks rows that contradict their number, such as an
    event "after visit 1" that lies after visit 2. Those are drawn again, and then moved to the day of the event before
-   (`Placed.moved`). Before the first visit the number is 0, and the distance counts from the start of time.
+   (`Placed.moved`). An event before the previous one gets its day. Before the first visit the number is 0, and the
+   distance counts from the start of time.
 
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
 `view_of` returns a plain `ChainView`, which changes nothing.
@@ -85,16 +86,16 @@ class Placed(ChainView):
         return np.column_stack([names[name] for name in self.of_chain.core.names]).astype(np.int32)
 
     def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
-        """Return the rows of the table, and which of them are impossible: those after the other table's next row, after
-        the end of time, or before the previous row.
+        """Return the rows of the table, and which of them are impossible: those after the other table's next row, or
+        after the end of time. A row before the previous one gets its date.
         """
         order = self.schema.order or ""
         columns = dict(zip(self.of_chain.core.names, core.T, strict=True))
         number = columns[self.number].astype(np.int64)
         at = self._of(number, who) + columns[self.distance]
+        if before is not None:  # drawing such a row again would move all dates towards the end of time
+            at = np.maximum(at, before[:, self.schema.names.index(order)])
         never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[order].size) | (at < 0)
-        if before is not None:
-            never |= at < before[:, self.schema.names.index(order)]
         columns[order] = np.where(never, 0, at).astype(np.int32)
         return widened(np.column_stack([columns[name] for name in self.schema.core.names]), self.schema), never
 

@@ -19,6 +19,7 @@ from .rejection import REJECTION_ROUNDS, sample_again, widened
 from .rules_across_rows import broken_next, completed
 
 REDRAWS = 4  # rounds in which patients whose rows break off are drawn again, from their second row on
+FEW_ROUNDS = 5  # of drawing each of their rows again: a patient's earlier rows may leave no room for this one
 
 
 def broken_firsts(first: Codes, schema: Schema) -> Mask:
@@ -63,7 +64,8 @@ class ChainView:
 class _Drawn:
     """Patients that are being drawn. `turns`: for first rows, second ones and so on, their patients and codes.
 
-    `numbers`: (patients,) of each in the view. `ends`: (patients,) the final number of rows of each.
+    `numbers`: (patients,) of each in the view. `ends`: (patients,) the final number of rows of each. `rounds`: of
+    drawing a row that breaks a rule again.
     """
 
     view: ChainView
@@ -72,12 +74,15 @@ class _Drawn:
     counts: Whole
     ends: Whole
     turns: list[tuple[Whole, Codes]]
+    rounds: int
 
     @classmethod
-    def of(cls, view: ChainView, chain: Chain, numbers: Whole, first: Codes, counts: Whole, rng: Stream) -> _Drawn:
+    def of(
+        cls, view: ChainView, chain: Chain, numbers: Whole, first: Codes, counts: Whole, rng: Stream, rounds: int
+    ) -> _Drawn:  # fmt: skip
         """Draw all rows of patients, given their first ones, (patients, columns), and numbers of rows, (patients,)."""
         who = np.arange(len(first))
-        drawn = cls(view, chain, numbers, counts, counts.copy(), [(who, first)])
+        drawn = cls(view, chain, numbers, counts, counts.copy(), [(who, first)], rounds)
         for _ in later_rows(chain, view.core(first, numbers), counts, rng, drawn.next_rows):
             pass  # each turn stores its rows
         return drawn
@@ -132,9 +137,9 @@ class _Drawn:
             return never | self._beyond(found) | broken_next(rows, before[places], last[places], self.schema)
 
         some = np.flatnonzero(self.ends[who] >= turn)  # nobody who ended earlier
-        left = sample_again(rows, some[bad(rows[some], some)], again, bad, REJECTION_ROUNDS)
+        left = sample_again(rows, some[bad(rows[some], some)], again, bad, self.rounds)
         if self.view.times:
-            left = sample_again(rows, left, moved, bad, REJECTION_ROUNDS)
+            left = sample_again(rows, left, moved, bad, self.rounds)
         return left, whole(rows, np.arange(len(rows)))[0]
 
     def _beyond(self, rows: Codes) -> Mask:
@@ -216,7 +221,8 @@ def visits(
     found = list[tuple[Codes, Whole, Whole]]()  # codes, patients and turns
     lacking = np.zeros(len(first), np.int64)
     for round in range(REDRAWS + 1):
-        drawn = _Drawn.of(view, chain, numbers, first[numbers], counts[numbers], rng)
+        rounds = FEW_ROUNDS if round else REJECTION_ROUNDS
+        drawn = _Drawn.of(view, chain, numbers, first[numbers], counts[numbers], rng, rounds)
         again = (drawn.ends < drawn.counts) & (drawn.ends > 1) & (round < REDRAWS)
         drawn.shorten(np.flatnonzero((drawn.ends < drawn.counts) & ~again), free, rng)
         lacking[numbers] = drawn.counts - drawn.ends

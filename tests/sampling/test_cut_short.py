@@ -53,6 +53,14 @@ def schema() -> Schema:
     return Schema.from_yaml(SCHEMA)
 
 
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut patients after few rounds, which is quick."""
+    monkeypatch.setattr(module, "REJECTION_ROUNDS", 5)
+    monkeypatch.setattr(module, "REDRAWS", 1)
+    monkeypatch.setattr(module, "FEW_ROUNDS", 2)
+
+
 def drawn(schema: Schema, followup: int, asked: tuple[str, ...] = ()) -> PatientRows:
     """Patients with six planned rows, of whom each has the first on day 0."""
     first = np.zeros((PATIENTS, len(schema.names) + 1), np.int32)
@@ -94,7 +102,7 @@ def test_a_patient_with_one_day_of_followup_may_die_on_it(schema: Schema) -> Non
 
 def test_later_rows_are_drawn_again_before_a_patient_is_cut(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = list[float]()
-    for rounds in (0, 4):
+    for rounds in (0, 3):
         monkeypatch.setattr(module, "REDRAWS", rounds)
         found = drawn(schema, 25)
         assert found.lacking is not None
@@ -132,8 +140,10 @@ def test_a_table_that_loses_nothing_has_no_counts(tmp_path: Path) -> None:
     assert "counts" not in json.loads((tmp_path / "t.csv.provenance.json").read_text())
 
 
-def test_tables_that_another_places_lose_no_rows() -> None:
+@pytest.mark.nightly
+def test_tables_that_another_places_lose_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Most tests come before any stay, so that the rule about the birth date takes dates, but no row."""
+    monkeypatch.setattr(module, "REJECTION_ROUNDS", 40)
     tables = LinkedTables.from_yaml(TABLES)
     counts = RowCounts()
     model = structure_model(tables)
