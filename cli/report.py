@@ -239,12 +239,11 @@ def _synthetic(
     inputs: Inputs, fitted: Model | None, quiet: bool, step: Callable[[str], None]
 ) -> tuple[dict[str, pd.DataFrame], bool, list[str]]:
     """Return the synthetic tables, whether the model provably drew them, and notes. A lacking single one is sampled."""
+    import pandas as pd
+
     from medsynth.report.data.columns import cells_of
     from medsynth.report.several_tables import read_tables
-    from medsynth.sampling import Draw, provenance
-    from medsynth.sampling.patients import RowCounts, cut_short
-    from medsynth.sampling.pipeline import sample_codes
-    from medsynth.schema.codec import decode
+    from medsynth.sampling import Draw, RowCounts, frames, provenance
 
     tables = fitted.tables if fitted else None
     path = inputs.synthetic
@@ -255,8 +254,9 @@ def _synthetic(
         usual = f"{inputs.name}.synthetic{fitted.form.ending}"
         note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
         notify(note, quiet=quiet)
-        rows = decode(sample_codes(fitted, Draw(), counts := RowCounts()), fitted.schema)
-        return {"": cells_of(rows, "synthetic")}, True, [note, *cut_short(counts)]
+        counts = RowCounts()
+        rows = pd.concat([part[fitted.name] for part in frames(fitted, Draw(), counts)], ignore_index=True)
+        return {"": cells_of(rows, "synthetic")}, True, [note, *counts.sentences]
     if tables is None:
         notify(f"Synthetic table: {path}", quiet=quiet)
     step("proof of origin")
@@ -265,7 +265,7 @@ def _synthetic(
         notify(f"No claim can be made for {path}: nothing proves that {inputs.model} drew it.")
     encoding = fitted.form.encoding if fitted and own and not tables else None
     drawn = provenance.load(path) if own else None
-    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, cut_short(drawn.counts) if drawn else []
+    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, drawn.cut_short if drawn else []
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:

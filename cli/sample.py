@@ -145,19 +145,17 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
-    from medsynth.sampling.patients import RowCounts, cut_short
-    from medsynth.sampling.pipeline import as_bytes, drawn_parts
+    from medsynth.sampling import RowCounts, pipeline
 
     if fitted.tables is not None:
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
     counts = RowCounts()
+    parts = pipeline.drawn_parts(fitted, draw, counts)
     with writing_to_standard_output():
-        for part in as_bytes(
-            drawn_parts(fitted, draw, counts), fitted, draw, fitted.form
-        ):  # whatever the terminal's encoding
+        for part in pipeline.as_bytes(parts, fitted, draw, fitted.form):  # whatever the terminal's encoding
             sys.stdout.buffer.writelines(part.values())
         sys.stdout.buffer.flush()
-    for text in cut_short(counts):
+    for text in counts.sentences:
         notify(text)
 
 
@@ -166,7 +164,6 @@ def _to_files(
 ) -> None:  # fmt: skip
     """Write rows and their provenance, and print the result. Several tables are files of the folder `target`."""
     from medsynth.artifact import claim
-    from medsynth.sampling.patients import cut_short
     from medsynth.sampling.pipeline import formula_columns
     from medsynth.sampling.provenance import files_of, tables_of, write_sample
 
@@ -176,7 +173,7 @@ def _to_files(
         _check_outputs(place, path, force, folder=several)
     provenance = write_sample(fitted, path, target, draw, ending=ending, force=force)
     draw = provenance.draw
-    for text in (claim(fitted, brief=True), *cut_short(provenance.counts)):
+    for text in (claim(fitted, brief=True), *provenance.cut_short):
         notify(text, quiet=as_json)
     for name, file in files_of(fitted, target, ending).items():
         odd = formula_columns(fitted.written[name])

@@ -56,6 +56,15 @@ class PatientRows:
         return self.some(place < rows_within(sizes, rows)[self.whose])
 
 
+def cut_short(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return a sentence for each table in which rules cut patients short."""
+    return [
+        f"{name}: {own['rows']:,} of {own['planned']:,} planned rows were drawn. {own['cut'] / own['patients']:.1%} of "
+        "patients end early, because no next row met the rules."
+        for name, own in counts.items() if own["cut"]
+    ]  # fmt: skip
+
+
 class RowCounts(dict[str, Counter[str]]):
     """For each table in order, by name: `planned` and written `rows`, `patients`, and those who are `cut` short."""
 
@@ -69,14 +78,10 @@ class RowCounts(dict[str, Counter[str]]):
                     cut=int((rows.lacking > 0).sum()),
                 )  # fmt: skip
 
-
-def cut_short(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a sentence for each table in which rules cut patients short."""
-    return [
-        f"{name}: {own['rows']:,} of {own['planned']:,} planned rows were drawn. {own['cut'] / own['patients']:.1%} of "
-        "patients end early, because no next row met the rules."
-        for name, own in counts.items() if own["cut"]
-    ]  # fmt: skip
+    @property
+    def sentences(self) -> list[str]:
+        """What these counts say to whoever samples."""
+        return cut_short(self)
 
 
 Drawn = Callable[[int, int | None, int | None], PatientRows]  # arguments: patients, a seed, and the most rows

@@ -245,9 +245,9 @@ def _with_commas(cells: pd.Series) -> pd.Series:
     return pd.Series(np.array(texts, dtype=object)[place], dtype=object)
 
 
-def frames(model: Model, draw: Draw) -> Iterator[Tables[pd.DataFrame]]:
-    """Yield the rows of each table as frames, chunk by chunk."""
-    return as_frames(drawn_parts(model, draw), model, draw)
+def frames(model: Model, draw: Draw, counts: RowCounts | None = None) -> Iterator[Tables[pd.DataFrame]]:
+    """Yield the rows of each table as frames, chunk by chunk. `counts`: where rows of patients in order are counted."""
+    return as_frames(drawn_parts(model, draw, counts), model, draw)
 
 
 def as_frames(parts: Parts, model: Model, draw: Draw) -> Iterator[Tables[pd.DataFrame]]:

@@ -32,7 +32,7 @@ from ..io.writer import write
 from ..schema.codec import words
 from ..schema.columns.column import Column
 from .draw import Draw
-from .patients import RowCounts
+from .patients import RowCounts, cut_short
 from .pipeline import Parts, as_bytes, as_frames, drawn_parts, replicates_apart
 
 ONE_TABLE = (
@@ -84,6 +84,11 @@ class Provenance:
     def draw(self) -> Draw:
         """The request to the model. Raises UsageError if it is impossible."""
         return Draw(**{field.name: getattr(self, field.name) for field in fields(Draw)})
+
+    @property
+    def cut_short(self) -> list[str]:
+        """A sentence for each table in which rules cut patients short."""
+        return cut_short(self.counts)
 
     def save(self, table: Path, *, force: bool = False) -> Path:
         """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
