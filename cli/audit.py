@@ -59,7 +59,7 @@ def audit(
     from medsynth.schema import Schema
 
     chosen = METHODS[settle(method)]
-    declared = None if schema is None else Schema.load(schema)
+    declared = None if schema is None else Schema.load(schema).closed()
     if output:
         check_page(output, schema, force=force)
     from medsynth.audit import run, save  # imports torch and all methods: after the checks above

@@ -64,7 +64,10 @@ def draft(
     lines = list[str]()
     for path, names in zip(read, map(list, kinds.values()), strict=True):
         lines += [f"The header of {path}: {some(names, MOST_WORDS, '')}.", *doubts(names, saved)]
-    lines.append(f"Wrote {output}. Fill in every TODO, then: medsynth schema check {checked}")
+    lines.append(
+        f"Wrote {output}. Fill in each TODO{'' if several else ' that you know: a fit learns the others'}. "
+        f"Then: medsynth schema check {checked}"
+    )
     result({"tables" if several else "schema": str(output)}, "\n".join(lines), as_json=as_json)
 
 
@@ -138,7 +141,8 @@ def import_(
     }
     table = header_of or (first if found.has_rows else "TABLE")
     then = f"medsynth schema check {table}" + (f" --schema {target}" if output else "")
-    told = f"Wrote {target}. {'Fill in every TODO' if found.unfinished else 'Confirm each guess'}, then: {then}"
+    todo = "Fill in each TODO that you know: a fit learns the others" if found.unfinished else "Confirm each guess"
+    told = f"Wrote {target}. {todo}. Then: {then}"
     content = {"schema": str(target), "form": found.form, "entries": entries, "remarks": found.remarks}
     result(content, f"{found.message}\n{told}", as_json=as_json)
 

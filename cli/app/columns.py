@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from medsynth.errors import SchemaError
 from medsynth.schema.declared import parse_yaml
 
-TODO = "TODO"
-PLACEHOLDER = re.compile(rf'(?<!\\)"{TODO}"')
 LEVELS, BOUNDS = ("levels",), ("bounds",)
 KEYS = {  # what the form asks for, by kind
     "binary": LEVELS, "categorical": LEVELS, "ordinal": LEVELS, "count": (*BOUNDS, "scale", "unit"),
@@ -74,24 +72,24 @@ def _fields(name: str, column: Any) -> Fields:
     bounds, missing = known.get("bounds"), known.get("missing", False)
     low, high = bounds if isinstance(bounds, list) and len(bounds) == 2 else ("", "")
     return Fields(
-        name, str(known.get("kind", "categorical")), _lines(known.get("levels")), _text(low), _text(high),
+        name, str(known.get("kind") or "categorical"), _lines(known.get("levels")), _text(low), _text(high),
         _text(known.get("decimals")), _text(known.get("scale")) or "linear", _text(known.get("unit")),
         _text(known.get("format")), "yes" if known.get("drop") else "", "yes" if missing else "", _lines(missing),
     )  # fmt: skip
 
 
 def _text(value: Any) -> str:
-    return "" if value is None or value == TODO else str(value)
+    return "" if value is None else str(value)
 
 
 def _lines(values: Any) -> str:
-    return "\n".join(str(value) for value in values if value != TODO) if isinstance(values, list) else ""
+    return "\n".join(str(value) for value in values if value is not None) if isinstance(values, list) else ""
 
 
 def yaml_of(
     content: Mapping[str, Any], form: Sequence[Fields], rules: str, target: str, patient: Mapping[str, Any]
 ) -> str:
-    """Return a schema's YAML with what the form says. What it lacks is `TODO`, as in a draft.
+    """Return a schema's YAML with what the form says. What it lacks is null, as a TODO in a draft is.
 
     Columns that are not in the form, and columns and rules that it did not change, stay as they are. `patient`: the
     keys that say whose rows are whose. They replace those that contradict them.
@@ -122,8 +120,8 @@ def rules_of(content: Mapping[str, Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON that is YAML, too. `TODO` is not quoted, so that no schema reads it as a level."""
-    text = PLACEHOLDER.sub(TODO, json.dumps(value, ensure_ascii=False, default=str))
+    """Return a value as JSON that is YAML, too."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
     return IN_JSON_ALONE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -136,7 +134,7 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
     shown = {"kind", "missing", *(key for keys in KEYS.values() for key in keys)}
     found: dict[str, Any] = {"kind": one.kind}
     if "levels" in wanted and not (same.get("hierarchy") and not one.levels.strip()):
-        found["levels"] = _values(one.levels) or [TODO]
+        found["levels"] = _values(one.levels) or [None]
     if "bounds" in wanted:
         found["bounds"] = [_number(one.low), _number(one.high)]
     given = {"decimals": one.decimals, "scale": "log" * (one.scale == "log"), "drop": one.drop and True,
@@ -156,9 +154,9 @@ def _values(text: str) -> list[int | str]:
     return [int(line) for line in lines] if all(map(WHOLE.fullmatch, lines)) else list(lines)
 
 
-def _number(text: str) -> int | float | str:
-    """Return a number as it was typed; other texts, such as dates, unchanged; `TODO` for an empty field."""
+def _number(text: str) -> int | float | str | None:
+    """Return a number as it was typed; other texts, such as dates, unchanged; null for an empty field."""
     text = text.strip()
     with suppress(ValueError):
         return int(text) if WHOLE.fullmatch(text) else float(text)
-    return text or TODO
+    return text or None

@@ -27,7 +27,7 @@ from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, is_f
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .jobs import Job
 from .session import REVIEW, Session
-from .words import OPEN, Refusal, placed
+from .words import Refusal, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -134,12 +134,7 @@ def _problems(session: Session) -> list[Problem]:
     try:
         schema = Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
-        try:
-            form = fields_of(content_of(session.read(session.choices.schema)), header)
-        except MedsynthError:
-            form = []
-        blanks = [Problem(kind=OPEN, text=session.say("still_open"), column=one.name) for one in form if one.open]
-        return blanks or placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
+        return placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
     patient = _patient(session)
     if session.choices.who == "one":
         return [Problem(text=session.say("patient_declared").format(schema.unit))] if schema.unit else []

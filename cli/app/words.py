@@ -18,9 +18,6 @@ ENTRIES = {"levels": "levels", "bounds": "low", "decimals": "decimals", "missing
            "unit": "unit", "format": "format", "kind": "kind"}  # fmt: skip  # fields of the form, by a schema's keys
 
 
-OPEN = "open"  # kind of a column that a draft leaves to the person
-
-
 class Refusal(UsageError):
     """What the page itself refuses, in the page's language."""
 

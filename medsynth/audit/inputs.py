@@ -57,7 +57,7 @@ class InputFinding:
 
 def audit_inputs(schema: Schema, progress: Step = silent) -> list[InputFinding]:
     """Try every odd cell in every column, with the schema declared and without."""
-    tried = [(name, cell, mode) for name in schema.names for cell in ODD_CELLS for mode in MODES]
+    tried = [(name, cell, mode) for name in schema.header for cell in ODD_CELLS for mode in MODES]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "audit.csv"
@@ -89,7 +89,7 @@ def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str)
     settings = TableSettings(schema=schema if mode == "schema" else None, target=schema.target)
     try:
         private = open_table(path, settings, notices.append)
-        codes = encode(next(private.data.chunks()), private.declared.core) if private.declared else None
+        codes = encode(next(private.data.chunks()), private.declared.core)
     except MedsynthError:
         return {"refused": ""}
     found: dict[str, Any] = {f.name: getattr(part, f.name) for part in (private, private.data) for f in fields(part)}

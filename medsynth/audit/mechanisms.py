@@ -34,6 +34,7 @@ from ..privacy.release import Release, Releases, on_host
 from ..privacy.shards import CriticConfig, Shards
 from ..privacy.vault import Vault
 from ..rng import Entropy, system_entropy
+from ..schema import open_schema
 from ..schema.cells import CellKinds
 from ..schema.columns.categorical import Categorical
 from ..schema.columns.grid import Grid
@@ -248,7 +249,7 @@ def _raw_vault(last: list[tuple[str, ...]], releases: Recorder) -> partition_sel
     """Return a table without a schema: rows of both common levels, then the `last` rows. Columns alternate words."""
     words = [[a] * WORD_ROWS + [b] * WORD_ROWS + [row[k] for row in last] for k, (a, b) in enumerate((COMMON, USUAL))]
     table = io_table.from_frame(pd.DataFrame({name: words[k % 2] for k, name in enumerate(WORDS)}))
-    return partition_selection.RawVault(table, 2 * WORD_ROWS, releases)
+    return partition_selection.RawVault(table, 2 * WORD_ROWS, releases, open_schema(WORDS, WORDS[-1]))
 
 
 def _learning(present: bool, releases: Recorder) -> Trial:
@@ -258,7 +259,7 @@ def _learning(present: bool, releases: Recorder) -> Trial:
     word = CellKinds().names.index("word")
 
     def trial() -> float:
-        raw.measure_schema("audit", WORDS[-1])
+        raw.measure_schema()
         kinds, target, levels, formats = (releases.last[label].arrays for label in LEARNING)
         words = [counts[word] for counts in kinds[: len(WORDS)]]
         named = [levels[2 * k + k % 2][usual if k % 2 else 0] for k in range(len(WORDS) - 1)]
@@ -278,7 +279,7 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
     raw = _raw_vault([(OWN, OWN)], releases)
     hits = 0
     for _ in range(trials):
-        raw.measure_schema("audit", WORDS[-1])
+        raw.measure_schema()
         hits += OWN in releases.last[label].names
     return Finding(
         part=PART, name=f"names released: {label.removeprefix('schema: ')}",

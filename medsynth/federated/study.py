@@ -95,6 +95,8 @@ class Study(BaseModel):
     @field_validator("table_schema", mode="after")
     @classmethod
     def _declared(cls, schema: Schema) -> Schema:
+        if schema.open or schema.other_columns == "learn":
+            raise ValueError("sites cannot learn what a schema leaves open. Declare its columns in full")
         if schema.target is None:
             raise ValueError("the schema names no target. Declare it, so that all sites use the same one")
         if schema.order is not None:

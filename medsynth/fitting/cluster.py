@@ -350,12 +350,12 @@ def _no_pieces() -> NoReturn:
     raise MedsynthError("The rows of a cluster stay on its workers, but this step needs them here. Fit a single file.")
 
 
-def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable[[str], None]) -> None:
-    """Raise UsageError without a declared schema. Warn of fits of single files, which no total includes."""
-    if declared is None:
+def check_declared(data: ClusterTable, declared: Schema, notice: Callable[[str], None]) -> None:
+    """Raise UsageError if a column is open. Warn of fits of single files, which no total includes."""
+    if declared.open:
         raise UsageError(
-            "A cluster cannot learn a schema. Draft a schema from one of the files and finish it, then fit with "
-            "`schema`.",
+            "A cluster cannot learn a schema, or what one leaves open. Draft one from one of the files and finish it, "
+            "then fit with `schema`.",
             NEEDS_SCHEMA,
         )
     alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import NEEDS_SCHEMA, WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats
 from ..io.formats import SavedAs
 from ..io.table import LargeTable, Table
 from ..privacy.accounting.unit import SEVERAL_ROWS
-from ..privacy.partition_selection import Learning
-from ..schema import Identifier, Schema, bundled_for
+from ..schema import Column, Identifier, Schema, bundled_for
 from ..schema.codec import check_header
+from ..schema.columns.open import Open
 from ..schema.header import free_texts, keys
+from ..schema.learned import LEARNED_NAME
 from ..schema.value_like import may_be_row, value_like
-from .private_rows import refuse_floats
 from .settings import NO_TARGET, Notice, TableSettings
 
 # The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
@@ -53,13 +54,29 @@ def confirm_names(header: Sequence[str], where: str, saved: SavedAs) -> None:
         )
 
 
+class SchemaOfTable(NamedTuple):
+    """The schema of all columns of a table, in its order, and those that nothing declares: open ones, and keys.
+
+    `given`: what a person declared, if anything.
+    """
+
+    given: Schema | None
+    schema: Schema
+    undeclared: tuple[str, ...]
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing declares a column."""
+        return len(self.undeclared) == len(self.schema.columns)
+
+
 def choose_schema(
     data: Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
-) -> Schema | None:
-    """Return the given schema, else the one in the file next to the table, else a bundled one by header, else None.
+) -> SchemaOfTable:
+    """Return the given schema, else that in the file next to the table, else a bundled one by header, else an open one.
 
-    Its columns are in the table's order. Raises SchemaError if they are not the table's columns, and TableError if no
-    schema declares them and they look like values.
+    Raises SchemaError if its columns are not the table's, and TableError if no schema declares them and they look like
+    values.
     """
     schema = settings.schema
     sibling = formats.beside(path, ".schema.yaml") if path else None
@@ -78,14 +95,49 @@ def choose_schema(
         notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
         confirm_names(data.header, data.where, settings.saved)
-        return None
+        return with_other_columns(None, data.header, settings)
     check_header(data, found)
-    return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
+    return with_other_columns(found, data.header, settings)
+
+
+def with_other_columns(given: Schema | None, header: Sequence[str], settings: TableSettings) -> SchemaOfTable:
+    """Return a schema with the columns of the header that it does not mention, if they are to be learned.
+
+    Names of keys are keys; other columns are open. A column `unit` of the settings names patients, of whom each counts
+    with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given. Raises SchemaError for a column of free text.
+    """
+    schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
+    unit, target = settings.unit, settings.target or schema.target
+    others = [name for name in header if name not in schema.header] if schema.other_columns == "learn" else []
+    if unit is not None and unit in schema.header:
+        raise UsageError(
+            'The schema declares the column of `unit`. Declare it there, with the keys "unit" and "max_rows".'
+        )
+    if unit is not None and (unit not in others or unit == target):
+        wrong = "is the target" if unit == target else f"is not a column.{did_you_mean(unit, others)}"
+        raise SchemaError(f"`unit` names the column of patients: {unit!r} {wrong}")
+    texts = [name for name in free_texts(others) if name != target]
+    if texts:
+        raise SchemaError(
+            f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
+            "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
+            "`drop: true` leaves it out of the sampled rows.",
+            NEEDS_SCHEMA,
+        )
+    fresh = {*keys(others), unit} - {target}
+    more: dict[str, Column] = {name: Identifier() if name in fresh else Open() for name in others}
+    whole = schema.with_columns(schema.columns | more).in_order(header)
+    if not others:
+        return SchemaOfTable(given, whole, ())
+    content = {**schema.to_dict(), "columns": whole.columns, "other_columns": "refuse"}
+    if unit is not None:
+        content |= {"unit": unit, "max_rows": settings.max_rows or DEFAULT_MAX_ROWS}
+    return SchemaOfTable(given, Schema.from_dict(content, f"schema {schema.name!r}"), tuple(others))
 
 
 def schema_of_fit(
     data: Table | LargeTable, settings: TableSettings, path: Path | None, notice: Notice
-) -> Schema | None:
+) -> SchemaOfTable:
     """Return the schema as `choose_schema` does, after notices: first who a row is if nothing declares it, then more.
 
     No cell decides about a notice.
@@ -97,7 +149,7 @@ def schema_of_fit(
         said.append(f"{data.where} is read as a table {data.form}.{hint}")
     try:
         declared = choose_schema(data, settings, path, said.append)
-        if not who_is_declared(declared, settings):
+        if not who_is_declared(declared.schema, settings):
             several = SEVERAL_ROWS.capitalize()
             said.insert(0, Message(
                 f"{ONE_ROW} {several}, by a factor of about their number. If rows can share a patient, set `unit` to "
@@ -110,55 +162,22 @@ def schema_of_fit(
     return declared
 
 
-def who_is_declared(schema: Schema | None, settings: TableSettings) -> bool:
+def who_is_declared(schema: Schema, settings: TableSettings) -> bool:
     """Return whether a schema or the settings declare who a row is."""
-    named = settings.unit or (schema and schema.unit)
-    return bool(named) or declares_one_row(schema, settings)
+    return schema.unit is not None or declares_one_row(schema, settings)
 
 
-def declares_one_row(schema: Schema | None, settings: TableSettings) -> bool:
+def declares_one_row(schema: Schema, settings: TableSettings) -> bool:
     """Return whether a schema or the settings declare that no two rows share a patient.
 
     Raises UsageError if the schema names the patients' column and the settings contradict it.
     """
-    if schema is not None and schema.unit is not None and settings.one_row_a_patient:
+    if schema.unit is not None and settings.one_row_a_patient:
         raise UsageError(
             f"The schema names the patients' column, {schema.unit!r}: rows can share a patient. Leave out "
             "`one_row_a_patient`."
         )
-    return settings.one_row_a_patient or (schema is not None and schema.one_row_a_patient)
-
-
-def learning_of(
-    header: Sequence[str], target: str | None, na_values: tuple[str, ...], unit: str | None, max_rows: int | None
-) -> Learning:
-    """Return the public part of the measurements that learn a schema. Raise SchemaError for a column of free text.
-
-    If the column `unit` names patients, each counts with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given.
-    """
-    if unit is not None and (unit not in header or unit == target):
-        wrong = "is the target" if unit == target else f"is not a column.{did_you_mean(unit, header)}"
-        raise SchemaError(f"`unit` names the column of patients: {unit!r} {wrong}")
-    texts = [name for name in free_texts(header) if name != target]
-    if texts:
-        raise SchemaError(
-            f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
-            "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
-            "`drop: true` leaves it out of the sampled rows.",
-            NEEDS_SCHEMA,
-        )
-    named = set(keys(header))
-    known = [name for name in header if name == unit or (name in named and name != target)]
-    most = None if unit is None else max_rows or DEFAULT_MAX_ROWS
-    return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
-
-
-def refuse_floats_of(data: Table | LargeTable, declared: Schema | None, unit: str | None) -> None:
-    """Raise SchemaError for floats as keys or as long codes, by the declared schema or, without one, the `unit`."""
-    if declared is None:
-        refuse_floats(data, {}, [unit])
-    else:
-        refuse_floats(data, declared.columns, [declared.unit, declared.order])
+    return settings.one_row_a_patient or schema.one_row_a_patient
 
 
 def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> str | None:
@@ -187,16 +206,16 @@ def may_be_targets(schema: Schema) -> list[str]:
 
 def check_target(schema: Schema) -> None:
     """Raise SchemaError for a target of one class, one without chosen levels, or a table with no other column."""
+    if schema.order is None and len(schema.core.columns) < (1 if schema.target is None else 2):
+        raise SchemaError(ONLY_A_TARGET)
     if schema.target is None:
         return
     column = schema.columns[schema.target]
-    if column.categorical and not column.levels:
+    if column.categorical and not column.levels and schema.target not in schema.open:
         raise SchemaError(
             f"The target {schema.target!r} is in a hierarchy of codes. List its classes in `levels` instead."
         )
-    if column.categorical and column.size < 2:
+    if column.categorical and column.size < 2 and schema.target not in schema.open:
         raise SchemaError(
             f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
         )
-    if schema.order is None and len(schema.core.columns) < 2:
-        raise SchemaError(ONLY_A_TARGET)

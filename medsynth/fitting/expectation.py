@@ -24,13 +24,13 @@ from ..mixture.constants import BINS, BY_CLASS, COARSE
 from ..mixture.one_way import LEVELS_OF, OneWayMarginals
 from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import Event, Thresholded
+from ..privacy.accounting.events import Event, Gaussian, Thresholded
 from ..privacy.partition_selection import RawVault
 from ..privacy.queries.rows import Axes, CodedRows
 from ..privacy.queries.tables import Marginals
 from ..privacy.release import Release, Releases
 from ..rng import SeededEntropy, Stream, numpy_stream
-from ..schema import Schema
+from ..schema import Schema, open_schema
 from ..schema.codec import encode
 from ..schema.columns.categorical import Categorical
 from ..schema.columns.column import Column, numbers_of
@@ -45,6 +45,8 @@ MOST_ROWS, MOST_COLUMNS = 2000, 8  # of a simulated table; noise is scaled so th
 TABLES = 3  # simulated for an expectation
 MOST_SIMULATED = 100  # columns of a model that are counted again after its fit, in a second or two
 MOST_VALUES = 1000  # of a simulated number; the search for frequent values counts each of them
+KNOWN = 1e-6  # noise multiplier of what is known
+LEARNING = (partition_selection.KINDS, partition_selection.LEVELS, partition_selection.FORMATS)
 CLASSES = 3  # typical classes of a target, over which counts by class are added up
 FEW = 20  # columns of at most this many values are levels
 POINTS = (np.arange(2000) + 0.5) / 2000  # quantiles at which a fitted distribution is compared
@@ -85,27 +87,42 @@ def counts_columns(plan: Plan) -> bool:
     return COARSE in plan.events and ONE_WAY in plan.events
 
 
-def of_bare_table(plan: Plan, columns: int) -> float:
-    """Return the expected one-way similarity of a table without a schema: the mean over simulated tables."""
-    return _of_bare_table(tuple(plan.events.items()), plan.delta, plan.equivalent_rows, columns)
+def of_table(plan: Plan, schema: Schema) -> float:
+    """Return the expected one-way similarity of a table: the mean over its declared and its open columns."""
+    columns, learned = len(schema.core.columns), len(schema.core.open)
+    open_part = of_open_columns(plan, columns, learned) if learned else 0.0
+    if learned == columns or not counts_columns(plan):
+        return open_part
+    return (learned * open_part + (columns - learned) * of_schema(plan, schema)) / columns
+
+
+def of_open_columns(plan: Plan, columns: int, learned: int) -> float:
+    """Return the expected one-way similarity of `learned` open columns, the mean over simulated tables."""
+    return _of_open_columns(tuple(plan.events.items()), plan.delta, plan.equivalent_rows, columns, learned)
 
 
 @functools.lru_cache(maxsize=256)
-def _of_bare_table(events: Planned, delta: float, rows: int, columns: int) -> float:
-    used, some = min(rows, MOST_ROWS), min(columns, MOST_COLUMNS)
-    plan = _scaled(dict(events), delta, rows, columns, used, some)
+def _of_open_columns(events: Planned, delta: float, rows: int, columns: int, learned: int) -> float:
+    used, some = min(rows, MOST_ROWS), min(max(learned, 2), MOST_COLUMNS)
+    # What is declared is known: its questions, which the plan lacks, are answered without noise.
+    answered: dict[str, tuple[Event, int]] = {
+        partition_selection.KINDS: (Gaussian(multiplier=KNOWN), 1),
+        partition_selection.LEVELS: (Thresholded(multiplier=KNOWN, delta=delta), 1),
+        partition_selection.FORMATS: (Gaussian(multiplier=KNOWN), 1),
+    }
+    plan = _scaled(answered | dict(events), delta, rows, columns, used, some, learned)
     found = list[float]()
     for number in range(TABLES):
         stream = numpy_stream(number, "expected table")
         frame = typical_table(used, some, number, stream)
         *others, target = _learned(plan, frame, number)
-        found.append((target + (columns - 1) * float(np.mean(others))) / columns)
+        found.append((target + (learned - 1) * float(np.mean(others))) / learned)
     return float(np.mean(found))
 
 
 def of_schema(plan: Plan, schema: Schema) -> float:
     """Return the expected one-way similarity of a table with this schema: the mean over simulated tables."""
-    names = [name for name in schema.core.names if name != schema.target]
+    names = [name for name in schema.core.names if name != schema.target and name not in schema.open]
     step = max(1, math.ceil(len(names) / MOST_COLUMNS))
     # A hierarchy has no levels before the fit selects them.
     sizes = tuple(_size(column) for name in names[::step] if (column := schema.core.columns[name]).size)
@@ -142,18 +159,21 @@ def of_model(plan: Plan, core: Schema, codes: Codes) -> Floats:
 
 
 def _scaled(
-    events: Mapping[str, tuple[Event, int]], delta: float, rows: int, columns: int, used: int, some: int
-) -> Plan:
+    events: Mapping[str, tuple[Event, int]], delta: float, rows: int, columns: int, used: int, some: int,
+    learned: int | None = None,
+) -> Plan:  # fmt: skip
     """Return the plan for a table of `used` rows and `some` columns whose noise hides as much as in the whole table.
+    `learned`: the number of open columns; all, if not given.
 
     Counts by class, added up over classes, count the columns again; the one-way marginals get their precision.
     """
     found = dict[str, tuple[Event, int]]()
     for label, (event, times) in events.items():
-        scale = used / rows * (1.0 if label == partition_selection.TARGET else math.sqrt(columns / some))
+        of_all = (learned or columns) if label in LEARNING else columns
+        scale = used / rows * (1.0 if label == partition_selection.TARGET else math.sqrt(of_all / some))
         own = replace(event, multiplier=event.multiplier * scale)
         if isinstance(own, Thresholded) and label != partition_selection.TARGET:
-            own = replace(own, delta=own.delta * some / columns)
+            own = replace(own, delta=min(own.delta * some / of_all, delta))
         found[label] = own, times
     if BY_CLASS in found:
         one, other = (found[label][0].multiplier ** -2 for label in (ONE_WAY, BY_CLASS))
@@ -221,7 +241,8 @@ def _learned(plan: Plan, frame: pd.DataFrame, number: int) -> list[float]:
     releases = OfPublicRows(plan.ledger(entropy.source), entropy)
     target = "target" if partition_selection.TARGET in plan.events else None
     try:
-        schema = RawVault(table, len(frame), releases, rows_std=0.0).measure_schema("expected", target).schema
+        raw = RawVault(table, len(frame), releases, open_schema(map(str, frame), target), rows_std=0.0)
+        schema = raw.measure_schema().schema
     except TargetError:
         return [0.0] * frame.shape[1]
     core = schema.core

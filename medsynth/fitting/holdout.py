@@ -34,8 +34,9 @@ from ..io.writer import csv_text
 from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
-from .declarations import refuse_floats_of, schema_of_fit
+from .declarations import schema_of_fit
 from .opening import check_settings
+from .private_rows import refuse_floats
 from .private_table import read_rows
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
@@ -130,24 +131,24 @@ def hold_out(
 ) -> tuple[Table | LargeTable, Schema | None, str]:
     """Check all cells of the table at `path` against its schema, then split it; with `resume`, use the waiting split.
 
-    Returns the training rows, the schema of the whole table and the split's number. The number of rows that the secret
-    draws kept is private: the returned table states the expected number. All rows of a patient stay together if the
-    schema or, without one, `unit` names the column of patients. Raises UsageError, TableError or SchemaError.
+    Returns the training rows, the declared schema, if there is one, and the split's number. The number of rows that the
+    secret draws kept is private: the returned table states the expected number. All rows of a patient stay together if
+    the schema or `unit` names the column of patients. Raises UsageError, TableError or SchemaError.
     """
     check_fraction(fraction)
     read = read_rows(path, settings.saved)
-    declared = schema_of_fit(read, settings, path, notice)
-    refuse_floats_of(read, declared, settings.unit)
-    if declared is not None:
+    chosen = schema_of_fit(read, settings, path, notice)
+    declared = chosen.schema
+    refuse_floats(read, declared.columns, [declared.unit, declared.order])
+    if not chosen.bare:
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
     train, heldout = files.waiting
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        return expecting(read_rows(train, OWN), read, 1 - fraction), declared, number_kept(heldout, path)
-    whose = declared.unit if declared else settings.unit
-    kept = split(read, fraction, train, heldout, force=True, unit=whose)
-    return kept, declared, number_split(heldout, path)
+        return expecting(read_rows(train, OWN), read, 1 - fraction), chosen.given, number_kept(heldout, path)
+    kept = split(read, fraction, train, heldout, force=True, unit=declared.unit)
+    return kept, chosen.given, number_split(heldout, path)
 
 
 def hold_out_tables(

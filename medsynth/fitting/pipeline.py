@@ -17,16 +17,15 @@ from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
     codes_by,
-    declared_or_measured_schema,
     encode_into_vault,
     expected_similarity,
     note_counted_rows,
     rows_in_use,
     seal,
+    settle,
     train,
     train_in_order,
     train_tables,
-    with_hierarchy_levels,
 )
 
 
@@ -49,7 +48,7 @@ def fit(table: Fittable, options: FitOptions) -> Model:
     `settings` change the method's own, by name (docs/methods/). `inference` names important regressions, such as "y ~ a
     + b" or "y ~ a * b", as public knowledge: a share of the budget measures their moments (docs/inference.md).
 
-    Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them. If
+    In open columns the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them. If
     rows share patients, `unit` names their column, without a schema too. The claim is then for one patient, who counts
     with at most `max_rows` rows (1 if not given; more rows need more noise). If a column's name looks like a person's
     key, `one_row_a_patient` declares that no two rows share a person. `public` is a table of the same columns whose
@@ -85,7 +84,8 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     if isinstance(private, PrivateTables):
         of_tables = coded_tables(private)
     else:  # a cell that the schema does not allow is reported before torch is loaded
-        codes = codes_by(private, private.declared.core, options) if private.declared else None
+        closed = len(private.open) < len(private.declared.core.columns)
+        codes = codes_by(private, private.declared.core, options) if closed else None
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = _public_rows(private, options, source)
@@ -99,8 +99,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
             return seal(planned, planned.plan.rows, of_tables.schema, tensors, private.tables)
         form = private.data.file_form
         rows, sizes = rows_in_use(planned, out.releases)
-        schema, without_level = declared_or_measured_schema(private, planned, out.releases, rows)
-        schema = with_hierarchy_levels(private, planned, out.releases, schema)
+        schema, without_level = settle(private, planned, out.releases, rows)
         if schema.order is None:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
             del private, codes  # frees the memory of the raw table

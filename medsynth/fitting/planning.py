@@ -114,7 +114,7 @@ def check_method(private: PrivateTable, method: str, module: Method) -> None:
         raise UsageError(f"The method {method} fits one table. Fit each table by itself, or choose another `method`.")
     if private.target is None and not METHODS[method].without_target:
         raise UsageError(f"The method {method} needs a target. Set `target` to a column, or choose another `method`.")
-    module.check(private.declared and private.declared.core)
+    module.check(None if private.open else private.declared.core)
 
 
 def check_inference(config: Any, max_rows: int | None) -> None:

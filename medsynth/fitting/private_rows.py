@@ -20,6 +20,7 @@ from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
 from ..schema.columns.column import Column
+from ..schema.columns.parts import cells_of
 from ..schema.declared import yaml_key
 from .cluster import ClusterCodes, ClusterTable
 
@@ -90,7 +91,7 @@ def order_of_rows(data: Table | LargeTable, schema: Schema) -> Floats:
             "part of the patients, or leave `order` out of the schema."
         )
     name = schema.order or ""
-    return schema.columns[name].ranks(data.cells[name])
+    return schema.columns[name].ranks(cells_of(data.cells, name, schema.columns[name]))
 
 
 def codes_of(columns: Schema) -> list[int]:

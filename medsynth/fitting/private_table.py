@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ..arrays import Whole
-from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, SchemaError, UsageError, some
+from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, UsageError, some
 from ..io import reader
 from ..io import table as io_table
 from ..io.cell_text import is_text
@@ -28,32 +28,29 @@ from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.accounting.unit import SEVERAL_ROWS
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from ..privacy.noise import rarely_exceeded
-from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Schema
 from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
+from ..schema.columns.open import Open
 from ..schema.header import facts_of_a_person, person_keys
 from . import expectation
 from .cluster import ClusterTable, check_declared, check_plan
 from .declarations import (
     ONE_ROW,
-    ONLY_A_TARGET,
     check_target,
     choose_schema,
     confirm_names,
     declares_one_row,
     doubts,
-    learning_of,
     may_be_targets,
-    refuse_floats_of,
     schema_of_fit,
     settled_target,
     who_is_declared,
 )
 from .expectation import Expectation
-from .private_rows import independent_rows, order_of_rows, patients
+from .private_rows import independent_rows, order_of_rows, patients, refuse_floats
 from .settings import FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
@@ -69,35 +66,48 @@ RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTable:
-    """A private table and what is public about it: its schema or, without one, its header alone.
+    """A private table and what is public about it: its schema, of which parts may be open.
 
+    `undeclared`: the columns that nothing declares: they are open, or keys by their names. `target_named`: whether a
+    person named the target. `na_values`: codes of missing values to add to the usual ones, in open columns.
     `one_row_a_patient`: whether it was declared that no two rows share a patient.
 
     `place`: its file, or the folder and name that several tables share, for the budget file; None without a file.
     """
 
     data: io_table.Table | LargeTable = field(repr=False)
-    declared: Schema | None
+    declared: Schema
     target: str | None
-    learning: Learning = field(default_factory=Learning)
+    undeclared: tuple[str, ...] = ()
+    target_named: bool = True
+    na_values: tuple[str, ...] = ()
     one_row_a_patient: bool = False
     place: Path | None = None
 
     @property
     def declared_schemas(self) -> list[Schema]:
-        """The schema, if one is declared."""
-        return [self.declared] if self.declared else []
+        """The schema, in a list."""
+        return [self.declared]
+
+    @property
+    def open(self) -> dict[str, Open]:
+        """The columns of which something is open, so that the fit learns it."""
+        return self.declared.core.open
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing declares a column."""
+        return len(self.undeclared) == len(self.declared.columns)
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
-        """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
-        learning = [] if self.declared else partition_selection.queries(target=self.target is not None)
+        """Return all measurements of a fit: those that learn what is open, then the method's own."""
+        learning = partition_selection.queries(self.declared)
         learning += [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
-        bare = [name for name in self.data.header if name not in self.learning.keys]
-        declared = self.declared.core.columns if self.declared else dict.fromkeys(bare)
-        check_columns(getattr(config, "regressions", ()), declared, self.target)
+        known = {name: None if name in self.open else one for name, one in self.declared.core.columns.items()}
+        check_columns(getattr(config, "regressions", ()), known, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
-        if self.order and self.declared:
+        if self.order:
             own = later_rows.queries(own, {"": bool(ending(self.declared))})
         return [*learning, *own]
 
@@ -108,7 +118,7 @@ class PrivateTable:
         """
         if not (self.unit and self.max_rows):
             return None, None
-        if self.order and self.declared:
+        if self.order:
             return first_in_order(
                 patients(self.data, self.unit), order_of_rows(self.data, self.declared), self.max_rows
             )
@@ -116,47 +126,47 @@ class PrivateTable:
 
     def facts(self) -> dict[str, object]:
         """Return what identifies this table and schema: for the private checkpoint alone."""
-        declared = self.declared.to_dict() if self.declared else None
+        content = {key: value for key, value in self.declared.to_dict().items() if key != "target"}
         return {
-            "table": [list(self.data.header), self.data.digest], "schema": declared, "target": self.target,
-            "na_values": list(self.learning.na_values), "unit": self.unit, "max_rows": self.max_rows,
+            "table": [list(self.data.header), self.data.digest], "schema": content,
+            "target": self.target, "na_values": list(self.na_values), "unit": self.unit, "max_rows": self.max_rows,
             "holdout": [self.data.expected_rows, self.data.expected_std],
         }  # fmt: skip
 
     @property
     def unit(self) -> str | None:
         """The column of patients, if the patient is the privacy unit."""
-        return (self.declared or self.learning).unit
+        return self.declared.unit
 
     @property
     def max_rows(self) -> int | None:
         """The most rows of a patient, if the patient is the privacy unit."""
-        return (self.declared or self.learning).max_rows
+        return self.declared.max_rows
 
     @property
     def order(self) -> str | None:
         """The column that orders a patient's rows."""
-        return self.declared.order if self.declared else None
+        return self.declared.order
 
     @property
     def columns_without_levels(self) -> dict[str, Categorical]:
         """The columns of codes in a hierarchy whose levels are not chosen yet."""
-        return without_levels(self.declared.core.columns) if self.declared else {}
+        return without_levels(self.declared.core.columns)
 
     @property
     def columns(self) -> int:
         """The number of columns that a model learns: for rows in order one more, the number of rows."""
-        names = self.declared.core.columns if self.declared else self.data.header
-        return len(names) - len(self.learning.keys) + (self.order is not None)
+        return len(self.declared.core.columns) + (self.order is not None)
 
     @property
     def keys_by_name(self) -> list[str]:
-        """The columns whose names read like keys, without the patients' column; empty if a schema declares the keys."""
-        return [name for name in self.learning.keys if name != self.unit]
+        """The undeclared columns whose names read like keys, without the patients' column."""
+        columns = self.declared.columns
+        return [name for name in self.undeclared if not columns[name].modelled and name != self.unit]
 
     def doubts(self, settings: FitSettings) -> list[Message]:
         """Return a warning about names that look like values, if nothing declares the names."""
-        return [] if self.declared else doubts(self.data.header, settings.saved)
+        return doubts(self.data.header, settings.saved) if self.bare else []
 
     @property
     def shared_keys(self) -> list[str]:
@@ -206,22 +216,24 @@ class PrivateTable:
         else:
             own = f"the number of rows, {rows}"
             facts.append(Message(f"{own}: the row count of the whole table times the training share", own))
-        if schema is None:
+        if self.bare:
             facts.append(
                 Message("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
             )
-            if self.learning.na_values:
-                facts.append(f"the codes of missing values that `na_values` adds: {', '.join(self.learning.na_values)}")
-            if self.keys_by_name:
-                judged = "that these columns are keys, judged by their names"
-                facts.append(
-                    Message(f"{judged}: {', '.join(self.keys_by_name)}", f"keys by name ({some(self.keys_by_name)})")
-                )
         else:
             declared = f"the schema {schema.name!r}"
             facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
             if schema.public_labels:
                 facts.append(f"that the labels of {schema.public_labels} are public, as its import declared")
+            if self.open:
+                facts.append(f"what the schema leaves open: {self._open_in_words(', '.join)}")
+        if self.na_values:
+            facts.append(f"the codes of missing values that `na_values` adds: {', '.join(self.na_values)}")
+        if self.keys_by_name:
+            judged = "that these columns are keys, judged by their names"
+            facts.append(
+                Message(f"{judged}: {', '.join(self.keys_by_name)}", f"keys by name ({some(self.keys_by_name)})")
+            )
         facts.append("that no column is the target" if self.target is None else f"the target, {self.target!r}")
         if self.max_rows is not None:
             facts.append(
@@ -234,53 +246,74 @@ class PrivateTable:
             facts.append("the rows of `public`")
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
+    def _open_in_words(self, listed: Callable[[Sequence[str]], str] = some) -> str:
+        """Return what is open of which columns."""
+        found: dict[str, list[str]] = {}
+        for name, column in self.open.items():
+            found.setdefault(column.in_words, []).append(name)
+        return "; ".join(f"{what} of {listed(names)}" for what, names in found.items())
+
     def expected(self, plan: Plan) -> Expectation | None:
         """Return what a fit by this plan should achieve; None if its method or an order cannot be simulated."""
-        if self.declared is not None:
-            if self.order is not None or not expectation.counts_columns(plan):
-                return None
-            return Expectation(one_way=expectation.of_schema(plan, self.declared))
-        rare = None if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
-        level = smallest_level(plan, partition_selection.LEVELS, self.columns)
+        if self.order is not None or not (self.open or expectation.counts_columns(plan)):
+            return None
+        level, rare = self._smallest_levels(plan)
         return Expectation(
-            one_way=expectation.of_bare_table(plan, self.columns),
-            level=level / plan.rows,
+            one_way=expectation.of_table(plan, self.declared),
+            level=None if level is None else level / plan.rows,
             target_class=None if rare is None else rare / plan.rows,
         )
+
+    def _smallest_levels(self, plan: Plan) -> tuple[float | None, float | None]:
+        """Return the rows that an open level needs to survive the noise, and an open class; None if there is none."""
+        asked = partition_selection.asked(self.declared)
+        columns = self.columns if self.bare else len(asked.get(partition_selection.LEVELS, ()))
+        level = smallest_level(plan, partition_selection.LEVELS, columns) if columns else None
+        rare = smallest_level(plan, partition_selection.TARGET, 1) if partition_selection.TARGET in asked else None
+        return level, rare
 
     def notes_on_noise(self, plan: Plan) -> list[str]:
         """Return notes about the noise before anything is spent, from declared numbers and planned noise alone."""
         if isinstance(self.data, ClusterTable):
             check_plan(plan)
-        if self.declared is not None:
-            return []
-        level = smallest_level(plan, partition_selection.LEVELS, self.columns)
-        rare = level if self.target is None else smallest_level(plan, partition_selection.TARGET, 1)
-        needs = (
-            f"At this budget a level needs about {level:.0f} rows ({level / plan.rows:.1%}) to survive the noise. "
-            if self.target is None else
-            f"At this budget a class of {self.target!r} needs about {rare:.0f} rows to survive the noise, and a level "
-            f"of another column about {level:.0f}: {rare / plan.rows:.1%} and {level / plan.rows:.1%} of the rows. "
-        )  # fmt: skip
-        notes: list[str] = [Message(
-            f"{needs}Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer "
-            "rows. A declared schema keeps all levels, at no cost."
-        )]  # fmt: skip
-        if rare > RARE_SHARE * plan.rows:
-            what = "levels" if self.target is None else f"classes of {self.target!r}"
-            few = f"the model may lose {what} below {min(rare / plan.rows, 1):.0%} of the rows."
+        notes = list[str]()
+        if self.open and not self.bare:
+            shares = plan.shares()
+            cost = sum(shares[label] for label in partition_selection.asked(self.declared))
+            notes.append(Message(
+                f"Open: {self._open_in_words()}. To learn them takes {cost:.1%} of the privacy loss. What you declare "
+                "is not measured."
+            ))  # fmt: skip
+        level, rare = self._smallest_levels(plan)
+        needed = {f"a class of {self.target!r}": rare, "an open level": level}
+        known = {what: rows for what, rows in needed.items() if rows is not None}
+        if not known:
+            return notes
+        needs = " and ".join(
+            f"{what} needs about {rows:.0f} rows ({rows / plan.rows:.1%})" for what, rows in known.items()
+        )
+        notes.append(Message(
+            f"At this budget {needs} to survive the noise. Rarer values are merged. The usual partner of a common "
+            "level, such as 1 next to 0, needs fewer rows. Declared levels all stay, at no cost."
+        ))  # fmt: skip
+        worst = rare if rare is not None else max(known.values())
+        if worst > RARE_SHARE * plan.rows:
+            what = "levels" if rare is None else f"classes of {self.target!r}"
+            few = f"the model may lose {what} below {min(worst / plan.rows, 1):.0%} of the rows."
             notes.insert(0, Message(few, None, kind=FEW_ROWS))
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Message]:
         """Yield what becomes public without a declaration, and warnings about the table's header."""
-        if self.declared is None:
+        if self.bare:
             yield Message(
                 "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. A declared "
                 "schema gives better results.",
                 "No schema: a part of the budget learns one. Declare one for better results.",
                 note="Kinds of columns, levels and bounds were learned from noisy counts.",
             )
+        elif self.open:
+            yield Message(note=f"Learned from noisy counts: {self._open_in_words(', '.join)}.")
         yield from self.doubts(settings)
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
@@ -301,11 +334,11 @@ class PrivateTable:
                 kind=WARNING, note=warning,
             )  # fmt: skip
         most = rows_of(plan.max_rows or 1)
-        if self.order and self.declared:
+        if self.order:
             ordered = f"{self.order!r} orders the rows of a patient; the first {most} stay. Columns that may change"
             own = changing(self.declared)
             yield Message(f"{ordered} from row to row: {', '.join(own)}.", f"{ordered}: {some(own)}.")
-        elif self.max_rows and self.max_rows > 1 and not (self.declared and self.declared.constant):
+        elif self.max_rows and self.max_rows > 1 and not self.declared.constant:
             yield independent_rows(facts_of_a_person(self.data.header))
         if settings.unit is not None:
             yield Message(
@@ -348,12 +381,12 @@ def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None
         raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
 
 
-def open_public(path: Path | str, schema: Schema | None, saved: SavedAs) -> PublicRows:
+def open_public(path: Path | str, schema: Schema, saved: SavedAs) -> PublicRows:
     """Read a table that the user declares public, with the schema and the encoding of the private one.
 
-    Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
+    Raises UsageError if something is open, TableError or SchemaError, without a cell, if the file does not meet it.
     """
-    if schema is None:
+    if schema.open:
         raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
     data = read_table(path, saved)
     check_header(data, schema)
@@ -395,7 +428,8 @@ def open_table(
             data = io_table.from_frame(table)
         else:
             data = read_rows(table, settings.saved)
-    declared = schema_of_fit(data, settings, path, notice)
+    chosen = schema_of_fit(data, settings, path, notice)
+    declared = chosen.schema
     if isinstance(table, pd.DataFrame) and not all(map(is_text, io_table.with_index(table).dtypes)):
         notice(TYPED_FRAME)
     if settings.decimal_comma:
@@ -406,34 +440,21 @@ def open_table(
         data = replace(data, file_form=replace(data.file_form, decimal=","))
     if isinstance(data, ClusterTable):
         check_declared(data, declared, notice)
-    refuse_floats_of(data, declared, settings.unit)
-    if declared is not None:
-        if settings.target is not None or declared.target is None:
-            names = may_be_targets(declared) if settings.target is None else declared.names
-            declared = declared.with_target(settled_target(settings.target, names, notice))
-        check_target(declared)
-        if declared.unit and isinstance(data, io_table.Table):
-            patients(data, declared.unit)  # finds a row without a patient before anything else
-        if settings.na_values:
-            raise UsageError("`na_values` are for tables without a schema. Name the codes in the schema's `missing`.")
-        if settings.unit is not None:
-            raise UsageError(
-                '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
-            )
-        one_row = declares_one_row(declared, settings)
-        return PrivateTable(data=data, declared=declared, target=declared.target, one_row_a_patient=one_row)
-    unit = settings.unit
-    chosen = settings.target if settings.target in data.header else None
-    codes = tuple(code.strip() for code in settings.na_values)
-    learning = learning_of(data.header, chosen, codes, unit, settings.max_rows)
-    if unit is not None and isinstance(data, io_table.Table):
-        patients(data, unit)
-    names = [name for name in data.header if name not in learning.keys]
-    target = settled_target(settings.target, data.header if chosen else names, notice)
-    if len(names) < (1 if target is None else 2):
-        raise SchemaError(ONLY_A_TARGET)
-    one_row = settings.one_row_a_patient
-    return PrivateTable(data=data, declared=None, target=target, learning=learning, one_row_a_patient=one_row)
+    refuse_floats(data, declared.columns, [declared.unit, declared.order])
+    named = settings.target is not None or declared.target is not None
+    if settings.target is not None or declared.target is None:
+        names = may_be_targets(declared) if settings.target is None else declared.names
+        declared = declared.with_target(settled_target(settings.target, names, notice))
+    check_target(declared)
+    if declared.unit and isinstance(data, io_table.Table):
+        patients(data, declared.unit)  # finds a row without a patient before anything else
+    if settings.na_values and not declared.open:
+        raise UsageError("`na_values` are for open columns, and the schema has none. Name the codes in its `missing`.")
+    return PrivateTable(
+        data=data, declared=declared, target=declared.target, undeclared=chosen.undeclared, target_named=named,
+        na_values=tuple(code.strip() for code in settings.na_values),
+        one_row_a_patient=declares_one_row(declared, settings),
+    )  # fmt: skip
 
 
 def possible_targets(path: Path, settings: TableSettings) -> list[str]:
@@ -442,13 +463,9 @@ def possible_targets(path: Path, settings: TableSettings) -> list[str]:
     Only the header is read. Raises as `open_table` does.
     """
     data = reader.header(path, settings.saved)
-    declared = choose_schema(data, settings, path, lambda text: None)
-    if settings.target is not None or (declared and declared.target is not None):
-        return []
-    if declared:
-        return may_be_targets(declared)
-    keys_too = learning_of(data.header, None, (), settings.unit, settings.max_rows).keys
-    return [name for name in data.header if name not in keys_too]
+    declared = choose_schema(data, settings, path, lambda text: None).schema
+    named = settings.target is not None or declared.target is not None
+    return [] if named else may_be_targets(declared)
 
 
 def possible_patients(path: Path, settings: TableSettings) -> tuple[str, ...]:
@@ -457,7 +474,7 @@ def possible_patients(path: Path, settings: TableSettings) -> tuple[str, ...]:
     Only the header is read. Raises as `open_table` does.
     """
     data = reader.header(path, settings.saved)
-    declared = choose_schema(data, settings, path, lambda text: None)
+    declared = choose_schema(data, settings, path, lambda text: None).schema
     return () if who_is_declared(declared, settings) else data.header
 
 

@@ -132,7 +132,7 @@ def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: 
         raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
     declared = tables.alone(name)
     if tables.other_columns == "leave out":
-        names = [column for column in data.header if column in declared.columns]
+        names = [column for column in data.header if column in declared.header]
         data = replace(data, header=tuple(names), cells=data.cells[names])
     links = (key for table in tables.tables.values() for key in (table.order, *table.latest) if key)
     check_header(data, declared, (tables.key, *links))

@@ -22,11 +22,13 @@ from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in, read_column
+from ..schema.columns.open import Open
+from ..schema.columns.parts import apart
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
-from .declarations import choose_schema, refuse_floats_of
-from .private_rows import order_of_rows, patients
+from .declarations import choose_schema
+from .private_rows import order_of_rows, patients, refuse_floats
 from .private_table import read_rows
 from .private_tables import private_tables, with_declared_columns
 from .settings import TableSettings
@@ -62,13 +64,14 @@ def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> Sch
             raise UsageError(f"{path} names several tables, whose file declares the columns. Leave `schema` out.")
         return _check_tables(path, saved)
     data = read_rows(path, saved)
-    found = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
-    if found is None:
+    chosen = choose_schema(data, TableSettings(schema=schema, **vars(saved)), path, lambda text: None)
+    found = chosen.schema
+    if chosen.bare:
         raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.", NEEDS_SCHEMA)
     problems, remarks = _checked(data, found)
     try:
         refuse_impossible_rules(found)
-        refuse_floats_of(data, found, None)
+        refuse_floats(data, found.columns, [found.unit, found.order])
         if found.unit:
             patients(data, found.unit)
         if found.order and isinstance(data, LargeTable):
@@ -96,7 +99,7 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
         except (SchemaError, UsageError) as error:
             problems.append(str(error))
             continue
-        found, more = _checked(data, schema.model_copy(update={"columns": {n: schema.columns[n] for n in data.header}}))
+        found, more = _checked(data, schema.in_order(data.header))
         problems += found
         remarks += [f"table {name!r}: {text}" for text in more]
     if not problems:
@@ -110,6 +113,7 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
             first = cells[tables.first].cells.drop(columns=tables.key)
             for name, data in cells.items():
                 own_rules = tables.view(name)
+                data = replace(data, cells=apart(data.cells, own_rules.columns))
                 there = {n: c for n, c in own_rules.columns.items() if c.modelled or n in data.header}
                 own_rules = own_rules.model_copy(update={"columns": there})
                 if name != tables.first:  # its rules may read the patient's columns
@@ -129,6 +133,7 @@ def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[
     problems = list[str]()
     across = schema.has_rules_across_rows and isinstance(data, LargeTable)  # its order is a problem of its own
     for piece in data.chunks():
+        piece = replace(piece, cells=apart(piece.cells, schema.columns))
         for one in columns.values():
             one.add(piece)
         if not any(one.faults for one in columns.values()) and not across:
@@ -168,6 +173,8 @@ class _OfColumn:
     def add(self, piece: Table) -> None:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
+        if isinstance(column, Open):
+            return
         for one in read_column(piece, self.schema, self.name, column)[1]:
             self.faults.setdefault(replace(one, row=None), one)
         if not column.modelled:
@@ -212,6 +219,9 @@ class _OfColumn:
 
     def remarks(self) -> Iterator[str]:
         """Yield what a fit would do silently, and columns that look declared wrongly."""
+        if isinstance(self.column, Open):
+            yield f"column {self.name!r}: {self.column.in_words} open. A fit learns this from noisy counts"
+            return
         if not self.column.modelled:
             return
         if self.clipped:
@@ -262,7 +272,11 @@ class _BetweenDates:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.dates = {name: one for name, one in schema.columns.items() if one.dated and not one.depends_on}
+        self.dates = {
+            name: one
+            for name, one in schema.columns.items()
+            if one.dated and not one.depends_on and name not in schema.open
+        }
         self.days = {pair: Counter[int]() for pair in itertools.combinations(self.dates, 2)}
 
     def add(self, piece: Table) -> None:
@@ -325,7 +339,7 @@ class _Rules:
         codes = encode(piece, schema)
         succession = in_order(piece.cells, schema) if schema.has_rules_across_rows else None
         for rule in schema.parsed_rules:
-            if rule.defines is None:
+            if rule.defines is None and not rule.columns & schema.open.keys():
                 position = succession.position(values(codes, schema, rule.before)) if succession else None
                 self.broken[rule.text] += int(rule.broken(values(codes, schema, rule.columns), position).sum())
         for name, definition in schema.core.definitions.items():

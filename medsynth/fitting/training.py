@@ -34,7 +34,7 @@ from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.learned import LEARNED_NAME, lost_target
+from ..schema.learned import Learned, lost_target
 from ..schema.linked import LinkedTables, chain_view
 from . import expectation
 from .planning import PlannedFit
@@ -59,37 +59,21 @@ SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that 
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
 
 
-def declared_or_measured_schema(
+def settle(
     private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int
 ) -> tuple[Schema, dict[str, float]]:
-    """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
+    """Return the schema with all columns settled: what is open is learned from noisy measurements of the `rows` that
+    stay.
 
-    With it comes the share of rows whose value has no level, by column, as the noisy counts show it. If the
+    With it comes the share of rows whose value has no level, by open column, as the noisy counts show it. If the
     measurements show no classes of the target, the fit goes on without one. But if a person named the target, or the
     method needs one, TargetError is raised as soon as they show that.
     """
-    schema, notice = private.declared, planned.options.notice
+    schema = private.declared
     without_level = dict[str, float]()
-    if schema is None:
-        data, units = private.data, planned.units
-        if units is not None and planned.stay is not None:
-            data = data.only(planned.stay)
-        raw = RawVault(data, rows, releases, private.learning, units, _rows_std(planned))
-        required = planned.options.target is not None or not METHODS[planned.method.name].without_target
-        regressions = getattr(planned.method.config, "regressions", ())
-        used = {name for regression in regressions for name in regression.columns}
-        learned = raw.measure_schema(LEARNED_NAME, private.target, required=required, used=used)
+    if private.open:
+        learned = _learned(private, planned, releases, rows)
         schema = learned.schema
-        summary = learned.summary()
-        for text in summary:
-            planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
-        others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
-        head = "Learned from noisy counts:"
-        shown = [text.brief for text in others if text.brief]
-        notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
-        notice(Message(f"As a schema:\n{schema.to_yaml()}"))
-        for text in (text for text in summary if text not in others):
-            notice(text)
         if schema.target is not None and schema.columns[schema.target].size < 2:
             raise lost_target(schema.target)
         if schema.target != private.target:
@@ -99,13 +83,36 @@ def declared_or_measured_schema(
                 "`target` next time.",
                 None, kind=DROPPED_TARGET, column=private.target or "",
             )  # fmt: skip
-            notice(note)
+            planned.options.notice(note)
             planned.ledger.note(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
-    return schema, without_level
+    return _with_hierarchy_levels(private, planned, releases, schema), without_level
 
 
-def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
+def _learned(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Learned:
+    """Learn what is open, and tell the user and the ledger what was learned."""
+    notice, data, units = planned.options.notice, private.data, planned.units
+    if units is not None and planned.stay is not None:
+        data = data.only(planned.stay)
+    raw = RawVault(data, rows, releases, private.declared, private.na_values, units, _rows_std(planned))
+    required = private.target_named or not METHODS[planned.method.name].without_target
+    regressions = getattr(planned.method.config, "regressions", ())
+    used = {name for regression in regressions for name in regression.columns}
+    learned = raw.measure_schema(required=required, used=used)
+    summary = learned.summary()
+    for text in summary:
+        planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
+    others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
+    head = "Learned from noisy counts:"
+    shown = [text.brief for text in others if text.brief]
+    notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
+    notice(Message(f"As a schema:\n{learned.schema.to_yaml()}"))
+    for text in (text for text in summary if text not in others):
+        notice(text)
+    return learned
+
+
+def _with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
     """Return the schema with the levels of its hierarchies, chosen by noisy counts if it does not list them."""
     columns = private.columns_without_levels
     if not columns:
@@ -127,14 +134,14 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
 def encode_into_vault(
     private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Coded | None
 ) -> Vault:
-    """Code the rows that stay and put them behind the vault. `codes`: those of a schema declared in full, or None."""
+    """Code the rows that stay and put them behind the vault. `codes`: those of the declared schema, or None."""
     core = schema.core
     return vault_of(final_codes(private, planned, core, codes), core.names, planned.stay, releases, planned.units)
 
 
 def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes: Coded | None) -> Coded:
-    """Return the rows' codes by the core of a settled schema: `codes` if the schema was declared in full."""
-    if codes is None or private.columns_without_levels:
+    """Return the rows' codes by the core of a settled schema: `codes` if nothing of it was open."""
+    if codes is None or private.open or private.columns_without_levels:
         codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(

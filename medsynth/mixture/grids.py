@@ -32,12 +32,17 @@ TINY = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """The coarse measurements of a column: noisy `counts` of `coarse` cells, and the `frequent` values."""
+    """The coarse measurements of a column: noisy `counts` of `coarse` cells, and the `frequent` values.
+
+    `limits`: how many cells at each end are limits of an assay. They count as frequent, and such an end has no tail:
+    numbers reach up to the limit.
+    """
 
     coarse: Grid
     counts: Floats
     std: float
     frequent: Whole
+    limits: tuple[int, int] = (0, 0)
 
     @property
     def values(self) -> int:
@@ -123,7 +128,8 @@ class Survey:
         kept = np.ones(len(counts), np.bool_)
         limit = k.TAIL_STDS * std
         most = min(k.TAIL_SHARE * rows, k.TAIL_STDS * std)
-        for order in (np.arange(self.values), np.arange(self.values)[::-1]):
+        ends = (np.arange(self.values), np.arange(self.values)[::-1])
+        for order in [order for order, limits in zip(ends, self.limits, strict=True) if not limits]:
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
             first = int(rises.argmax())
@@ -197,15 +203,20 @@ def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict
     every = _every_value(columns)
     values, values_std = _measured(vault, VALUES, plan, every)
     none = np.empty(0, np.int64)
-    return {
-        name: Survey(
+    found = dict[str, Survey]()
+    for name, cells in coarse.items():
+        column = columns[name]
+        frequent = _frequent(values[name][: column.size], values_std) if name in every else none
+        (low, high), ends = column.number_units, column.units
+        limits = np.setdiff1d(np.arange(column.size), np.arange(low - ends[0], high - ends[0] + 1))
+        found[name] = Survey(
             coarse=cells,
             counts=counts[name],
             std=std,
-            frequent=_frequent(values[name][: columns[name].size], values_std) if name in every else none,
+            frequent=np.union1d(frequent, limits),
+            limits=(low - ends[0], ends[1] - high),
         )
-        for name, cells in coarse.items()
-    }
+    return found
 
 
 def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:

@@ -1,13 +1,16 @@
-"""Learn a schema from a bare table, which has none, by four questions answered with noise.
+"""Learn what a schema leaves open, by four questions answered with noise.
 
-| question about the cells of each column | share of the privacy loss | use of the answer |
+| question about the cells of each open column | share of the privacy loss | use of the answer |
 |---|---|---|
 | 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
 | 2. How many cells of the target, if any, have each level? | 7.5 % | the classes, or that the column has none |
 | 3. The same for every column that may have levels | 7.5 % | the levels of columns with few levels |
 | 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
 
-The questions are planned from the header alone. The columns of each question follow from the answers before it, and
+The shares are those of a schema in which everything is open. A question that is asked of some columns has that part of
+its share, so that a column's counts always have the same noise. A question that no column needs is not asked.
+
+The questions are planned from the schema alone. The columns of each question follow from the answers before it, and
 from nothing exact. `medsynth/schema/inference.py` turns the answers into columns, in the same order.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -26,12 +29,13 @@ from ..arrays import Floats, Whole
 from ..errors import BudgetError, TargetError
 from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
-from ..schema import Schema, inference
+from ..schema import Schema, inference, magnitudes
 from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number, moment
-from ..schema.columns.column import Column
+from ..schema.columns.open import BOUNDS, OpenLevels
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
+from ..schema.settling import kind_of, settled_column, with_declared_bounds
 from .accounting.calibration import Charge
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
@@ -44,42 +48,42 @@ Counts = dict[str, float]
 Kinds = Mapping[str, ColumnKind]
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
 FORMATS = "schema: number formats"
+DECLARED = 1e12  # a count that noise does not change
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # Of the privacy loss: for the kinds, and for each other measurement.
 
 
-def queries(*, target: bool = True) -> list[Charge]:
-    """Return the queries that learn a schema: the same for every table, whatever its cells contain.
+def asked(schema: Schema) -> dict[str, list[str]]:
+    """Return the open columns that each question is about, by label; a label without a column is left out."""
+    columns, target = schema.open, schema.target
+    found = {
+        KINDS: [name for name, column in columns.items() if column.open_kind],
+        TARGET: [name for name, column in columns.items() if column.open_levels and name == target],
+        LEVELS: [name for name, column in columns.items() if column.open_levels and name != target],
+        FORMATS: [name for name, column in columns.items() if column.open_format],
+    }
+    return {label: names for label, names in found.items() if names}
+
+
+def queries(schema: Schema) -> list[Charge]:
+    """Return the queries that learn what a schema leaves open: the same for every table, whatever its cells contain.
 
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
-    Without a target there is no such measurement.
     """
-    weight = LOSS_SHARE**-0.5
+    columns = len(schema.core.columns)
+    others = columns - (schema.target in schema.core.columns)
+    shares = {KINDS: KINDS_SHARE / columns, TARGET: LOSS_SHARE, LEVELS: LOSS_SHARE / max(others, 1),
+              FORMATS: LOSS_SHARE / columns}  # fmt: skip
     return [
-        Charge(label=KINDS, weight=KINDS_SHARE**-0.5),
-        *([Charge(label=TARGET, weight=weight, thresholded=True)] if target else []),
-        Charge(label=LEVELS, weight=weight, thresholded=True),
-        Charge(label=FORMATS, weight=weight),
+        Charge(label=label, weight=(shares[label] * len(names)) ** -0.5, thresholded=label in (TARGET, LEVELS))
+        for label, names in asked(schema).items()
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Learning:
-    """The public parts of the measurements: codes of missing values to add, and columns that are keys by their names.
-
-    `unit`: the key of patients, with at most `max_rows` rows each, if the patient is the unit of privacy.
-    """
-
-    na_values: tuple[str, ...] = ()
-    keys: Mapping[str, Column] = field(default_factory=dict)
-    unit: str | None = None
-    max_rows: int | None = None
-
-
 class RawVault:
-    """A table before it has a schema. Only its schema can be measured.
+    """A table whose schema has open columns. Only these can be measured.
 
     `rows`: their number, as a public number or as a noisy one with errors of `rows_std`; the errors of a declared
-    number are unknown (None). `learning`: the public parts of the measurements. With `units`, the patient of each row,
+    number are unknown (None). `na_values`: codes of missing values to add. With `units`, the patient of each row,
     the patient is the unit of privacy and has at most `max_rows` rows. These may all have the same cells, so
     sensitivities, also in the norm, are those of a row times `max_rows`. Raises BudgetError if the ledger has other
     units.
@@ -89,13 +93,14 @@ class RawVault:
         "__kept",
         "__releases",
         "__table",
+        "_asked",
         "_given_std",
         "_kinds",
-        "_learning",
         "_max_rows",
-        "_names",
+        "_open",
         "_rows",
         "_rows_std",
+        "_schema",
     )
 
     def __init__(
@@ -103,82 +108,100 @@ class RawVault:
         table: Table | LargeTable,
         rows: int,
         releases: Releases,
-        learning: Learning | None = None,
+        schema: Schema,
+        na_values: tuple[str, ...] = (),
         units: PrivacyUnits | None = None,
         rows_std: float | None = None,
     ) -> None:
         check_units(units, table.rows, releases.max_rows)
         self.__table, self.__releases = table, releases
         self.__kept: RawRows | None = None
-        self._learning = learning or Learning()
-        self._names = tuple(name for name in table.header if name not in self._learning.keys)
-        self._rows, self._given_std, self._rows_std = rows, rows_std, 0.0
-        self._kinds = CellKinds(self._learning.na_values)
+        self._schema, self._open, self._asked = schema, schema.open, asked(schema)
+        self._rows, self._given_std, self._rows_std = rows, rows_std, rows_std or 0.0
+        self._kinds = CellKinds(na_values)
         self._max_rows = units.max_rows if units else 1
 
-    def measure_schema(
-        self, name: str, target: str | None, *, required: bool = True, used: Collection[str] = ()
-    ) -> Learned:
-        """Return the table's schema by noisy measurements. Every column has a value for each cell; every bound clips.
+    def measure_schema(self, *, required: bool = True, used: Collection[str] = ()) -> Learned:
+        """Return the schema with all columns settled, by noisy measurements of the open ones.
 
-        A `target` of None means that no column is one. Raises BudgetError if the plan lacks the measurements that
-        `queries` lists. If a `required` target lacks two classes, it raises TargetError as soon as the measurements
-        show that, and the rest is not measured. Any other target that lacks them, or is a key, becomes an ordinary
-        column, and the schema has no target: this depends on the released counts alone. Columns that are `used` in
-        declared regressions are not keys. Raises SchemaError if all columns are keys.
+        Such a column has a value for each cell, and every bound clips. Raises BudgetError if the plan lacks the
+        measurements that `queries` lists. If a `required` target lacks two classes, it raises TargetError as soon as
+        the measurements show that, and the rest is not measured. Any other open target that lacks them, or is a key,
+        becomes an ordinary column, and the schema has no target: this depends on the released counts alone. Columns
+        that are `used` in declared regressions are not keys. Raises TargetError if all columns are keys.
         """
         # Everything planned is measured: if no column may have levels, or formats, all columns are measured in vain.
-        # 1. What each column consists of.
+        target = self._schema.target
+        # 1. What each column of open kind consists of.
         ordinary, kinds = self._measure_kinds(target)
         # 2. The target's classes.
-        levels = {} if target is None else self._measure_classes(target, kinds, required=required)
-        if not levels:
-            target, kinds = None, ordinary
+        levels = dict[str, LearnedColumn]()
+        if target is not None and TARGET in self._asked:
+            levels = self._measure_classes(target, kinds, required=required)
+            served = self._serves(levels.get(target))
+            if not served:
+                kinds, target = ordinary, None
+                levels = levels if LEVELS not in self._asked else {}
         # 3. The levels of other columns, or the words among their numbers.
-        others = [n for n in self._names if n != target]
-        named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
-        levels |= self._measure_levels(LEVELS, named, kinds)
+        if LEVELS in self._asked:
+            others = [n for n, column in self._open.items() if column.open_levels and n != target]
+            named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
+            levels |= self._measure_levels(LEVELS, named, kinds)
+            coded = {n: kinds[n].beside for n in named if inference.words_are_codes(levels[n])}
+            kinds = {**kinds, **{n: kind for n, kind in coded.items() if kind is not None}}
+            levels |= {n: replace(levels[n], kind=kinds[n], column=None) for n in coded}
         # 4. The others except free texts: sizes and digits of numbers, years of dates, days between dates.
-        settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
-        texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
-        rest = [n for n in self._names if n not in settled and n not in texts]
-        columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
-        shown = {n for n in self._names if columns[n].is_key(n, self._rows)}.difference(used)
+        found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels}
+        texts = {n: inference.free_text(kinds[n]) for n in self._open if kinds[n].cells == "text"}
+        rest = [n for n in self._asked.get(FORMATS, ()) if n not in found and n not in texts]
+        known = {n: with_declared_bounds(one, kinds[n]) for n, one in self._open.items() if one.open_form_alone}
+        columns = self._measure_formats(rest, kinds, levels, target) | found | texts | known
+        shown = {n for n, one in self._open.items() if one.open_kind and columns[n].is_key(n, self._rows)}
+        shown = shown.difference(used, self._schema.constant)
         wrong = {n for n, one in columns.items() if one.column is None or one.column.size < 2 or n in shown}
         if target in wrong and not required:
             target = None
         # All columns in the table's order. A column that looks like a key is a key, unless it has levels.
-        keys, public = self._learning.keys, self._learning
-        made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
-        made |= {n: columns[n].fresh_keys() for n in self._names if n in shown and n != target}
-        if not any(column and column.modelled for column in made.values()):
+        learned = {n: settled_column(one, columns[n]) for n, one in self._open.items()}
+        made = self._schema.columns | {n: one.column for n, one in learned.items() if one.column is not None}
+        made |= {n: columns[n].fresh_keys() for n in self._open if n in shown and n != target}
+        if not any(column.modelled for column in made.values()):
             raise TargetError(
                 "By the noisy counts all columns are keys, which no model learns. The budget counts what was measured. "
                 "Add the columns to learn from, or declare a schema, and start again with `force`."
             )
-        schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
-        return Learned(schema=schema, columns=columns, rows=self._rows)
+        return Learned(schema=self._schema.with_columns(made, target=target), columns=learned, rows=self._rows)
 
     def _measure_classes(self, target: str, kinds: Kinds, *, required: bool) -> dict[str, LearnedColumn]:
-        """Ask question 2: the target's levels. If they are not two classes or more, return {}.
+        """Ask question 2: the target's levels. Return {} if it is free text, which has none.
 
-        Raises TargetError in place of that if the target is `required`, and measures nothing if its kind shows it.
+        Raises TargetError if the target is `required` and has fewer than two classes. If its kind shows that, nothing
+        is measured.
         """
-        if (text := kinds[target].cells == "text") and required:
+        text = kinds[target].cells == "text"
+        if text and required:
             raise lost_target(target)
         levels = self._measure_levels(TARGET, [target], kinds)
-        found = levels[target].column if kinds[target].may_have_levels else None
-        lost = text or (found is not None and found.size < 2)
-        if lost and required:
+        if required and not self._serves(levels[target]):
             raise lost_target(target)
-        return {} if lost else levels
+        return {} if text else levels
+
+    @staticmethod
+    def _serves(target: LearnedColumn | None) -> bool:
+        """Return whether a column can be the target: it has two levels or more, or is to be read as numbers."""
+        found = target.column if target is not None and target.kind.may_have_levels else None
+        return target is not None and (found is None or found.size >= 2)
 
     def _measure_kinds(self, target: str | None) -> tuple[Kinds, Kinds]:
         """Ask question 1: the kinds of each column, and the same with the stricter limits of a target.
 
-        Every count covers all rows, so it also estimates their number.
+        Every count covers all rows, so it also estimates their number. A declared kind is not asked for.
         """
-        counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in self._names})
+        if KINDS not in self._asked:
+            kinds = {name: kind_of(column, None) for name, column in self._open.items()}
+            return kinds, kinds
+        names = self._asked[KINDS]
+        counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in names})
         totals = [NoisyTotal.of(found, std) for found in counts.values()]
         likely = round(likely_rows(self._rows, totals, self._given_std))
         spread = totals[0].std / len(totals) ** 0.5  # Of the mean: all have the same noise.
@@ -186,25 +209,39 @@ class RawVault:
         self._rows = likely
         self._rows_std = min(spread, off)
         made = partial(inference.column_kind, std=std, cells=self._kinds, rows=likely, columns=len(counts))
-        kinds = {name: made(found) for name, found in counts.items()}
-        return kinds, kinds if target is None else {**kinds, target: made(counts[target], target=True)}
+        shown = {name: made(found) for name, found in counts.items()}
+        kinds = {name: kind_of(column, shown.get(name)) for name, column in self._open.items()}
+        if target not in counts:
+            return kinds, kinds
+        return kinds, {**kinds, target: kind_of(self._open[target], made(counts[target], target=True))}
 
     def _measure_levels(self, label: str, names: list[str], kinds: Kinds) -> dict[str, LearnedColumn]:
         """Ask questions 2 and 3: levels of the columns `names` that pass the threshold, and usual ones.
 
-        A target's labels must always pass the threshold, so no usual ones are asked for.
+        A target's labels must always pass the threshold, so no usual ones are asked for. Declared levels are there,
+        whatever their count.
         """
-        usual = () if label == TARGET else self._kinds.usual
         target = label == TARGET
+        declared = {name: one.declared_levels for name in names if isinstance(one := self._open[name], OpenLevels)}
+        usual = {name: self._public_levels(declared.get(name, ()), target=target) for name in names}
         kept, public, std, threshold = self.__level_counts(label, names, kinds, usual)
-        cells = {name: dict(zip(usual, counts.tolist(), strict=False)) for name, counts in public.items()}
+        cells = {name: dict(zip(usual[name], counts.tolist(), strict=False)) for name, counts in public.items()}
         gaps = dict[str, Counts]()
         for name in names:
-            codes = self._gaps(kinds[name].codes, public[name][len(usual) :], std, len(names), target=target)
+            codes = self._gaps(kinds[name].codes, public[name][len(usual[name]) :], std, len(names), target=target)
             gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
+            # A declared level that is a usual code of missing values, such as "unknown", was counted among these.
+            counts = dict(zip(self._kinds.codes, public[name][len(usual[name]) :].tolist(), strict=True))
+            for word in declared.get(name, ()):
+                gaps[name].pop(word, None)
+                cells[name].setdefault(word, counts.get(word, 0.0))
         present = {name: self._rows - sum(gaps[name].values()) for name in names}
         needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
         known = inference.usual_levels(cells, std, threshold, kinds, needed)
+        for name, given in declared.items():
+            known[name] |= {word: cells[name][word] for word in given}
+            if self._open[name].given["kind"] == "binary":
+                known[name] |= inference.second_level(kept[name] | known[name], cells[name])
         columns = dict[str, LearnedColumn]()
         for name in names:
             own = dict(sorted((kept[name] | known[name]).items()))
@@ -223,6 +260,12 @@ class RawVault:
             )
         return columns
 
+    def _public_levels(self, declared: tuple[str, ...], *, target: bool) -> tuple[str, ...]:
+        """Return levels that are public before a table is seen: the declared ones, and usual ones but in a target."""
+        usual = () if target else self._kinds.usual
+        words = [code for code in self._kinds.codes if not is_code_of_a_number(code)]
+        return tuple(level for level in dict.fromkeys((*declared, *usual)) if level not in words)
+
     def _measure_formats(
         self, names: list[str], kinds: Kinds, levels: Mapping[str, LearnedColumn], target: str | None
     ) -> dict[str, LearnedColumn]:
@@ -231,17 +274,16 @@ class RawVault:
         If no column is left to ask about, sizes of all are measured and not used: a fit measures all that it planned.
         """
         if not names:
-            self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in self._names})
+            if all_asked := self._asked.get(FORMATS):
+                self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in all_asked})
             return {}
         dates = [name for name in names if kinds[name].cells == "date"]
         numbers = [name for name in names if name not in dates]
-        pairs = inference.date_pairs(
-            [name for name in dates if name != target and not doubtful(name) and kinds[name].form not in CLOCKS]
-        )
+        pairs = self._date_pairs([name for name in dates if name != target], kinds)
         parts: dict[str, Callable[[RawRows], Whole]] = {}
         for name in numbers:
             parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
-        for name in (name for name in names if kinds[name].cells == "decimal"):
+        for name in (name for name in numbers if kinds[name].cells == "decimal" and self._decimals(name) is None):
             parts[f"decimals of {name}"] = partial(RawRows.decimals, name=name, kind=kinds[name])
         for name in dates:
             parts[f"years of {name}"] = partial(RawRows.years, name=name, kind=kinds[name])
@@ -261,10 +303,10 @@ class RawVault:
             single = {word: n for word, n in single.items() if word not in gaps and moment(word) not in CLOCKS}
             key = repeats = False
             if name in dates:
-                column, far = inference.day(found[:-own], std, kind, gaps, single)
+                column, far = inference.day(found[:-own], std, kind, gaps, single, rows=self._rows)
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
-                digits = counts.get(f"decimals of {name}")
+                digits = counts.get(f"decimals of {name}", self._decimals(name))
                 key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
                 repeats = inference.repeats_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
                 column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
@@ -279,6 +321,19 @@ class RawVault:
             )  # fmt: skip
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
+
+    def _date_pairs(self, dates: list[str], kinds: Kinds) -> list[tuple[str, str]]:
+        """Return the pairs of dates with open bounds whose differences are counted."""
+        whole = [name for name in dates if kinds[name].form not in CLOCKS and not self._open[name].given.get(BOUNDS)]
+        return inference.date_pairs([name for name in whole if not doubtful(name)])
+
+    def _decimals(self, name: str) -> Floats | None:
+        """Return counts of decimals that are as declared; None if they are open."""
+        if (places := self._open[name].given.get("decimals")) is None:
+            return None
+        found = np.zeros(magnitudes.MOST_DECIMALS + 1)
+        found[min(places, magnitudes.MOST_DECIMALS)] = DECLARED
+        return found
 
     def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> Counts:
         """Return the codes of missing values that are known or that noisy counts of all codes show, with counts."""
@@ -306,7 +361,7 @@ class RawVault:
         return found, self.__releases.event(label).multiplier * sensitivity
 
     def __level_counts(
-        self, label: str, names: list[str], kinds: Kinds, usual: tuple[str, ...]
+        self, label: str, names: list[str], kinds: Kinds, usual: Mapping[str, tuple[str, ...]]
     ) -> tuple[dict[str, Counts], dict[str, Floats], float, float]:
         """Return noisy counts of levels above the threshold and of public ones, by column, the noise and the threshold.
 
@@ -348,11 +403,13 @@ class RawVault:
         std, most = event.multiplier * sensitivity, self._max_rows
         return std, most + rarely_exceeded(std, event.delta / (columns * most))
 
-    def __exact_levels(self, names: list[str], kinds: Kinds, usual: tuple[str, ...]) -> list[tuple[pd.Series, Whole]]:
+    def __exact_levels(
+        self, names: list[str], kinds: Kinds, usual: Mapping[str, tuple[str, ...]]
+    ) -> list[tuple[pd.Series, Whole]]:
         """Return for each column the exact counts of levels, and of `usual` levels and codes of missing values."""
         found = list[tuple[pd.Series, Whole]]()
         for rows in self.__rows():
-            more = [rows.levels(name, kinds[name], usual) for name in names]
+            more = [rows.levels(name, kinds[name], usual[name]) for name in names]
             pairs = zip(found, more, strict=True)
             found = [(levels_added(a, c), b + d) for (a, b), (c, d) in pairs] if found else more
         return found
@@ -360,8 +417,8 @@ class RawVault:
     def __rows(self) -> Iterator[RawRows]:
         """Yield the rows in pieces. A table in memory is one piece, which keeps what it has read."""
         if isinstance(self.__table, LargeTable):
-            return (RawRows(piece, self._kinds) for piece in self.__table.chunks())
-        self.__kept = self.__kept or RawRows(self.__table, self._kinds)
+            return (RawRows(piece, self._kinds, self._open) for piece in self.__table.chunks())
+        self.__kept = self.__kept or RawRows(self.__table, self._kinds, self._open)
         return iter([self.__kept])
 
     def __repr__(self) -> str:

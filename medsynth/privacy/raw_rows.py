@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..schema import inference, magnitudes
 from ..schema.cells import NUMBERS, WORDS, ZEROS, CellKinds, is_code_of_a_number, level_of
 from ..schema.columns.column import numbers_of
 from ..schema.columns.date import ordinal
+from ..schema.columns.open import Open
 from ..schema.learned import ColumnKind
 from .queries.rows import Sealed
 
@@ -40,12 +41,12 @@ def digits_of(text: str) -> int:
 
 
 class RawRows(Sealed):
-    """Private cells of text, whose kinds are defined by `kinds`. Each row's counts depend on that row only."""
+    """Private cells of open columns, whose kinds `kinds` defines. Each row's counts depend on that row only."""
 
-    __slots__ = ("__read", "__table", "_kinds")
+    __slots__ = ("__open", "__read", "__table", "_kinds")
 
-    def __init__(self, table: Table, kinds: CellKinds) -> None:
-        self.__table, self._kinds = table, kinds
+    def __init__(self, table: Table, kinds: CellKinds, columns: Mapping[str, Open] | None = None) -> None:
+        self.__table, self._kinds, self.__open = table, kinds, columns or {}
         self.__read: dict[str, Distinct] = {}
 
     def distinct(self, name: str) -> Distinct:
@@ -53,6 +54,7 @@ class RawRows(Sealed):
         if name not in self.__read:
             place, found = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
             texts = np.asarray(found, dtype=object)
+            texts = self.__open[name].plain(texts) if name in self.__open else texts
             self.__read[name] = Distinct(place.astype(np.int32), texts, self._kinds.places(texts))
         return self.__read[name]
 

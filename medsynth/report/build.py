@@ -22,6 +22,7 @@ from ..fitting.settings import NO_TARGET
 from ..io.atomic import write_page
 from ..io.table import Table
 from ..rng import numpy_stream
+from ..schema.columns.parts import apart
 from .data import tables as inputs
 from .data.columns import cells_of, unmarked
 from .data.context import Context, LinkedFacts
@@ -86,13 +87,15 @@ def build(
     review = review or Review()
     thresholds = thresholds or review.thresholds or Thresholds()
     check_thresholds(thresholds, questions())
-    rows = unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None)
+    schema = model.schema if model else None
+    columns = schema.columns if schema else {}
+    rows = apart(unmarked(cells_of(synthetic, "synthetic"), schema), columns)
     context = Context(
         title=review.table or title,
         target=_target(target, model, rows),
         synthetic=rows,
-        real=None if real is None else cells_of(real, "real"),
-        train=None if train is None else cells_of(train, "train"),
+        real=None if real is None else apart(cells_of(real, "real"), columns),
+        train=None if train is None else apart(cells_of(train, "train"), columns),
         model=model,
         drawn_by_model=drawn_by_model,
         disjoint=disjoint,

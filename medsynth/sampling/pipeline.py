@@ -224,7 +224,8 @@ def numbers_in_text(schema: Schema) -> list[str]:
     """Return the columns of numbers, also of levels that are all numbers: their cells have a decimal mark."""
     return [
         name for name, column in schema.columns.items()
-        if column.modelled and column.written and not column.dated and all(is_number(str(one)) for one in column.levels)
+        if column.modelled and column.written and not column.dated and not column.part
+        and not getattr(column, "examples", ()) and all(is_number(str(one)) for one in column.levels)
     ]  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def write_sample(
     if several:
         _check_folder(model, target, ending, force=force)
     elif target.suffix.lower() in statistical_writer.ENDINGS:
-        names = [name for name, column in model.schema.columns.items() if column.written]
+        names = [n for n, own in model.schema.header.items() if any(column.written for column in own.values())]
         statistical_writer.check_names(target, names)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
     found = of(model, path, draw)
@@ -270,6 +270,6 @@ def _of_column(column: Column) -> DeclaredColumn:
     codes = column.missing if isinstance(column.missing, tuple) else ()
     measure = ("ordinal" if column.ordered else "nominal") if column.categorical else "scale" * column.modelled
     return DeclaredColumn(
-        column.places, tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
+        max(column.places, 0), tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
         column.value_labels, measure,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from ..arrays import Codes, Mask, Whole
 from ..errors import UsageError
 from ..rng import numpy_stream
 from ..schema import Schema
+from ..schema.columns.parts import missing_alone
 from .rules_across_rows import completed, values
 from .tilt import Tilt
 
@@ -41,8 +42,8 @@ def widened(core: Codes, schema: Schema) -> Codes:
 
 
 def broken(codes: Codes, schema: Schema) -> Mask:
-    """Return which rows break a constraint by themselves: (rows,)."""
-    found = np.zeros(len(codes), np.bool_)
+    """Return which rows break a constraint by themselves, or have a part of a cell that is missing alone: (rows,)."""
+    found = missing_alone(codes, schema.columns)
     for rule in schema.parsed_rules:
         if not rule.defines and not rule.across:
             found |= rule.broken(values(codes, schema, rule.columns))
@@ -76,7 +77,7 @@ def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | N
 
     Raises UsageError if no row meets the constraints.
     """
-    if all(rule.defines for rule in schema.parsed_rules) and bad is None:
+    if not schema.may_break and bad is None:
         return complete(sampler(count, seed), schema)
     is_bad = bad or (lambda rows: broken(rows, schema))
     codes = complete(sampler(max(count, MIN_SAMPLED), seed), schema)

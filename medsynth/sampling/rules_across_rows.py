@@ -16,6 +16,7 @@ from ..arrays import Codes, Floats, Mask, Texts, Whole
 from ..io.table import MISSING_TOKENS
 from ..schema import Schema
 from ..schema.codec import column_values, related_values
+from ..schema.columns.parts import missing_alone
 from ..schema.rules import Position, Rule, ValuesByName, evaluate
 
 
@@ -54,7 +55,7 @@ def broken_next(rows: Codes, before: Codes | None, last: Mask, schema: Schema) -
     whether the patient ends with this row. If a patient ends with the previous row instead, check that row again: rules
     may read `last row`.
     """
-    found = np.zeros(len(rows), np.bool_)
+    found = missing_alone(rows, schema.columns)
     for rule in schema.parsed_rules:
         if not rule.defines:
             found |= rule.broken(values(rows, schema, rule.columns), _next(before, last, schema, rule, rows))

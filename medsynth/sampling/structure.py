@@ -50,7 +50,8 @@ def declared_in(source: Path | str) -> tuple[Schema | LinkedTables, Path]:
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{path} is not a schema. Name a YAML file, or a bundled schema such as thyroid.")
     kind = LinkedTables if path.name.endswith(ENDING) else Schema
-    return kind.load(path), path
+    found = kind.load(path)
+    return found.closed() if isinstance(found, Schema) else found, path
 
 
 def structure_model(declared: Schema | LinkedTables | Path | str, rows: int = ROWS) -> Model:

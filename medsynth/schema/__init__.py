@@ -5,7 +5,7 @@ from .columns.column import Column
 from .columns.date import Date
 from .columns.identifier import Identifier
 from .columns.number import Continuous, Count
-from .schema import Schema, bundled, bundled_for
+from .schema import Schema, bundled, bundled_for, open_schema
 
 __all__ = [
     "Binary",
@@ -18,4 +18,5 @@ __all__ = [
     "Schema",
     "bundled",
     "bundled_for",
+    "open_schema",
 ]

@@ -1,6 +1,6 @@
 """The kind of a cell by its text alone: a usual code of a missing value, a number, a boolean, a date, a word or a text.
 
-The lists are public knowledge; docs/schema.md documents them. Other cells and rows do not change a cell's kind.
+The lists are public knowledge; docs/reference documents them. Other cells and rows do not change a cell's kind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
 ZEROS = ("pointed zeros", "decimal zeros", "fine zeros")  # with a zero at the end that could be left out: 8.00, 8.50
 POINTED, FINES = ("pointed", "pointed zeros"), ("fine", "fine zeros")
 WHOLES, DECIMALS = ("whole", *POINTED), ("decimal", "decimal zeros", *FINES)
-PADDED = "padded"  # 007: a number whose zeros would be lost, and so a code
+PADDED = "padded"  # 007: a number whose zeros would be lost, and so a code; or one of more digits than numbers keep
+LONG_NUMBER = re.compile(r"[1-9][0-9]{15,}")
 SHORT_DIGITS = 2  # after the point; a number with more digits is fine
 BOOLEANS, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")  # spellings, in the same order
 FAR = "far day"  # a date that is usually written for an unknown one, or for one that has not come
@@ -121,7 +122,7 @@ def partners(level: str, cells: str) -> set[str]:
     (['M', 'T'], ['0', '2'], set())
     """
     if level in USUAL_NUMBERS:
-        beside = {str(int(level) - 1), str(int(level) + 1)} if cells == "whole" else set()
+        beside = {str(int(level) - 1), str(int(level) + 1)} if cells in ("whole", "word") else set()
         return beside.intersection(USUAL_NUMBERS)
     return {word for words in USUAL_SETS if level in words for word in words} - {level}
 
@@ -144,6 +145,8 @@ def _kind(text: str, codes: set[str]) -> str:
         return whole if whole is not None else text
     if text.isdecimal() and (form := moment(text)):
         return form
+    if whole is None and LONG_NUMBER.fullmatch(text):
+        return PADDED  # a code of as many digits as those of SNOMED CT, which no number keeps
     if whole is not None or is_number(text):
         return _number_kind(text, whole=whole is not None)
     if text in BOOLEANS or text in FALSE:

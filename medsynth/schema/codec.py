@@ -5,7 +5,7 @@ Messages never contain a cell.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,8 @@ from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
 from .columns.column import Column, Values, level_text
+from .columns.dtypes import cast
+from .columns.parts import cells_of, is_shared, joined, shown
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included
@@ -37,10 +39,12 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
     It may lack columns that no row keeps, as synthetic rows do, unless these are `keys`, the patient or the order.
     """
     used = {schema.unit, schema.order, *keys}
-    absent = [n for n, c in schema.columns.items() if n not in table.header and (c.written or n in used)]
+    declared = schema.header
+    written = {n for n, own in declared.items() if any(column.written for column in own.values())}
+    absent = [n for n in declared if n not in table.header and (n in written or n in used)]
     if absent:
         # In a file without a header line, a patient's cells are in its place: they are never printed.
-        is_header = len(absent) < len(schema.columns) / 2
+        is_header = len(absent) < len(declared) / 2
         hint = did_you_mean(absent[0], table.header) if is_header else " If the file has no header line, add one."
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
@@ -48,11 +52,11 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
             f"{hint} Blanks and case are part of a name. "
             "Rename the table's column, or remove it from the schema."
         )
-    extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
-    if extra:
+    extra = [k for k, name in enumerate(table.header, 1) if name not in declared]
+    if extra and schema.other_columns == "refuse":
         raise SchemaError(
-            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there, or remove it "
-            "from the table."
+            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there, set "
+            "`other_columns` to leave out or to learn, or remove it from the table."
         )
 
 
@@ -66,8 +70,11 @@ def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
 
 def read_column(table: Table, schema: Schema, name: str, column: Column) -> tuple[Whole, dict[Problem, int]]:
     """Return the codes of a column, and its faults: each with its first row, and the number of such rows."""
-    related = {other: (schema.columns[other], table.cells[other]) for other in column.depends_on}
-    place, reading = column.read_rows(table.cells[name], related)
+    related = {
+        other: (schema.columns[other], cells_of(table.cells, other, schema.columns[other]))
+        for other in column.depends_on
+    }
+    place, reading = column.read_rows(cells_of(table.cells, name, column), related)
     rows = [(fault.problem, np.nonzero(fault.found[place])[0]) for fault in reading.faults if fault.found.any()]
     found = {replace(one, column=name, row=table.before + int(at[0]) + 1): len(at) for one, at in rows}
     return reading.codes[place], found
@@ -101,21 +108,34 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
     float64, words object. Codes of missing values stay numbers if all are whole; if one is a word, the column's dtype
     is object. A `dtype` that the schema declares is used if it can represent the values.
     """
-    made = {
-        name: column.decode(codes[:, k], related_values(codes, schema, name))
-        for k, (name, column) in enumerate(schema.columns.items())
-        if column.written
-    }
+    made = dict[str, pd.Series]()
+    for name, own in schema.header.items():
+        column = own.get(name)
+        if is_shared(own):
+            first, *_ = some = _codes_of(codes, schema, own)
+            one = next(iter(own.values()))
+            values = shown(joined(own, some), (first >= one.size).tolist())
+            made[name] = values if one.dtype is None else cast(values, one.dtype, pd.CategoricalDtype())
+        elif column is not None and column.written:
+            made[name] = column.decode(codes[:, schema.names.index(name)], related_values(codes, schema, name))
     return pd.DataFrame(made, copy=False)
 
 
 def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
     """Return the table of codes as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
-    return pd.DataFrame({
-        name: column.csv_cells(codes[:, k], related_values(codes, schema, name))
-        for k, (name, column) in enumerate(schema.columns.items())
-        if column.written
-    })  # fmt: skip
+    made = dict[str, pd.Series]()
+    for name, own in schema.header.items():
+        column = own.get(name)
+        if is_shared(own):
+            made[name] = pd.Series(joined(own, _codes_of(codes, schema, own)), dtype=object)
+        elif column is not None and column.written:
+            made[name] = column.csv_cells(codes[:, schema.names.index(name)], related_values(codes, schema, name))
+    return pd.DataFrame(made)
+
+
+def _codes_of(codes: Codes, schema: Schema, names: Iterable[str]) -> list[Codes]:
+    """Return the codes, (rows,), of each of some columns."""
+    return [codes[:, schema.names.index(name)] for name in names]
 
 
 def words(where: Where) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """YAML files that a person declares: read safely, with one message for all faults.
 
-YAML has 1.2's rules for plain words: `yes`, `no` and `on` stay words, `01` keeps its zero.
+YAML has 1.2's rules for plain words: `yes`, `no` and `on` stay words, `01` keeps its zero. A word with TODO that is not
+in quotes is null: what it stands for is open.
 """
 
 from __future__ import annotations
@@ -55,14 +56,9 @@ class Declaration(BaseModel):
     def from_yaml(cls, text: str, where: str | None = None) -> Self:
         """Return what a YAML text declares; `where` is its name in messages.
 
-        Raises SchemaError for text that is not YAML, for unknown keys or kinds, and while a TODO is left.
+        Raises SchemaError for text that is not YAML, and for unknown keys or kinds.
         """
         where = where or cls.called
-        if lines := unfinished_lines(text):
-            more = f", and in {len(lines) - 1} more" if len(lines) > 1 else ""
-            raise SchemaError(
-                f"{where}, line {lines[0]}: a TODO is left{more}. Fill it in (or delete the file) and try again."
-            )
         return cls.from_dict(parse_yaml(text, where), where)
 
     @classmethod
@@ -132,6 +128,7 @@ class _Loader(yaml.SafeLoader):
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:null|~|)$"), ["n", "~", ""])
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(rf"(?s:.*){UNFINISHED.pattern}"), None)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^-?(?:0|[1-9]\d*)$"), list("-0123456789"))
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -141,7 +138,7 @@ _Loader.add_implicit_resolver(
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper that puts a text in quotes if _Loader, or `unfinished_lines`, would not read it as itself."""
+    """SafeDumper that puts a text in quotes if _Loader would not read it as itself."""
 
     def represent_str(self, text: str) -> yaml.ScalarNode:
         """Return a node in which signs such as line separators, which PyYAML folds, are escaped."""
@@ -152,7 +149,6 @@ for _sign, _resolvers in _Loader.yaml_implicit_resolvers.items():
     for _tag, _words in _resolvers:
         _Dumper.add_implicit_resolver(_tag, _words, [_sign])
 _Dumper.add_representer(str, _Dumper.represent_str)
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(rf"(?s:.*){UNFINISHED.pattern}"), None)
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -213,14 +209,3 @@ def yaml_text(content: object, *, flow: bool = False) -> str:
 def yaml_key(name: str) -> str:
     """Return a name as a YAML key on one line."""
     return yaml_text([name], flow=True)[1:-1]
-
-
-def unfinished_lines(text: str) -> list[int]:
-    """Return the lines in which a value is still TODO; comments do not count."""
-    if not UNFINISHED.search(text):
-        return []  # skips a second pass, which takes as long as the first
-    try:
-        tokens = [token for token in yaml.scan(text, Loader=_Loader) if isinstance(token, yaml.ScalarToken)]
-    except yaml.YAMLError:
-        return []  # parse_yaml names the place
-    return list(dict.fromkeys(t.start_mark.line + 1 for t in tokens if t.plain and UNFINISHED.search(t.value)))

@@ -1,6 +1,6 @@
 """Find keys of persons, keys of rows and free text by the header's names, and draft schemas, which contain no cell.
 
-The lists of names are public; docs/schema.md documents them. Names count in lower case, without accents, blanks and
+The lists of names are public; docs/reference documents them. Names count in lower case, without accents, blanks and
 signs: `Patiënt-Nr.` is `patientnr`.
 """
 
@@ -17,10 +17,11 @@ from .declared import yaml_key, yaml_text
 
 HEAD = """\
 # Drafted from column names and from the kinds of their cells: confirm each kind, since the cells are private.
-# Replace each value that is still to do by public knowledge: what the assay can measure,
-# what the form offers. Never look up bounds or levels in the table: copies from patients' cells leak.
-# Add `missing: true` to a column that may be empty, `out_of_range: error` to a column that must not be clipped.
+# Replace each TODO that you know by public knowledge: what the assay can measure, what the form offers.
+# Never look up bounds or levels in the table: copies from patients' cells leak. Leave out `missing: true`
+# where no cell is empty. `out_of_range: error` refuses cells that would be clipped.
 """
+_LEARNED = "# A fit learns what stays TODO from noisy counts, for a part of the budget.\n"
 _KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name it in `unit`, with `max_rows`'
 _TABLES = """\
 # The first table has one row per patient: move it to the top. In each other table a patient counts with the first
@@ -199,7 +200,12 @@ def draft(name: str, kinds: Mapping[str, Kind]) -> str:
     known = keys(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
     target = f"{_line({'target': last})}  # is this the column to predict?"
-    return "\n".join([HEAD + _line({"name": name}), *WHO.splitlines(), target, "columns:", *column_lines(kinds)]) + "\n"
+    return (
+        "\n".join(
+            [HEAD + _LEARNED + _line({"name": name}), *WHO.splitlines(), target, "columns:", *column_lines(kinds)]
+        )
+        + "\n"
+    )
 
 
 def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:

@@ -69,6 +69,7 @@ from .learned import EMPTY, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
+SOME_NUMBERS = 0.05  # share of numbers in a column of words from which on its words may be codes
 FINE_SHARE = 0.05  # share of numbers with more decimals that a column of few values may have
 FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows a code of missing values
 FALSE_FORMS = 0.01  # bound on the chance that noise alone changes how a column's numbers are written
@@ -84,6 +85,8 @@ YEARS_OF_SECONDS = 60  # this number of years has fewer seconds than codes
 MOST_CODES, MOST_FAR = 6, 0.1  # such numbers at either end; rows far from the others that are read as missing
 SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike has; spikes of a column
 YEARS_APART = 20  # years without a clear one after which a year is far from the others
+WINDOWS = (1, 3, 10, 30)  # years that are looked at together
+FEW_OUTSIDE = 0.01  # of the rows: dates that may lie outside the bounds
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # cell width; noise, as a share of the rows, that hides rows
 NARROW = 4  # days after another date must be this many times narrower than a date's own bounds
 ISO = "%Y-%m-%d"  # the format of dates without a clear form
@@ -98,15 +101,20 @@ def missing_of(codes: Iterable[str]) -> bool | tuple[int | str, ...]:
     return found not in ((), ("",)) and found or bool(found)
 
 
+def with_empty(codes: Iterable[str]) -> bool | tuple[int | str, ...]:
+    """Return the `missing` of a column whose unread cells are missing: these codes, and the empty cell."""
+    return missing_of((*codes, ""))
+
+
 def free_text(kind: ColumnKind) -> LearnedColumn:
     """Return a column of texts, of which nothing else is learned."""
     codes = {code: 0.0 for code in kind.codes if not is_code_of_a_number(code)}
     return LearnedColumn(kind=kind, column=unread(codes), gaps=codes)
 
 
-def unread(codes: Iterable[str]) -> Categorical:
-    """Return a column without learned values, with these codes of missing values."""
-    gaps = [code for code in codes if not is_code_of_a_number(code)]
+def unread(codes: Iterable[str], *, numbers: bool = False) -> Categorical:
+    """Return a column without learned values, with these codes of missing values; those that are `numbers`, too."""
+    gaps = [code for code in codes if numbers or not is_code_of_a_number(code)]
     other = other_than(gaps)
     return Categorical(levels=(other,), unknown=other, missing=missing_of(gaps))
 
@@ -160,17 +168,12 @@ def column_kind(
         return float(sum(found[name] for name in names if found[name] > least))
 
     numbers = max(sum(found[name] for name in (*NUMBERS, *ZEROS)), surely((*NUMBERS, *ZEROS)))
-    # Words, booleans and dates must each be rarer than the numbers, or the column is one of them.
-    if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
-        return _other_kind(found, half, clear).with_codes(codes)
     least = std * clear_stds(len((*NUMBERS, *ZEROS, PADDED)), FALSE_TARGET_CODES if target else FALSE_FORMS)
     some = max(DECIMAL_SHARE * numbers, least)
     sure = partial(surely, least=least)
-    if found[PADDED] > some:
-        return ColumnKind(cells="word").with_codes(codes)
     whole, fine, decimal = sure(WHOLES), sure(FINES), sure(DECIMALS)
     decimals = decimal > some or sum(found[name] for name in DECIMALS) > numbers / 2
-    return ColumnKind(
+    as_numbers = ColumnKind(
         cells="decimal" if decimals else "whole",
         mixed=some < decimal < numbers / 2,
         short=decimals and fine < max(FINE_SHARE * numbers, least),
@@ -180,6 +183,12 @@ def column_kind(
         spikes=fine > some and whole > max(SPIKES_SHARE * numbers, least),
         codes=tuple(codes),
     )
+    # Words, booleans and dates must each be rarer than the numbers, or the column is one of them.
+    if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
+        other = _other_kind(found, half, clear).with_codes(codes)
+        clearly = other.cells == "word" and not target and numbers > max(SOME_NUMBERS * present, least)
+        return replace(other, beside=as_numbers) if clearly else other
+    return ColumnKind(cells="word").with_codes(codes) if found[PADDED] > some else as_numbers
 
 
 def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKind:
@@ -263,6 +272,27 @@ def usual_levels(
     return {name: {level: n for level, n in own.items() if level in found[name]} for name, own in counts.items()}
 
 
+def words_are_codes(found: LearnedColumn) -> bool:
+    """Return whether the frequent words of a column with clear numbers are nearly all of its words, as `>60` may be.
+
+    Then other cells are numbers, which would be lost among the levels, and the words are codes next to them.
+    """
+    beside = found.kind.beside
+    words = sum(count for word, count in found.kept.items() if not is_number(word))
+    return beside is not None and found.merged and words >= REQUIRED_SHARE * beside.words
+
+
+def second_level(found: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """Return the usual partner of the only level of a column that is declared to have two: the one with most cells.
+
+    >>> second_level({"no": 900.0}, {"yes": 3.0, "no": 900.0}), second_level({"a": 9.0}, {"yes": 3.0})
+    ({'yes': 3.0}, {})
+    """
+    usual = partners(min(found), "word") if len(found) == 1 else set()
+    best = max(sorted(usual.intersection(counts)), key=lambda level: counts[level], default=None)
+    return {} if best is None else {best: counts[best]}
+
+
 def _exceeded(tests: int, chance: float) -> float:
     """Return the standard deviations that noise exceeds in any of the `tests` with at most this `chance`."""
     return NormalDist().inv_cdf(1 - chance / max(tests, 1))
@@ -295,8 +325,9 @@ def levels(
 
     A code that is more common than every level is a level itself. None for numbers and times that are better read as
     such, so that values of few rows are not lost. A level "other" takes clear remaining rows, also in a target of one
-    class. Otherwise an unknown value goes to the most frequent level, in successive numbers to the last one. But among
-    numbers, times and booleans it is missing, except in a target. Levels are sorted; in a tie the first counts.
+    class; among three words or more it takes likely ones. Otherwise an unknown value goes to the most frequent level,
+    in successive numbers to the last one. But among numbers, times and booleans it is missing, except in a target.
+    Levels are sorted; in a tie the first counts.
     """
     total = sum(kept.values())
     whole = kind.numbers or kind.cells == "date"
@@ -308,11 +339,12 @@ def levels(
     if common and codes[common] > max(kept.values(), default=0.0):
         kept = {**kept, common: codes[common]}
         codes = {code: n for code, n in codes.items() if code != common}
-    missing = missing_of(code for code in codes if code not in kept)
     strict = not target and kind.cells != "word"
-    given = bool(missing)
-    missing = missing or strict
+    own = [code for code in codes if code not in kept]
+    missing = with_empty(own) if strict else missing_of(own)
+    given = bool(own)
     lost = not kept or ((target or not whole) and rest > max(3 * noise, 0.01 * rows))
+    lost = lost or (kind.cells == "word" and not target and len(kept) > 2 and rest > 0)  # not to the commonest level
     if kind.cells == "boolean" and not set(kept) - {"true", "false"}:
         usual = kept.get("true", 0.0) > kept.get("false", 0.0)
         return Binary(
@@ -378,13 +410,16 @@ def number(
     mass -= sum(named.values())
     if magnitudes.beyond(counts, std) > mass / 2:
         return unread(codes), Far()
+    if codes and mass <= CLEAR_STDS * std:  # no number is left: its bounds would be invented
+        return unread(codes, numbers=True), Far()
     counts, apart = magnitudes.without_far(counts, std, MOST_FAR * rows)
     ends = magnitudes.bounds(counts, std, mass)
     for code in [code for code in codes if is_code_of_a_number(code) and not is_apart(np.array(float(code)), *ends)]:
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     found = magnitudes.scale(counts, std)
-    wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
+    long_tail = found == "log" or decimals is not None  # as laboratory values have, mostly below the noise
+    wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
     make = _count if decimals is None else partial(_continuous, decimals=decimals)
@@ -516,19 +551,17 @@ def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, 
 def _outside(gaps: Mapping[str, float], ends: tuple[float, float]) -> bool | tuple[int | str, ...]:
     """Return the `missing` of a column with these bounds: a number within them is a value. Any cell may be missing."""
     numbers = numbers_of(np.array([*gaps], dtype=object))  # also that of 07, which a table keeps as a word
-    outside = (code for code, value in zip(gaps, numbers, strict=True) if not ends[0] <= value <= ends[1])
-    return missing_of(outside) or True
+    return with_empty(code for code, value in zip(gaps, numbers, strict=True) if not ends[0] <= value <= ends[1])
 
 
-def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
-    """Widen bounds for tails too thin to exceed the noise; the column's own histogram finds the rows later.
+def _widened(low: float, high: float, room: float, *, unsure: bool) -> tuple[float, float]:
+    """Widen bounds by `room` for tails too thin to exceed the noise; the column's own histogram finds the rows later.
 
     A positive column starts at zero unless it is far from zero, as years are. Then it gets one more cell at both ends,
     if a cell's noise hides a part of the rows.
     """
     if 0 < high / 2 <= low and unsure:
         return low / HALF_OCTAVE, min(high * HALF_OCTAVE, LARGEST_BOUND)
-    room = 16.0 if kind == "log" else 1.5
     low = 0.0 if 0 < low < high / 2 else low
     wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
     return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)
@@ -543,36 +576,26 @@ def year_cell(ordinals: Floats) -> Whole:
 
 
 def day(
-    counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str], levels: Mapping[str, float] = NO_LEVELS
-) -> tuple[Column, Far]:
+    counts: Floats, std: float, kind: ColumnKind, codes: Mapping[str, float], levels: Mapping[str, float] = NO_LEVELS,
+    *, rows: int,
+) -> tuple[Column, Far]:  # fmt: skip
     """Return a Date column by noisy counts of its years, and what was found far from its values.
 
-    Its bounds are a year before the first clear year and a year after the last. Decades count if none of their years is
-    clear alone, and those next to the first and last year: dates of birth are spread thinly. `levels` are noisy counts
-    of words and of usual days for unknown dates that passed the threshold. A day among the others is a value.
+    `codes`: noisy counts of the codes of missing values that were found. `levels`: those of words and of usual days for
+    unknown dates that passed the threshold; a day among the others is a value. `rows` is the public row count. What
+    lies beyond the bounds is missing: dates must not pile up at their ends.
     """
     # A day such as 1900-01-01 for "unknown" is one frequent level: without it, its year is as rare as its neighbours.
     years = counts[:-1].copy()
     cells = dict(zip(levels, year_cell(np.array([ordinal(text, kind.form) for text in levels])).tolist(), strict=True))
-    for text, cell in cells.items():
-        if cell < len(years):
-            years[cell] -= levels[text]
+    dated = {text: cell for text, cell in cells.items() if cell < len(years)}
+    for text, cell in dated.items():
+        years[cell] -= levels[text]
     apart = _far_years(years, std)
-    years[list(apart)] = 0.0
-    limit = std * clear_stds(YEARS)
-    clear = set(np.nonzero(years > limit)[0].tolist())
-    for start in range(0, len(years), 10):
-        decade = range(start, start + 10)
-        if not clear.intersection(decade) and years[start : start + 10].sum() > limit * math.sqrt(10):
-            clear |= {decade[0], decade[-1]}
-    first, last = (min(clear) - 1, max(clear) + 1) if clear else (0, len(years) - 1)
-    thin = CLEAR_STDS * std * math.sqrt(10)
-    while first > 0 and years[max(first - 10, 0) : first].sum() > thin:
-        first -= 10
-    while last < len(years) - 1 and years[last + 1 : last + 11].sum() > thin:
-        last += 10
-    first = max(first, 0)
-    last = min(last, len(years) - 1)
+    others = [*codes.values(), *(levels[text] for text in dated), *years[apart]]
+    years[apart] = 0.0
+    strange = counts[-1] if counts[-1] > CLEAR_STDS * std else 0.0
+    first, last = _span(years, std, rows - sum(others) - strange)
     named = [text for text, cell in cells.items() if not first <= cell <= last]
     gaps = [*(code for code in codes if not is_code_of_a_number(code)), *named]
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
@@ -584,12 +607,39 @@ def day(
         bounds=ends,
         format=kind.form or ISO,
         resolution=("second" if seconds else "minute") if timed else "day",
-        missing=missing_of(gaps) or True,
+        missing=with_empty(gaps),
         unknown="missing",
-        out_of_range="missing" if apart else "clip",
+        out_of_range="missing",
     )
     far = tuple(text for text in named if not math.isnan(ordinal(text, kind.form)))
+    limit = std * clear_stds(YEARS)
     return column, Far(far, tuple(str(FIRST_YEAR + year) for year in apart if counts[year] > limit))
+
+
+def _span(years: Floats, std: float, mass: float) -> tuple[int, int]:
+    """Return the first and the last year of a column of `mass` rows, from noisy counts of years.
+
+    It begins with the narrowest windows that are clearly not empty, and grows to the side with more rows until it
+    contains nearly all of them. Then it gets room for what the noise hides: many dates of birth are one of their year.
+    """
+    total = np.concatenate([[0.0], np.cumsum(years)])
+    for width in WINDOWS:
+        clear = np.nonzero(total[width:] - total[:-width] > std * math.sqrt(width) * clear_stds(4 * YEARS))[0]
+        if len(clear):
+            break
+    else:
+        return 0, len(years) - 1
+    start, stop = int(clear[0]), int(clear[-1]) + width
+    while mass - (total[stop] - total[start]) > max(FEW_OUTSIDE * mass, 0.5 * std * math.sqrt(stop - start)):
+        step = max(1, (stop - start) // 4)
+        before, after = max(0, start - step), min(len(years), stop + step)
+        if (before, after) == (start, stop):
+            break
+        below, above = total[start] - total[before], total[after] - total[stop]
+        start, stop = (before, stop) if after == stop or (before < start and below >= above) else (start, after)
+    hidden = std * math.sqrt(stop - start) > FEW_OUTSIDE / 2 * mass
+    room = max(1, (stop - start) // 2) if hidden else 1
+    return max(0, start - room), min(len(years), stop + room) - 1
 
 
 def _far_years(years: Floats, std: float) -> list[int]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+MOSTLY_LOST = 0.8  # share of a column's values without which it is lost
+LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
 FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
@@ -34,7 +36,7 @@ class ColumnKind:
     whole numbers are written 8.0; `zeros`: whether decimals are written 8.50. `mixed`: whether more numbers are whole
     than have decimals; `short`: whether hardly any has more than two decimals; `spikes`: whether some are whole where
     most have more. `codes`: of missing values, as they are written. `words`: noisy count of words among numbers or
-    dates, zero if it is unclear.
+    dates, zero if it is unclear. `beside`: what the numbers among words are read as, if there clearly are some.
     """
 
     cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
@@ -47,6 +49,7 @@ class ColumnKind:
     spikes: bool = False
     codes: tuple[str, ...] = ()
     words: float = 0.0
+    beside: ColumnKind | None = None
 
     @property
     def numbers(self) -> bool:
@@ -114,8 +117,8 @@ class LearnedColumn:
 
     @property
     def merged(self) -> bool:
-        """Whether there clearly are rows with rarer levels, which have become another level."""
-        return bool(self.kept) and self.rest > CLEAR_STDS * self.std
+        """Whether there probably are rows with rarer levels, which have become another level."""
+        return bool(self.kept) and self.rest > LIKELY_STDS * self.std
 
     @property
     def only(self) -> str | None:
@@ -133,11 +136,13 @@ class LearnedColumn:
 
     @property
     def lost(self) -> bool:
-        """Whether no value of the column survived, though it clearly has some."""
+        """Whether no value of the column survived, or hardly any, though it clearly has some."""
         found = self.column
         bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
         few = found is not None and found.categorical and len(found.levels) < 2
-        return few and self.only is None and not bare and not self.empty
+        gone = self.rest if found is not None and found.categorical else self.unread
+        mostly = gone > max(MOSTLY_LOST * (sum(self.kept.values()) + self.rest), CLEAR_STDS * self.std)
+        return (few and self.only is None and not bare and not self.empty) or mostly
 
     def without_level(self, rows: int) -> float:
         """Return the share of rows whose values have become another level, by noisy counts: all if it is lost."""
@@ -184,18 +189,19 @@ class Learned:
     def summary(self) -> list[Message]:
         """Return what was learned, merged and lost, a sentence or two each, for the user. Shares are noisy."""
         kinds: dict[str, list[str]] = {}
-        for name in self.schema.columns:
+        names = [name for name, column in self.schema.columns.items() if name in self.columns or not column.modelled]
+        for name in names:
             kinds.setdefault(self._kind(name), []).append(name)
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
         found = [_message(*one) for one in self._findings() if one.words]
-        return [Message(f"{len(self.schema.columns)} columns: {counts}.", None), *found]
+        return [Message(f"{len(names)} columns: {counts}.", None), *found]
 
     def _findings(self) -> Iterator[LearnedFact]:
         """Yield what was learned, then what was merged and lost, and columns that may be keys."""
         learned = self.columns.items()
         columns = self.schema.columns
         target = self.schema.target
-        yield LearnedFact("target", self._levels_of(target) if target is not None else [])
+        yield LearnedFact("target", self._levels_of(target) if target is not None and target in self.columns else [])
         gaps = {n: c.gaps for n, c in learned if c.gaps and columns[n].missing}
         yield LearnedFact("gaps", [f"{n} ({_codes(columns[n], codes, self.rows)})" for n, codes in gaps.items()])
         empty = [n for n, c in learned if c.empty]
@@ -204,8 +210,10 @@ class Learned:
         yield LearnedFact("far", [f"{n} (near {', '.join(c.far.near)})" for n, c in learned if c.far.near])
         strange = [self._with_share(n, c.unread) for n, c in learned if c.has_unread]
         yield LearnedFact("unread", strange)
-        yield LearnedFact(TIMES, [n for n, column in columns.items() if _shows_clock(column)])
-        yield LearnedFact("after", [f"{n} after {c.depends_on[0]}" for n, c in columns.items() if c.depends_on])
+        yield LearnedFact(TIMES, [n for n in self.columns if _shows_clock(columns[n])])
+        yield LearnedFact(
+            "after", [f"{n} after {columns[n].depends_on[0]}" for n in self.columns if columns[n].depends_on]
+        )
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
@@ -253,7 +261,7 @@ def _shows_clock(column: Column) -> bool:
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
-    named = [(word, counts.get(word, 0.0)) for word in column.gap_words]
+    named = [(word, counts[word]) for word in column.gap_words if word in counts]
     return ", ".join(f"{word or 'empty'} {_percent(count, rows)}" for word, count in named)
 
 

@@ -11,7 +11,8 @@ from ..errors import did_you_mean, validators_faults
 from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.column import Column
 from .columns.number import Count, Quantity
-from .columns.registry import AnyColumn
+from .columns.open import Open
+from .columns.parts import Columns, to_dict
 from .declared import Declaration
 from .schema import MAX_RULES, Schema
 
@@ -28,7 +29,7 @@ class LinkedTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    columns: dict[str, AnyColumn] = Field(min_length=1)
+    columns: Columns
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     order: str | None = None
     max_rows: int = Field(1, ge=1, le=MAX_ROWS_PER_PATIENT)
@@ -82,6 +83,8 @@ class LinkedTables(Declaration):
             raise ValueError(f"the table {name!r}: its name must not contain points, slashes or backslashes")
         if table.file is not None and Path(table.file).name != table.file:
             raise ValueError(f"the table {name!r}: the key file must be a name, not a path")
+        if opened := [one for one, column in table.columns.items() if isinstance(column, Open)]:
+            raise ValueError(f"the table {name!r}: {opened[0]!r} is open. Several tables need declared columns")
         column = table.columns.get(self.key)
         if column is None or column.modelled:
             raise ValueError(f"the table {name!r} needs the column {self.key!r}, of kind identifier")
@@ -175,7 +178,7 @@ class LinkedTables(Declaration):
         found = {}
         for name, table in self.tables.items():
             rest = table.model_dump(mode="json", exclude_defaults=True, exclude={"columns"})
-            found[name] = {**rest, "columns": {key: column.to_dict() for key, column in table.columns.items()}}
+            found[name] = {**rest, "columns": to_dict(table.columns)}
         return {**self.model_dump(mode="json", exclude_defaults=True, exclude={"tables"}), "tables": found}
 
 
@@ -250,7 +253,7 @@ def own(tables: LinkedTables, table: str) -> tuple[str, ...]:
 
 def absent(column: Column) -> Column:
     """Return a column of first rows, in which a patient without a row has an empty cell."""
-    column = _by_itself(column)
+    column = _by_itself(column).model_copy(update={"part": None})
     if "" in column.gap_words:
         return column
     words = column.missing if isinstance(column.missing, tuple) else ()

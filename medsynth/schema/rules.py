@@ -34,7 +34,9 @@ COMPARE: dict[str, Callable[..., Mask]] = {
 }  # fmt: skip
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
-TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|`([^`]+)`|\"([^\"]*)\"|'([^']*)'|(\w+)|(<=|>=|!=|[-+*/()=<>]))")
+TOKEN = re.compile(
+    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|`([^`]+)`|\"([^\"]*)\"|'([^']*)'|(\w+(?:\.\w+)*)|(<=|>=|!=|[-+*/()=<>]))"
+)
 MAX_RULE_CHARACTERS = 500  # characters per rule
 MAX_DEPTH = 40  # of nested brackets and signs
 Function = Literal["previous", "cumulative"]

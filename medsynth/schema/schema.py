@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..errors import DeclarationError, SchemaError, did_you_mean
 from ..io.table import frame_dtypes
 from ..row_count import MAX_ROWS_PER_PATIENT
-from .columns.column import Level, level_text
+from .columns.column import Column, Level, level_text
 from .columns.dtypes import dtype_name
-from .columns.registry import AnyColumn
+from .columns.open import Open
+from .columns.parts import Columns, file_columns, to_dict
 from .declared import ENDING, Declaration, bundled_files, yaml_key, yaml_text
 from .rules import Constraint, Definition, Rule, parse
 
@@ -57,7 +58,8 @@ class Schema(Declaration):
 
     name: str
     target: str | None = None
-    columns: dict[str, AnyColumn] = Field(min_length=1)
+    columns: Columns = {}
+    other_columns: Literal["refuse", "leave out", "learn"] = "refuse"  # columns of the table that are not declared
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
@@ -69,9 +71,23 @@ class Schema(Declaration):
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_todos(cls, content: Any) -> Any:
+        """Leave out what is null, as a TODO is."""
+        if not isinstance(content, Mapping):
+            return content
+        found = {key: value for key, value in content.items() if value is not None}
+        if isinstance(rules := found.get("rules"), list):
+            found["rules"] = [rule for rule in rules if rule is not None]
+        return found
+
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.target is not None and self.target not in self.columns:
+        if not self.columns and self.other_columns != "learn":
+            raise ValueError("declare `columns`, or set `other_columns: learn`")
+        named = self.other_columns != "learn"  # else the table's header names more columns
+        if named and self.target is not None and self.target not in self.columns:
             raise ValueError(f"the key target must name a column.{did_you_mean(self.target, self.columns)}")
         if (self.unit is None) != (self.max_rows is None):
             raise ValueError(
@@ -93,6 +109,7 @@ class Schema(Declaration):
             self._check_survival(self.survival)
         settled: set[str] = set()
         for rule in self.parsed_rules:
+            self._check_known(rule)
             self._check_across(rule)
             if (name := rule.defines) is None:
                 continue
@@ -124,6 +141,8 @@ class Schema(Declaration):
         if self.unit is None:
             raise ValueError('`order` sorts the rows of a patient, so it needs the key "unit"')
         column = self.columns.get(name)
+        if isinstance(column, Open):
+            raise ValueError(f"`order`: {name!r} is open ({column.in_words}). Declare it, since it sorts rows")
         if column is None or name == self.unit or name == self.target or name in self.constant:
             raise ValueError(
                 f"`order`: {name!r} must be a column that changes over a patient's rows. It cannot be the patient, the "
@@ -139,7 +158,7 @@ class Schema(Declaration):
     def _check_survival(self, roles: TimeToEvent) -> None:
         """Raise ValueError unless the roles name a number and a level, in a table of one row per patient."""
         time, event = self.columns.get(roles.time), self.columns.get(roles.event)
-        if time is None or time.categorical or time.dated or not time.modelled:
+        if time is None or time.categorical or time.dated or not time.modelled or type(time) is Open:
             raise ValueError(f"`survival`: `time` must name a number column.{did_you_mean(roles.time, self.columns)}")
         if event is None or not event.categorical or not event.modelled:
             raise ValueError(
@@ -165,6 +184,13 @@ class Schema(Declaration):
         level = self.survival.level
         return level_text(self.columns[self.survival.event].levels[1] if level is None else level)
 
+    def _check_known(self, rule: Rule) -> None:
+        """Raise ValueError for a rule that reads a column of open kind, or defines an open one."""
+        for name in sorted(rule.columns | {rule.defines or min(rule.columns)}):
+            column = self.columns[name]
+            if type(column) is Open or (isinstance(column, Open) and name == rule.defines):
+                raise ValueError(f"rule {rule.text!r}: {name!r} is open ({column.in_words}). Declare it for this rule")
+
     def _check_across(self, rule: Rule) -> None:
         """Raise ValueError for a rule across rows without an order, and for a sum that would not be exact."""
         if rule.across and self.order is None:
@@ -186,6 +212,12 @@ class Schema(Declaration):
         for name in ("parsed_rules", "core"):
             vars(copied).pop(name, None)
         return copied
+
+    @property
+    def may_break(self) -> bool:
+        """Whether a sampled row could break a constraint, or have a part of a cell that is missing alone."""
+        together = (column.part is not None and column.part.whole.together for column in self.columns.values())
+        return any(together) or not all(rule.defines for rule in self.parsed_rules)
 
     @property
     def has_rules_across_rows(self) -> bool:
@@ -218,7 +250,7 @@ class Schema(Declaration):
             read = sorted(rule.columns)
             if not name or not rule.formula or rule.across or not rule.columns <= set(columns):
                 continue
-            if not any(self.columns[one].depends_on for one in (name, *read)):
+            if not any(self.columns[one].depends_on or one in self.open for one in (name, *read)):
                 inputs = {one: columns[one] for one in read}
                 core._definitions[name] = Definition(self.columns[name], rule.formula, inputs)
         single = [rule for rule in rules if not rule.defines and not rule.across]
@@ -226,10 +258,10 @@ class Schema(Declaration):
         return core
 
     def _constraint(self, rule: Rule) -> Constraint | None:
-        """Return a rule about columns of this core; None if it reads other columns, or one that depends on another."""
+        """Return a rule about columns of this core; None if it reads others, or one that is open or depends on one."""
         computed = {name: self._definitions[name] for name in sorted(rule.columns) if name in self._definitions}
         named = set(rule.columns - set(computed)).union(*(one.inputs for one in computed.values()))
-        if not named <= set(self.columns) or any(self.columns[name].depends_on for name in named):
+        if not named <= set(self.columns) or any(self.columns[name].depends_on or name in self.open for name in named):
             return None
         return Constraint(rule, {name: self.columns[name] for name in sorted(named)}, computed)
 
@@ -244,9 +276,40 @@ class Schema(Declaration):
         return self._constraints
 
     @property
+    def open(self) -> dict[str, Open]:
+        """The columns of which something is open, so that a fit learns it."""
+        return {name: column for name, column in self.columns.items() if isinstance(column, Open)}
+
+    def closed(self) -> Self:
+        """Return the schema if nothing is open. Raise SchemaError for a column that only a fit can learn."""
+        for name, column in self.open.items():
+            raise SchemaError(
+                f"schema {self.name!r}: column {name!r} is open ({column.in_words}). A fit can learn it; here it must "
+                "be declared."
+            )
+        if self.other_columns == "learn":
+            raise SchemaError(f"schema {self.name!r}: `other_columns: learn` is for a fit. Declare the columns here.")
+        return self
+
+    def with_columns(self, columns: Mapping[str, Column], **changes: object) -> Self:
+        """Return the schema with these columns, without validation: what a fit learned contradicts no declaration."""
+        return self.model_copy(update={"columns": dict(columns), **changes})
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Column names in the table's order."""
         return tuple(self.columns)
+
+    @property
+    def header(self) -> dict[str, dict[str, Column]]:
+        """The columns of the table's file, in order, each with the columns of this schema that share its cells."""
+        return file_columns(self.columns)
+
+    def in_order(self, header: Sequence[str]) -> Self:
+        """Return the schema with its columns in the order of the table's file, without those that it lacks."""
+        return self.with_columns(
+            {part: column for name in header for part, column in self.header.get(name, {}).items()}
+        )
 
     def with_target(self, target: str | None) -> Schema:
         """Return the schema with another target, or without one. Raise SchemaError if it is not a column."""
@@ -272,8 +335,7 @@ class Schema(Declaration):
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults; `from_dict` reads it back."""
         head = self.model_dump(mode="json", exclude_defaults=True, exclude={"columns", "rules"})
-        columns = {name: column.to_dict() for name, column in self.columns.items()}
-        return {**head, "columns": columns, **({"rules": [*self.rules]} if self.rules else {})}
+        return {**head, "columns": to_dict(self.columns), **({"rules": [*self.rules]} if self.rules else {})}
 
     def to_yaml(self) -> str:
         """Return YAML text with one line per column; `from_yaml` reads it back."""
@@ -283,6 +345,11 @@ class Schema(Declaration):
         lines = [f"  {yaml_key(name)}: {yaml_text(column, flow=True)}" for name, column in columns.items()]
         tail = yaml_text({"rules": rules}) if rules else ""
         return yaml_text(content) + "columns:\n" + "\n".join(lines) + "\n" + tail
+
+
+def open_schema(columns: Iterable[str], target: str | None = None, name: str = "open") -> Schema:
+    """Return a schema of these columns in which everything is open."""
+    return Schema(name=name, target=target, columns={column: Open() for column in columns})
 
 
 @cache

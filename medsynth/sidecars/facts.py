@@ -30,7 +30,8 @@ from ..schema import Schema
 from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
-from ..schema.columns.number import Quantity
+from ..schema.columns.number import Number, Quantity
+from ..schema.columns.parts import is_shared, to_dict
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
 WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
@@ -92,6 +93,11 @@ class SharedColumn:
 
     @property
     def sentence(self) -> str:
+        """Return the column in words, and that it is synthetic."""
+        return f"SYNTHETIC. {self.in_words}."
+
+    @property
+    def in_words(self) -> str:
         """Return the column in words."""
         missing = [f"{word or 'an empty cell'}{self._meaning(word)}" for word in self.missing]
         words = [
@@ -106,7 +112,7 @@ class SharedColumn:
             *self.about,
             self.summary.sentence if self.summary else "",
         ]  # fmt: skip
-        return "SYNTHETIC. " + "; ".join(word for word in words if word) + "."
+        return "; ".join(word for word in words if word)
 
     def _meaning(self, code: str) -> str:
         return f" ({self.value_labels[code]})" if code in self.value_labels else ""
@@ -299,23 +305,42 @@ def _columns(
 ) -> tuple[SharedColumn, ...]:  # fmt: skip
     """Return the columns of a table in the order of its file, each with a summary of its synthetic codes."""
     shared = list[SharedColumn]()
-    for k, (name, column) in enumerate(schema.columns.items()):
-        if not column.written:
-            continue
-        about = ["key of the patient"] if name == schema.unit else []
-        about += ["orders the rows of a patient"] if name == schema.order else []
-        role = review.roles.get(name, "target" if name == schema.target else "")
-        shared.append(_column(name, column, role, links.get(name), about, codes[:, k], schema_learned(model.ledger)))
+    for file_column, own in schema.header.items():
+        found = list[SharedColumn]()
+        for name, column in own.items():
+            if not column.written:
+                continue
+            about = ["key of the patient"] if name == schema.unit else []
+            about += ["orders the rows of a patient"] if name == schema.order else []
+            role = review.roles.get(name, "target" if name == schema.target else "")
+            of_it = codes[:, schema.names.index(name)]
+            found.append(_column(name, column, role, links.get(name), about, of_it, schema_learned(model.ledger)))
+        shared += [_of_shared_cell(file_column, schema, found)] if is_shared(own) else found
     return tuple(shared)
+
+
+def _of_shared_cell(name: str, schema: Schema, parts: list[SharedColumn]) -> SharedColumn:
+    """Return a column of the file whose cells several columns of the schema share. Its notes describe each part."""
+    first = parts[0]
+    declared = to_dict(schema.header[name])[name]
+    roles = ", ".join(f"{part.name}: {part.role}" for part in parts if part.role)
+    return SharedColumn(
+        name=name, kind=str(declared["kind"]), values="string", label=first.label, role=roles, origin=first.origin,
+        missing=first.missing, format=first.format or str(declared.get("text", "")),
+        about=tuple(f"{part.name}: {part.in_words}" for part in parts),
+    )  # fmt: skip
 
 
 def _column(
     name: str, column: Column, role: str, link: tuple[str, str] | None, about: list[str], codes: Codes, learned: bool
 ) -> SharedColumn:
     bounded = isinstance(column, Quantity)
+    first, last = (unit - column.units[0] for unit in column.number_units) if bounded else (0, 0)
+    limits = [*column.below, *column.above] if isinstance(column, Number) else []
     whole = getattr(column, "whole_from", None)
     about += [f"refers to {link[1]} in {link[0]}"] if link else []
-    about += [f"bounds and quartiles in days after {column.after}"] if isinstance(column, Date) and column.after else []
+    about += [f"bounds and quartiles in {column.unit}"] if isinstance(column, Date) and column.after else []
+    about += [f"limits of the assay, at the ends of the scale: {', '.join(limits)}"] if limits else []
     about += [f"whole numbers from {whole:g} on"] if whole is not None else []
     return SharedColumn(
         name=name,
@@ -325,14 +350,14 @@ def _column(
         value_labels=_as_written(column),
         role=role,
         unit=getattr(column, "unit", None) or "",
-        low=column.text(0) if bounded else "",
-        high=column.text(column.size - 1) if bounded else "",
+        low=column.text(first) if bounded else "",
+        high=column.text(last) if bounded else "",
         origin=ORIGINS[learned] if column.modelled else "",
         levels=tuple(map(column.text, range(column.size))) if column.categorical else (),
         ordered=column.ordered and column.categorical,
         missing=column.gap_words,
         decimals=column.places if column.kind == "continuous" else None,
-        format=column.format if isinstance(column, Date) else "",
+        format=column.format if isinstance(column, Date) else ", ".join(getattr(column, "examples", ())),
         is_key=not column.modelled,
         refers_to=link,
         about=tuple(about),
@@ -372,6 +397,8 @@ def _values(column: Column) -> ValueKind:
     if isinstance(column, Date):
         usual = not any(code in column.format for code in WEEKS)
         return "string" if not usual else "date" if column.days else "datetime"
+    if isinstance(column, Number) and (column.examples or column.limits):
+        return "string"
     if isinstance(column, Quantity):
         return "integer" if column.text(0) == str(column.units[0]) and column.places == 0 else "number"
     if column.categorical and all(isinstance(level, bool) for level in column.levels):

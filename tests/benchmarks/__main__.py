@@ -35,6 +35,8 @@ BENCHMARKS = {
         "--tables clinic-4k@500 --methods medsynth bootstrap --epsilons 3.7 --own-runs 1 --output FOLDER/a.csv"),
     "bare": Benchmark("bare:main", "fits of real tables without a schema", "1 h", "results",
         "--tables iris --runs 1 --output FOLDER/a.csv"),
+    "open-schemas": Benchmark("open_schemas:main", "fits of schemas of which a part is open", "1 h", "results",
+        "--tables clinic-4k@500 --epsilons 3.7 --open nothing half --runs 1 --output FOLDER/a.csv"),
     "few-rows": Benchmark("few_rows:main", "what plans expect of small tables, and what comes", "40 min", "results",
         "--tables modechoice --runs 1 --output FOLDER/a.csv"),
     "layers": Benchmark("layers:main", "rows of a schema, margins and the default, side by side", "5 min", "layers",

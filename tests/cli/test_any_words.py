@@ -150,7 +150,6 @@ FAULTS = {
     "of a column": ("a: {kind: date, bounds: [0, 9], after: c}", "a", ""),
     "of the target": ("a: {kind: identifier}\ntarget: a", "a", ""),
     "of a rule": ("a: {kind: count, bounds: [0, 9]}\nrules: [a < q]", "", ""),
-    "open": ("a: TODO", "a", ""),
 }
 
 

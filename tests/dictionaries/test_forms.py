@@ -11,7 +11,6 @@ from medsynth.dictionaries.codebook import is_codebook, template
 from medsynth.dictionaries.importing import ImportedSchema, import_schema
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema
-from medsynth.schema.declared import unfinished_lines
 
 FILES = Path(__file__).parent / "files"
 
@@ -216,7 +215,7 @@ def test_any_text_comes_back_as_itself_and_harmless(tmp_path: Path) -> None:
     fields.append({"name": "x", "type": "number", "unit": "=1+1", "constraints": {"minimum": 0, "maximum": 1e-7}})
     found = import_schema([written(tmp_path, {"fields": fields})])
     schema = Schema.from_yaml(found.text)
-    assert schema.names == tuple(str(field["name"]) for field in fields) and not unfinished_lines(found.text)
+    assert schema.names == tuple(str(field["name"]) for field in fields) and not schema.open
     assert {schema.columns[name].levels for name in schema.names[:-1]} == {tuple(HOSTILE)}
     assert schema.columns["x"].bounds == (0, 1e-7) and "\x00" not in found.text and "<script>" not in found.text
 

@@ -54,7 +54,7 @@ def test_a_workbook_is_not_read_for_its_header(here: Path) -> None:
 def test_the_command_says_what_became_of_each_entry(here: Path) -> None:
     words = ["schema", "import", FILES / "redcap.csv"]
     result = good(*words, FILES / "project.xml", "-o", "clinic.schema.yaml")
-    assert "redcap_repeat_instance: TODO" in result.stdout and "Fill in every TODO" in result.stdout
+    assert "redcap_repeat_instance: TODO" in result.stdout and "Fill in each TODO that you know" in result.stdout
     assert run(*words, "-o", "clinic.schema.yaml").exit_code == 1  # it exists
     told = json.loads(good(*words, "-o", "clinic.schema.yaml", "--force", "--json").stdout)
     assert told["entries"]["bmi"] == {

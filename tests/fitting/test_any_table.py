@@ -16,13 +16,13 @@ import pytest
 
 from medsynth.io.reader import read
 from medsynth.io.table import Table, from_frame, is_number
-from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.learned import Learned
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 N = 2000
 Texts = np.ndarray[Any, np.dtype[np.object_]]
@@ -219,9 +219,9 @@ def table_of(names: list[str]) -> pd.DataFrame:
 
 def learn(table: Table) -> Learned:
     """The schema at a budget under which noise is small; the seed is fixed."""
-    plan = make_plan(selection.queries(), epsilon=20.0, delta=1e-5, rows=table.rows)
+    plan = make_plan(bare_queries(), epsilon=20.0, delta=1e-5, rows=table.rows)
     releases = Releases(plan.ledger("t"), SeededEntropy(0))
-    return RawVault(table, table.rows, releases).measure_schema("t", "label")
+    return raw_vault(table, table.rows, releases, "label").measure_schema()
 
 
 def plain(text: str) -> str:

@@ -16,8 +16,9 @@ from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
 from medsynth.privacy import partition_selection as selection
 from medsynth.sampling.patients import ROWS_PER_PATIENT
+from tests.support.bare import queries as bare_queries
 
-LEARNING = {query.label for query in selection.queries()}
+LEARNING = {query.label for query in bare_queries()}
 
 
 def visits(patients: int = 1500) -> pd.DataFrame:
@@ -103,7 +104,7 @@ def test_noise_and_needs_are_those_of_patients(tmp_path: Path) -> None:
         ({"unit": "patient_id", "schema": {"name": "t", "columns": {
             "patient_id": {"kind": "identifier"}, "age": {"kind": "count", "bounds": [0, 99]},
             "ward": {"kind": "categorical", "levels": ["a", "b", "c"]},
-            "sick": {"kind": "binary", "levels": ["no", "yes"]}}}}, "without a schema"),
+            "sick": {"kind": "binary", "levels": ["no", "yes"]}}}}, "schema declares the column of `unit`"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_unit(options: dict[str, Any], message: str) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 import medsynth
 from medsynth.io.table import from_frame
-from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.learned import Learned
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 N = 2139  # rows of the ACTG 175 trial
 Draw = np.random.Generator
@@ -55,9 +55,9 @@ COLUMNS: dict[str, tuple[Callable[[Draw], Any], bool]] = {
 
 def learn(frame: pd.DataFrame) -> Learned:
     """The schema at epsilon 3.7; the seed is fixed."""
-    plan = make_plan(selection.queries(), epsilon=3.7, delta=1e-5, rows=N)
-    table = RawVault(from_frame(frame), N, Releases(plan.ledger("t"), SeededEntropy(1)))
-    return table.measure_schema("t", "label")
+    plan = make_plan(bare_queries(), epsilon=3.7, delta=1e-5, rows=N)
+    table = raw_vault(from_frame(frame), N, Releases(plan.ledger("t"), SeededEntropy(1)), "label")
+    return table.measure_schema()
 
 
 @pytest.mark.statistical

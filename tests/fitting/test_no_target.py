@@ -19,10 +19,11 @@ from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event
-from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.learned import Learned
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 pytestmark = pytest.mark.usefixtures("quick")
 N = 600
@@ -77,7 +78,7 @@ def test_large_numbers_are_a_target_if_a_person_says_so() -> None:
 
 def learned(frame: pd.DataFrame, release: Callable[..., Release] | None = None) -> tuple[Learned, dict[str, Release]]:
     """What a fit learns of a table, and its releases. `release`: answers in place of the rows."""
-    plan = make_plan(selection.queries(), epsilon=20.0, delta=1e-5, rows=len(frame))
+    plan = make_plan(bare_queries(), epsilon=20.0, delta=1e-5, rows=len(frame))
     kept = dict[str, Release]()
 
     class Kept(Releases):
@@ -87,8 +88,8 @@ def learned(frame: pd.DataFrame, release: Callable[..., Release] | None = None) 
             return kept[label]
 
     entropy = SeededEntropy(0)
-    raw = RawVault(from_frame(frame), len(frame), Kept(plan.ledger(entropy.source), entropy))
-    return raw.measure_schema("t", frame.columns[-1], required=False), kept
+    raw = raw_vault(from_frame(frame), len(frame), Kept(plan.ledger(entropy.source), entropy), frame.columns[-1])
+    return raw.measure_schema(required=False), kept
 
 
 @pytest.mark.parametrize("kind", ["constant", "number of a key", "text"])

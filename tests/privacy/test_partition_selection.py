@@ -27,16 +27,20 @@ from medsynth.schema import Binary, Categorical, Continuous, Count, magnitudes
 from medsynth.schema.cells import CellKinds
 from medsynth.schema.codec import encode
 from medsynth.schema.learned import ColumnKind
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 
 def learn(frame: pd.DataFrame, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 0, rows: Any = None) -> Any:
     table = from_frame(frame)
     entropy = SeededEntropy(seed)
-    plan = make_plan(selection.queries(), epsilon=epsilon, delta=delta, rows=rows or len(frame))
+    plan = make_plan(bare_queries(), epsilon=epsilon, delta=delta, rows=rows or len(frame))
     ledger = plan.ledger(entropy.source)
     schema = (
-        RawVault(table, rows or len(frame), Releases(ledger, entropy))
-        .measure_schema("learned", "sex" if "sex" in table.header else table.header[-1])
+        raw_vault(
+            table, rows or len(frame), Releases(ledger, entropy), "sex" if "sex" in table.header else table.header[-1]
+        )
+        .measure_schema()
         .schema
     )
     assert ledger.complete
@@ -129,7 +133,7 @@ def test_false_release_rate_of_a_key_of_one_row(monkeypatch: pytest.MonkeyPatch)
 
     def kinds(raw: Any, target: str) -> Any:
         """Words, and a number as the target: two rows are too few for their kinds to be measured."""
-        found = {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
+        found = {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._open}
         return found, found
 
     monkeypatch.setattr(RawVault, "_measure_kinds", kinds)
@@ -138,9 +142,9 @@ def test_false_release_rate_of_a_key_of_one_row(monkeypatch: pytest.MonkeyPatch)
         table, released = from_frame(frame), 0
         for _ in range(runs):
             event = Thresholded(multiplier=2.0, delta=delta)
-            allowance: dict[str, tuple[Event, int]] = {query.label: (event, 1) for query in selection.queries()}
+            allowance: dict[str, tuple[Event, int]] = {query.label: (event, 1) for query in bare_queries()}
             ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance)
-            schema = RawVault(table, 2, Releases(ledger, entropy)).measure_schema("t", table.header[-1]).schema
+            schema = raw_vault(table, 2, Releases(ledger, entropy), table.header[-1]).measure_schema().schema
             released += sum("lone" in schema.columns[f"c{k}"].levels for k in range(columns))
         assert stats.binomtest(released, runs * columns, delta / columns).pvalue > 1e-4
 
@@ -152,7 +156,7 @@ def test_neighbours_charge_the_same(frame: pd.DataFrame) -> None:
         other.loc[3, name] = value
     ledgers = [learn(f, rows=4000)[1].to_json() for f in (frame, other)]
     assert ledgers[0] == ledgers[1]
-    assert [e["label"] for e in ledgers[0]["events"]] == [query.label for query in selection.queries()]
+    assert [e["label"] for e in ledgers[0]["events"]] == [query.label for query in bare_queries()]
     assert ledgers[0]["events"][1]["mechanism"] == "Thresholded" and ledgers[0]["events"][1]["delta"] == pytest.approx(
         1e-6
     )
@@ -180,17 +184,17 @@ def test_a_target_that_noise_hides_is_one_error(frame: pd.DataFrame) -> None:
 
 def test_a_raw_table_shows_nothing_and_is_measured_once(frame: pd.DataFrame) -> None:
     table = from_frame(frame)
-    ledger = make_plan(selection.queries(), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
-    raw = RawVault(table, 4000, Releases(ledger, SeededEntropy(0)))
+    ledger = make_plan(bare_queries(), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
+    raw = raw_vault(table, 4000, Releases(ledger, SeededEntropy(0)), "sex")
     attempts: list[Callable[[Any], object]] = [len, iter, copy.copy]
     for attempt in attempts:
         with pytest.raises(TypeError):
             attempt(raw)
     assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
     assert repr(raw) == "RawVault(private rows)"
-    raw.measure_schema("t", "sex")
+    raw.measure_schema()
     with pytest.raises(BudgetError):
-        raw.measure_schema("t", "sex")
+        raw.measure_schema()
 
 
 @pytest.mark.parametrize("value", [-1e9, -3.0, -0.01, 0.0, 0.01, 1.0, 36.6, 5e8])
@@ -209,7 +213,7 @@ def test_fit_without_a_schema(frame: pd.DataFrame) -> None:
     model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=notices.append)
     assert model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon
     assert any("bounds privately" in text for text in notices)
-    assert {query.label for query in selection.queries()} <= {entry.label for entry in model.ledger.entries}
+    assert {query.label for query in bare_queries()} <= {entry.label for entry in model.ledger.entries}
     assert "id17" not in model.schema.to_yaml()
     drawn = medsynth.sample(model, 100, seed=0)
     assert list(drawn.columns) == list(frame.columns)
@@ -223,7 +227,7 @@ def test_the_largest_change_over_neighbours_is_what_is_charged(frame: pd.DataFra
     small["later"] = [f"20{k % 20 + 10}-01-{k % 9 + 10}" for k in range(60)]
     found = []
     for table in (small, small.drop(index=9).reset_index(drop=True)):
-        plan = make_plan(selection.queries(), epsilon=50.0, delta=1e-5, rows=60)
+        plan = make_plan(bare_queries(), epsilon=50.0, delta=1e-5, rows=60)
         ledger, taken = plan.ledger("t"), dict[str, Any]()
 
         class Kept(Releases):
@@ -231,7 +235,7 @@ def test_the_largest_change_over_neighbours_is_what_is_charged(frame: pd.DataFra
                 taken[label] = super().release(label, sensitivity, draw)
                 return taken[label]
 
-        RawVault(from_frame(table), 60, Kept(ledger, NoNoise())).measure_schema("t", "sex")
+        raw_vault(from_frame(table), 60, Kept(ledger, NoNoise()), "sex").measure_schema()
         found.append((ledger, {label: np.concatenate(taken[label].arrays) for label in taken}))
     charged = {entry.label: entry.sensitivity for entry in found[0][0].entries}
     assert charged == {entry.label: entry.sensitivity for entry in found[1][0].entries}

@@ -14,14 +14,15 @@ from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
-from medsynth.privacy.partition_selection import Learning, RawVault
+from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
-from medsynth.schema import Identifier
 from medsynth.schema.learned import ColumnKind
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 R, DELTA = 3, 0.2  # rows of a patient; of partition selection, large enough to count by
-KEYS = Learning(keys={"who": Identifier()}, unit="who", max_rows=R)
+KEYS: dict[str, Any] = {"keys": ("who",), "unit": "who", "max_rows": R}
 
 
 class Kept(Releases):
@@ -49,10 +50,10 @@ def visits(patients: int = 60) -> pd.DataFrame:
 
 def measured(frame: pd.DataFrame) -> tuple[Ledger, dict[str, Any]]:
     """What is charged, and the exact counts."""
-    plan = make_plan(selection.queries(), epsilon=80.0, delta=1e-5, rows=len(frame), max_rows=R)
+    plan = make_plan(bare_queries(), epsilon=80.0, delta=1e-5, rows=len(frame), max_rows=R)
     releases = Kept(ledger := plan.ledger("t"), NoNoise())
     units = PrivacyUnits(frame["who"].to_numpy(np.int64), R)
-    learned = RawVault(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
+    learned = raw_vault(from_frame(frame), len(frame), releases, "sick", units=units, **KEYS).measure_schema()
     assert (learned.schema.unit, learned.schema.max_rows) == ("who", R) and ledger.complete
     return ledger, releases.__dict__["taken"]
 
@@ -62,7 +63,7 @@ def test_the_worst_patient_changes_what_is_charged() -> None:
     (ledger, full), (without, less) = measured(visits()), measured(visits()[:-R])
     charged = {entry.label: entry.sensitivity for entry in ledger.entries}
     assert charged == {entry.label: entry.sensitivity for entry in without.entries}
-    for query in selection.queries():
+    for query in bare_queries():
         one, two = full[query.label], less[query.label]
         assert one.names == two.names
         change = np.linalg.norm(np.concatenate(one.arrays) - np.concatenate(two.arrays))
@@ -75,11 +76,11 @@ def test_the_noise_is_as_large_as_the_patient() -> None:
     """The noise of the kinds of six columns by a Kolmogorov-Smirnov test. The seed is fixed."""
     frame, drawn = visits(), []
     units = PrivacyUnits(frame["who"].to_numpy(np.int64), R)
-    plan = make_plan(selection.queries(), epsilon=3.0, delta=1e-5, rows=len(frame), max_rows=R)
+    plan = make_plan(bare_queries(), epsilon=3.0, delta=1e-5, rows=len(frame), max_rows=R)
     exact = np.concatenate(measured(frame)[1][selection.KINDS].arrays)
     for seed in range(4):
         releases = Kept(plan.ledger("t"), SeededEntropy(seed))
-        RawVault(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
+        raw_vault(from_frame(frame), len(frame), releases, "sick", units=units, **KEYS).measure_schema()
         drawn.append(np.concatenate(releases.__dict__["taken"][selection.KINDS].arrays) - exact)
     std = plan.events[selection.KINDS][0].multiplier * R * np.sqrt(6)
     assert stats.kstest(np.concatenate(drawn) / std, "norm").pvalue > 1e-4
@@ -102,7 +103,7 @@ def test_false_release_rate_of_a_level_of_one_patient(
     entropy, runs, released = SeededEntropy(7), 250, 0
 
     def kinds(raw: Any, target: str) -> Any:
-        found = {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
+        found = {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._open}
         return found, found
 
     monkeypatch.setattr(RawVault, "_measure_kinds", kinds)
@@ -110,20 +111,20 @@ def test_false_release_rate_of_a_level_of_one_patient(
     units = PrivacyUnits(np.zeros(R, np.int64), R)
     for _ in range(runs):
         event = Thresholded(multiplier=multiplier, delta=DELTA)
-        allowance: dict[str, tuple[Event, int]] = {query.label: (event, 1) for query in selection.queries()}
+        allowance: dict[str, tuple[Event, int]] = {query.label: (event, 1) for query in bare_queries()}
         ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance, max_rows=R)
         releases = Kept(ledger, entropy)
-        RawVault(table, R, releases, KEYS, units).measure_schema("t", "y")
+        raw_vault(table, R, releases, "y", units=units, **KEYS).measure_schema()
         released += bool(releases.__dict__["taken"][selection.LEVELS].names)
     assert stats.binomtest(released, runs, chance).pvalue > 1e-4 and chance <= DELTA
 
 
 def test_a_raw_table_refuses_units_that_the_ledger_does_not_state() -> None:
     table = from_frame(visits(4))
-    ledger = make_plan(selection.queries(), epsilon=3.0, delta=1e-5, rows=12, max_rows=R).ledger("t")
-    single = make_plan(selection.queries(), epsilon=3.0, delta=1e-5, rows=12).ledger("t")
+    ledger = make_plan(bare_queries(), epsilon=3.0, delta=1e-5, rows=12, max_rows=R).ledger("t")
+    single = make_plan(bare_queries(), epsilon=3.0, delta=1e-5, rows=12).ledger("t")
     known = PrivacyUnits(np.repeat(np.arange(4), R), R)
-    RawVault(table, 12, Releases(ledger, NoNoise()), KEYS, known)
+    raw_vault(table, 12, Releases(ledger, NoNoise()), None, units=known, **KEYS)
     wrong: list[tuple[Ledger, PrivacyUnits | None]] = [
         (ledger, PrivacyUnits(np.zeros(12, np.int64), R)),  # twelve rows of one patient
         (ledger, PrivacyUnits(known.of_row[:6], R)),  # rows without a patient
@@ -132,4 +133,4 @@ def test_a_raw_table_refuses_units_that_the_ledger_does_not_state() -> None:
     ]
     for charged, units in wrong:
         with pytest.raises(BudgetError, match="patients"):
-            RawVault(table, 12, Releases(charged, NoNoise()), KEYS, units)
+            raw_vault(table, 12, Releases(charged, NoNoise()), None, units=units, **KEYS)

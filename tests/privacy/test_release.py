@@ -26,6 +26,8 @@ from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy, SystemEntropy
 from medsynth.schema.columns.categorical import Binary
 from medsynth.schema.columns.grid import grid
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 EVENT = Gaussian(multiplier=2.0)
 SOURCES = Path(__file__).parents[2] / "medsynth"
@@ -209,7 +211,7 @@ def test_a_vault_of_other_columns_refuses_what_is_on_file(tmp_path: Path) -> Non
 def test_kinds_of_columns_are_replayed_under_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint without facts, and the columns in another order: each has the kind that was measured of it."""
     frame = pd.DataFrame({"a": [f"{k}.5" for k in range(900)], "b": ["no", "yes"] * 450, "c": ["x", "y", "z"] * 300})
-    plan, path = make_plan(selection.queries(), epsilon=9.0, delta=1e-5, rows=900), tmp_path / "c"
+    plan, path = make_plan(bare_queries(), epsilon=9.0, delta=1e-5, rows=900), tmp_path / "c"
     kinds: list[dict[str, Any]] = []
 
     def levels(self: Any, label: Any, names: Any, found: Any) -> Any:
@@ -220,7 +222,7 @@ def test_kinds_of_columns_are_replayed_under_their_names(tmp_path: Path, monkeyp
     for order in (["a", "b", "c"], ["c", "a", "b"]):
         releases = Releases(plan.ledger("t"), SystemEntropy(), Checkpoint(path, {}, resume=bool(kinds)))
         with pytest.raises(Killed):
-            RawVault(from_frame(frame[order]), 900, releases).measure_schema("t", "b")
+            raw_vault(from_frame(frame[order]), 900, releases, "b").measure_schema()
     assert kinds[0] == kinds[1] and kinds[0]["a"].cells == "decimal" and kinds[0]["b"].cells != "decimal"
 
 
@@ -251,7 +253,7 @@ def test_partition_selection_resumes_measurement_by_measurement(
         "dose": rng.integers(0, 999, 900) / 100, "sick": rng.choice(["no", "yes"], 900),
     })  # fmt: skip
     table = from_frame(frame)
-    plan = make_plan(selection.queries(), epsilon=5.0, delta=1e-5, rows=900)
+    plan = make_plan(bare_queries(), epsilon=5.0, delta=1e-5, rows=900)
     labels, path, store = [*plan.events], tmp_path / "c", Checkpoint.store
     assert labels == [selection.KINDS, selection.TARGET, selection.LEVELS, selection.FORMATS]
     stored: list[tuple[str, list[str]]] = []
@@ -271,12 +273,12 @@ def test_partition_selection_resumes_measurement_by_measurement(
     monkeypatch.setattr(selection, "noised", counted)
     for fit in range(5):
         ledger = plan.ledger("t")
-        raw = RawVault(table, 900, Releases(ledger, SeededEntropy(fit), Checkpoint(path, {}, resume=fit > 0)))
+        raw = raw_vault(table, 900, Releases(ledger, SeededEntropy(fit), Checkpoint(path, {}, resume=fit > 0)), "sick")
         if fit < 4:
             with pytest.raises(Killed):
-                raw.measure_schema("learned", "sick")
+                raw.measure_schema()
         else:
-            schema = raw.measure_schema("learned", "sick").schema
+            schema = raw.measure_schema().schema
     assert [label for label, _ in stored] == labels and set(drawn) == {0, 1, 2, 3}  # the last fit drew nothing
     names = [some for _, some in stored]
     assert names[0] == names[3] == [] and names[1] == ["no", "yes"] and names[2][:3] == ["a", "b", "c"]
@@ -287,9 +289,9 @@ def test_names_are_released_by_partition_selection_alone() -> None:
     table = from_frame(pd.DataFrame({"a": ["x", "y"], "b": ["1.5", "2.5"]}))
     allowance: dict[str, Any] = dict.fromkeys((selection.KINDS, selection.TARGET), (EVENT, 1))
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance=allowance)
-    raw = RawVault(table, 2, Releases(ledger, SystemEntropy()))
+    raw = raw_vault(table, 2, Releases(ledger, SystemEntropy()), "b")
     with pytest.raises(BudgetError, match="partition selection"):
-        raw.measure_schema("t", "b")
+        raw.measure_schema()
 
 
 def test_a_fork_of_a_fit_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

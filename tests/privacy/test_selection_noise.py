@@ -12,11 +12,11 @@ from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.events import Event, Gaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import magnitudes
 from medsynth.schema.cells import CellKinds
+from tests.support.bare import raw_vault
 
 MULTIPLIER, RUNS = 0.5, 120
 
@@ -42,7 +42,7 @@ def released(frame: pd.DataFrame, label: str) -> list[tuple[Release, float]]:
         allowance |= {selection.KINDS: formats, selection.FORMATS: formats}
         ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance=allowance)
         out = Recorder(ledger, SeededEntropy(seed))
-        RawVault(table, len(frame), out).measure_schema("t", table.header[-1])
+        raw_vault(table, len(frame), out, table.header[-1]).measure_schema()
         found.append(out.kept[label])
     return found
 

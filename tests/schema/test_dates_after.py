@@ -11,13 +11,14 @@ import pytest
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Date, Schema, magnitudes
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.inference import MOST_PAIRS, date_pairs, dates_after
 from medsynth.schema.learned import ColumnKind, LearnedColumn
+from tests.support.bare import queries as bare_queries
+from tests.support.bare import raw_vault
 
 ROWS, STD = 4000, 10.0
 YEARS = (date(2015, 1, 1), date(2022, 12, 31))
@@ -143,9 +144,9 @@ def test_a_stay_comes_back_from_a_table_without_a_schema() -> None:
     })  # fmt: skip
     frame.loc[0, "admitted"], frame.loc[1, "discharged"], frame.loc[2, "discharged"] = "", "x", "01.01.1990"
     frame.loc[3, ["admitted", "discharged"]] = ""
-    plan = make_plan(selection.queries(), epsilon=3.7, delta=1e-5, rows=ROWS)
+    plan = make_plan(bare_queries(), epsilon=3.7, delta=1e-5, rows=ROWS)
     ledger = plan.ledger("t")
-    found = RawVault(from_frame(frame), ROWS, Releases(ledger, SeededEntropy(0))).measure_schema("t", "long")
+    found = raw_vault(from_frame(frame), ROWS, Releases(ledger, SeededEntropy(0)), "long").measure_schema()
     column: Any = found.schema.columns["discharged"]
     assert (column.after, column.bounds[0], column.missing) == ("admitted", 0, True) and 29 <= column.bounds[1] < 64
     assert "The model learns these dates as days after another date: discharged after admitted." in found.summary()

@@ -20,6 +20,7 @@ from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
 from ...schema.columns.column import Values, level_text
+from ...schema.columns.number import Number
 
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
 WORDS = frozenset(word.lower() for word in MISSING_WORDS) | INFINITIES
@@ -27,6 +28,9 @@ NUMBERS = tuple(float(code) for code in MISSING_NUMBERS)
 MOST = 0.5  # Share of cells. A more frequent code carries information of its own.
 ODD = 0.01  # Share of known cells in a number column that may be something else.
 LARGEST = 1e30  # Largest absolute value compared. Trees read float32, which ends at 3e38.
+
+Limits = Mapping[float, str]  # the texts of a column's limits, by the numbers that stand for them
+NO_LIMITS: Limits = {}
 
 
 class Coded(NamedTuple):
@@ -56,6 +60,12 @@ def number_columns(cells: pd.DataFrame, schema: Schema | None) -> frozenset[str]
     kinds = io_table.dtypes(io_table.Table("", tuple(rest.columns), rest))
     found = [name for name in cells.columns if name in declared and not declared[name].categorical]
     return frozenset([*found, *(name for name, kind in kinds.items() if kind != "text")])
+
+
+def limits_of(schema: Schema | None) -> dict[str, dict[float, str]]:
+    """Return the limits of assays in each column that has any: texts by the numbers that stand for them."""
+    columns = schema.columns if schema else {}
+    return {n: c.limit_values for n, c in columns.items() if isinstance(c, Number) and c.limits}
 
 
 def without_codes(

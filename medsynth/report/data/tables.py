@@ -28,6 +28,7 @@ from ...similarity import CELLS, cells_in, count_of, edges_of
 from .columns import (
     comparable,
     is_number,
+    limits_of,
     missing_codes,
     number_columns,
     numbers_of,
@@ -53,7 +54,7 @@ class Tables:
     All have the columns `names`, which include the target, if any. Those in `numbers` are compared as numbers, the rest
     as words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients`
     has the number of each row's patient by the table's field if patients are the privacy unit, else nothing. `lost`:
-    columns that fidelity leaves out, since all of their cells are compared as one value.
+    columns that fidelity leaves out, since all of their cells are compared as one value. `limits` as `limits_of`.
     """
 
     real: pd.DataFrame
@@ -66,6 +67,7 @@ class Tables:
     plain_train: pd.DataFrame | None = None
     patients: Mapping[str, Patients] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    limits: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
 
     @property
     def kept(self) -> Tables:
@@ -152,7 +154,8 @@ def gather(
     own |= {"synthetic": patients[-1][rows]} if patients else {}
     held = frames[:: len(kept)]
     fitted = frames[1::2] if train is not None else [None, None]
-    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost))
+    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost),
+                  limits_of(schema))  # fmt: skip
 
 
 def plain(
@@ -178,7 +181,7 @@ def plain(
 def _read(cells: pd.Series, column: Column | None) -> pd.Series:
     """Return the numbers of a declared `column` without codes of missing values, else its numbers or common words."""
     if column is not None:
-        return numbers_of(without_gaps(cells, column))
+        return numbers_of(pd.Series(column.cell_values(without_gaps(cells, column)), index=cells.index))
     known = cells.mask(cells.isin(list(missing_codes(cells))), None)
     if is_number(known.dropna()):
         return numbers_of(known)

@@ -46,7 +46,7 @@ def closest(tables: Tables, rng: Stream) -> Closest:
               for frame, most in ((first, size), (tables.synthetic, size), (second, AMONG))]  # fmt: skip
     *rows, among = points(tables.numbers, frames)
     found = [distance(side, among) for side in rows]
-    labels, shares = number_bars(*map(pd.Series, found))
+    labels, shares = number_bars(pd.Series(found[0]), pd.Series(found[1]))
     return Closest(
         rows=size,
         among=len(among),

@@ -7,6 +7,7 @@ separated. No other file uses sdmetrics.
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -25,7 +26,7 @@ from ...schema import Schema
 from ...schema.columns.number import Quantity
 from ...similarity import similarity
 from ..data import statistics as stats
-from ..data.columns import codes_of, values_alone, words
+from ..data.columns import NO_LIMITS, Limits, codes_of, limits_of, values_alone, words
 from ..data.proposal import EXPLORING, TEACHING
 from ..data.protocol import features
 from ..data.question import FEWER, Question, Wording
@@ -149,7 +150,8 @@ def two_real_samples(tables: Tables, rng: Stream) -> tuple[pd.DataFrame, pd.Data
 def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole], cells: int) -> ColumnFidelity:
     real, twin, made = (x[:, k] for x in coded)
     frames = tables.real[name], tables.synthetic[name]
-    labels, shares = (number_bars if name in tables.numbers else level_bars)(*frames)
+    number = name in tables.numbers
+    labels, shares = number_bars(*frames, tables.limits.get(name, {})) if number else level_bars(*frames)
     return ColumnFidelity(
         name=name,
         kind="number" if name in tables.numbers else "levels",
@@ -162,8 +164,23 @@ def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole]
     )
 
 
-def number_bars(real: pd.Series, made: pd.Series) -> Bars:
-    """Return shares in equal bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed."""
+def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) -> Bars:
+    """Return shares in equal bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed.
+
+    `limits` of an assay, texts by their numbers, have bars of their own.
+    """
+    if limits:
+        plain = [side.mask(side.isin([*limits])) for side in (real, made)]
+        labels, inner = number_bars(plain[0], plain[1])
+        middle = min(float(plain[0].min()) if plain[0].notna().any() else math.inf, max(limits))
+        below = [value for value in limits if value < middle]
+        above = [value for value in limits if value >= middle]
+        sides = list[Floats]()
+        for side, bars in zip((real.dropna(), made.dropna()), inner, strict=True):
+            own = {value: float((side == value).mean()) for value in limits}
+            ends = [[own[value] for value in some] for some in (below, above)]
+            sides.append(np.concatenate([ends[0], bars * (1 - sum(own.values())), ends[1]]))
+        return [*(limits[value] for value in below), *labels, *(limits[value] for value in above)], sides
     known = real.dropna().to_numpy(np.float64)
     if not len(known):
         return [], [np.zeros(0), np.zeros(0)]
@@ -441,10 +458,12 @@ class SyntheticColumns(Record):
 def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
     """Summarise each column of a table of text cells."""
     made, numbers = values_alone(cells, schema)
+    limits = limits_of(schema)
     found = []
     for name, values in made.items():
         number = name in numbers
-        labels, shares = (number_bars if number else level_bars)(values, values)
+        own = limits.get(str(name), {})
+        labels, shares = number_bars(values, values, own) if number else level_bars(values, values)
         found.append(
             Summary(
                 name=str(name),

@@ -98,7 +98,7 @@ def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession 
         return float(np.broadcast_to(rule.broken(values, position), len(table)).mean())
     column = schema.columns[rule.defines]
     stated = values[rule.defines].astype(np.float64)
-    low, high = (end / 10**column.places for end in column.units)
+    low, high = (end / 10**column.places for end in column.number_units)
     computed = np.asarray(evaluate(rule.formula, values, position), np.float64)
     if rule.cumulative and order:
         computed = order.running_sum(computed, (low, high))

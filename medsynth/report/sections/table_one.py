@@ -6,6 +6,7 @@ are standardised (Austin 2009, Statistics in Medicine 28): of means or shares, i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 from scipy.stats import skew
 
 from ...arrays import Floats, Mask
-from ..data.columns import words
+from ..data.columns import Limits, limits_of, words
 from ..data.context import Context
 from ..data.verdict import Record
 from .registry import Section
@@ -22,6 +23,7 @@ Summary = Literal["mean (SD)", "median [quartiles]", "n (%)"]
 SKEWED = 1.0  # Skewness of the synthetic rows. Above it, a median describes a column better than a mean.
 MOST_LEVELS = 10  # Levels of a column; the others share a line.
 MOST_CLASSES = 4  # Classes of the target that have columns of their own.
+NONE_DECLARED: Mapping[str, Limits] = {}
 OTHERS, MISSING, EVERYBODY = "(other levels)", "missing", "all rows"
 
 
@@ -70,10 +72,11 @@ class TableOne(Record):
 def table_one(
     synthetic: pd.DataFrame, real: pd.DataFrame | None, numbers: frozenset[str], target: str | None = None,
     *, skewed: frozenset[str] = frozenset(), dates: frozenset[str] = frozenset(),
+    limits: Mapping[str, Limits] = NONE_DECLARED,
 ) -> TableOne:  # fmt: skip
     """Return the table of compared values; without `real` that of synthetic rows.
 
-    `skewed`: columns that the schema declares with a log scale.
+    `skewed`: columns that the schema declares with a log scale. `limits` of assays, texts by their numbers, by column.
     """
     sides = [table for table in (real, synthetic) if table is not None]
     classes = (
@@ -83,7 +86,7 @@ def table_one(
     names = [name for name in map(str, synthetic) if name not in dates and (name != target or not classes)]
     groups = [[np.ones(len(t), np.bool_), *((words(t[target]) == c).to_numpy() for c in classes)] for t in sides]
     columns = [
-        _number([t[name] for t in sides], groups, name, skewed=name in skewed)
+        _number([t[name] for t in sides], groups, name, limits.get(name, {}), skewed=name in skewed)
         if name in numbers
         else _levels([words(t[name]) for t in sides], groups, name)
         for name in names
@@ -100,10 +103,11 @@ def table_one(
     )
 
 
-def _number(sides: list[pd.Series], groups: list[list[Mask]], name: str, *, skewed: bool) -> list[Line]:
-    """Return the line of a number column, and that of its missing cells."""
+def _number(sides: list[pd.Series], groups: list[list[Mask]], name: str, limits: Limits, *, skewed: bool) -> list[Line]:
+    """Return the line of a number column, and those of its limits and its missing cells. Limits make it a median."""
     values = [side.to_numpy(np.float64) for side in sides]
     known = [side[np.isfinite(side)] for side in values]
+    skewed = skewed or bool(limits)
     median = skewed or (len(known[-1]) > 2 and known[-1].std() > 0 and abs(float(skew(known[-1]))) > SKEWED)
     cells = [[_spread(side[group], median=median) for group in own] for side, own in zip(values, groups, strict=True)]
     difference = None
@@ -112,7 +116,8 @@ def _number(sides: list[pd.Series], groups: list[list[Mask]], name: str, *, skew
         difference = float(known[1].mean() - known[0].mean()) / scale if scale > 0 else None
     line = _line(name, None, "median [quartiles]" if median else "mean (SD)", cells, difference)
     gone = [np.isnan(side) for side in values]
-    return [line, _share(name, MISSING, gone, groups)] if any(side.any() for side in gone) else [line]
+    lines = [line, *(_share(name, word, [side == limit for side in values], groups) for limit, word in limits.items())]
+    return [*lines, _share(name, MISSING, gone, groups)] if any(side.any() for side in gone) else lines
 
 
 def _spread(values: Floats, *, median: bool) -> Figures:
@@ -169,7 +174,8 @@ def _table_one(context: Context) -> TableOne:
     real = context.tables.real if context.tables else None
     made, numbers = context.synthetic_values
     target = context.target if context.target in made else None
-    return table_one(made, real, numbers, target, skewed=skewed, dates=dates).model_copy(update=labels)
+    found = table_one(made, real, numbers, target, skewed=skewed, dates=dates, limits=limits_of(context.schema))
+    return found.model_copy(update=labels)
 
 
 TABLE_ONE = Section("table_one", "Table 1", _table_one, TableOne)

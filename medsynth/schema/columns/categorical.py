@@ -89,11 +89,11 @@ class Levels(Column):
         own, numbers = numbers_of(np.array([*map(level_text, self.levels)], dtype=object)), numbers_of(texts)
         read = np.isfinite(numbers)
         if not len(texts) or not np.isfinite(own).any():
-            return np.full(len(texts), self.size, np.int64)
+            return np.full(len(texts), self.empty_code, np.int64)
         times = np.where(np.isin(numbers, USUAL_CODES), APART, LEVEL_APART)
         far = is_apart(numbers, float(np.nanmin(own)), float(np.nanmax(own)), times)
         gaps = np.abs(np.where(read, numbers, 0.0)[:, None] - np.nan_to_num(own, nan=np.inf))
-        return np.where(read & ~far, gaps.argmin(1), self.size)
+        return np.where(read & ~far, gaps.argmin(1), self.empty_code)
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
         """Return the cells, with the declared level in place of a whole number that a file stores as a float."""
@@ -182,7 +182,7 @@ class Categorical(Levels):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "text": "{kind: categorical, levels: [TODO]}  # or {kind: binary, levels: [F, M]}"
+        "text": "{kind: categorical, levels: [TODO], missing: true}  # or {kind: binary, levels: [F, M]}"
     }
 
     kind: Literal["categorical", "ordinal"] = "categorical"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     StrictBool,
     StrictInt,
     StrictStr,
@@ -81,6 +83,37 @@ class Description(NamedTuple):
     precision: str
 
 
+class SharedCell(Protocol):
+    """What the columns of one shared cell of a table have in common (parts.py)."""
+
+    together: ClassVar[bool]  # whether all of them are missing if one is
+
+    def split(self, text: str, index: int) -> str | None:
+        """Return the text of one column in a cell's text, None if that does not have the form."""
+
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
+        """Return the cells of rows from the codes of the columns."""
+
+    def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
+        """Return the declaration of the shared cell, as plain data."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The place of a column in a cell that it shares: the table's column, its index among the parts, and the whole."""
+
+    of: str
+    index: int
+    whole: SharedCell
+
+
+def _part(given: object) -> Part:
+    """Return a part. Raise ValueError for anything else: only a schema makes parts."""
+    if isinstance(given, Part):
+        return given
+    raise ValueError("a column cannot declare `part`: declare kind `parts` for the whole cell")
+
+
 class Column(BaseModel, ABC):
     """A column of some kind, declared in public before any row is read.
 
@@ -101,6 +134,7 @@ class Column(BaseModel, ABC):
     # For people and for files that keep them. No model, measurement or draw depends on labels.
     label: Label | None = None
     value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
+    part: Annotated[Part | None, PlainValidator(_part), Field(exclude=True)] = None  # set by the schema alone
 
     if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property
 
@@ -113,7 +147,7 @@ class Column(BaseModel, ABC):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults: what a schema declares about the column."""
-        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True, by_alias=True)}
 
     @property
     @abstractmethod
@@ -124,6 +158,11 @@ class Column(BaseModel, ABC):
     def units(self) -> tuple[int, int]:
         """The lowest and highest value in units of the last decimal place; code 0 is the lowest."""
         return 0, self.size - 1
+
+    @property
+    def number_units(self) -> tuple[int, int]:
+        """The lowest and highest number in these units. `units` may include limits of an assay beyond them."""
+        return self.units
 
     @property
     def places(self) -> int:
@@ -171,6 +210,12 @@ class Column(BaseModel, ABC):
         if isinstance(self.missing, tuple):
             return tuple(str(code) for code in self.missing)
         return ("",) if self.missing else ()
+
+    @property
+    def empty_code(self) -> int:
+        """The code of a cell without a value: that of an empty cell, else of the first kind of missing value."""
+        words = self.gap_words
+        return self.size + (words.index("") if "" in words else 0)
 
     @property
     def long_codes(self) -> bool:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import StrictInt, model_validator
+from pydantic import Field, StrictInt, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem
@@ -22,6 +22,12 @@ from .number import Quantity, check_apart
 DAYS_OF_YEAR = 365.2425
 CLOCK_DAY = date(1900, 1, 1)  # the day of times without a day, as strptime reads them
 PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}
+ENGLISH = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+GERMAN = ("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
+          "Dezember")  # fmt: skip
+_OTHERS = {"mrz": 2, "maerz": 2, "jän": 0, "jänner": 0, "sept": 8}  # other German spellings, by the place of the month
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 class Date(Quantity):
@@ -29,28 +35,34 @@ class Date(Quantity):
 
     `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD. With `after` they are
     whole numbers of days from the day of the other date, which may be a timestamp. With `resolution` minute or second
-    it is a timestamp, up to the end of the last day.
+    it is a timestamp, up to the end of the last day; with `after` too, `bounds` are minutes or seconds after the other
+    timestamp. `pivot`: the first of the hundred years that two digits mean. `months`: the language of their names.
 
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "date": "{kind: date, bounds: [TODO, TODO], format: TODO}  # it follows a date? after: COLUMN, bounds in days"
+        "date": "{kind: date, bounds: [TODO, TODO], format: TODO, missing: true}  "
+        "# it follows a date? after: COLUMN, bounds in days"
     }
 
     kind: Literal["date"] = "date"
-    bounds: tuple[date, date] | tuple[StrictInt, StrictInt]
+    bounds: tuple[StrictInt, StrictInt] | tuple[date, date]
     format: str = "%Y-%m-%d"
     after: str | None = None
     resolution: Literal["day", "minute", "second"] = "day"
+    pivot: Annotated[int, Field(ge=1, le=9900)] | None = None
+    months: Literal["en", "de"] = "en"
     scale: ClassVar[Literal["linear"]] = "linear"
     dated: ClassVar[bool] = True
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds in days since the day before 0001-01-01, or after the other date; or in minutes or seconds."""
+        """The bounds in days, minutes or seconds since the day before 0001-01-01, or after the other date."""
         first, last = (b.toordinal() if isinstance(b, date) else b for b in self.bounds)
+        if self.after is not None:
+            return first, last
         return first * self.per_day, (last + 1) * self.per_day - 1
 
     @property
@@ -65,7 +77,7 @@ class Date(Quantity):
     @property
     def unit(self) -> str | None:
         """The unit of the bounds, with `after`."""
-        return f"days after {self.after}" if self.after else None
+        return f"{self.resolution}s after {self.after}" if self.after else None
 
     @property
     def depends_on(self) -> tuple[str, ...]:
@@ -75,10 +87,12 @@ class Date(Quantity):
     def _check(self) -> Self:
         if isinstance(self.bounds[0], date) == (self.after is not None):
             raise ValueError("bounds must be two days as YYYY-MM-DD, or two whole numbers of days with `after`")
-        if self.units[0] >= self.units[1]:
+        if self.units[0] + (self.after is None) > self.units[1]:  # `after`, a single value means the same day
             raise ValueError("bounds must be two days, the earlier one first")
-        if self.resolution != "day" and (self.after is not None or self.size > MAX_CODES):
-            raise ValueError("a `resolution` finer than a day needs bounds that are days and closer together")
+        if self.resolution != "day" and self.size > MAX_CODES:
+            raise ValueError("a `resolution` finer than a day needs bounds that are closer together")
+        if self.pivot is not None and "%y" not in self.format:
+            raise ValueError("`pivot` needs years of two digits, %y, in `format`")
         check_apart(self.gap_words, *self.units)
         self.check_values()
         self._check_format()
@@ -99,7 +113,7 @@ class Date(Quantity):
             sample = datetime.combine(CLOCK_DAY, sample.time())
         whole = (sample, sample.replace(day=1)) if self.per_day == 1 else (sample,)
         try:
-            known = _parsed(sample.strftime(self.format), self.format)
+            known = _parsed(sample.strftime(self.format), self.format)  # in English
             if known not in whole and not ("%V" in self.format and known == datetime(2003, 12, 29)):
                 raise ValueError
         except (ValueError, re.error):  # strptime makes a regular expression of it, which may be invalid
@@ -115,7 +129,7 @@ class Date(Quantity):
             return
         anchor = columns.get(self.after)
         if not isinstance(anchor, Date) or anchor.after is not None:
-            raise ValueError("`after` must name a date column that has no `after` itself")
+            raise ValueError("`after` must name a date column that has `bounds`, and no `after` itself")
         if anchor.missing and not self.missing:
             raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
 
@@ -138,7 +152,17 @@ class Date(Quantity):
 
     def _number(self, text: str) -> float:
         """Return a text's number of days, minutes or seconds, NaN if it is not a date; finer parts are cut off."""
-        return float(np.floor(ordinal(text, self.format) * self.per_day + 1e-3))
+        day = ordinal(self._in_english(text), self.format, self.pivot)
+        return float(np.floor(day * self.per_day + 1e-3))
+
+    def _in_english(self, text: str) -> str:
+        """Return a cell's text with English names of months, as long as the format has them."""
+        if self.months == "en":
+            return text
+        names = {name[:length].lower(): k for k, name in enumerate(GERMAN) for length in (3, len(name))} | _OTHERS
+        length = None if "B" in self.format else 3
+        months = {name: ENGLISH[k][:length] for name, k in names.items()}
+        return _WORD.sub(lambda word: months.get(word[0].lower(), word[0]), text)
 
     def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Whole, Reading]:
         """Read as every kind; with `after`, the days since the other date, missing if that one is."""
@@ -148,11 +172,11 @@ class Date(Quantity):
         gaps, undeclared = self.missing_in(np.asarray(texts, dtype=object))
         anchor, starts = related[self.after]
         own = _days(self.cell_values(cells))
-        start = np.floor(_days(anchor.cell_values(starts)))
+        start = self._start(_days(anchor.cell_values(starts)))
         lost = ~np.isnan(own) & np.isnan(start)
-        gaps = np.where(lost, 0 if self.gaps else -1, gaps[place])
+        gaps = np.where(lost, self.empty_code - self.size if self.gaps else -1, gaps[place])
         undeclared = undeclared[place] | (lost & (self.gaps == 0) & (not self.reads_anything))
-        read = self.coded((own - start)[(gaps < 0) & ~undeclared])
+        read = self.coded(((own - start) * self.per_day)[(gaps < 0) & ~undeclared])
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
@@ -168,12 +192,17 @@ class Date(Quantity):
         known = self._texts(self._absolute(codes, related))
         gone = codes - self.size
         for kind, word in enumerate(self.gap_words):  # the date in `after` may be missing too
-            known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
+            lost = (gone < 0) & (known == "") & (self.size + kind == self.empty_code)
+            known = known.mask((gone == kind) | lost, word)
         return known
 
     def value_text(self, code: int) -> str:
         """Return the date; with `after`, the number of days."""
         return super().value_text(code) if self.after else self._text((code + self.units[0]) / self.per_day)
+
+    def _start(self, days: Floats) -> Floats:
+        """Return the moments of the other date, to this column's resolution."""
+        return np.asarray(np.floor(days * self.per_day + (self.per_day > 1) * 1e-3) / self.per_day, np.float64)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
         return self._absolute(codes, related)
@@ -214,7 +243,7 @@ class Date(Quantity):
         own = np.where(codes >= self.size, np.nan, (codes.astype(np.float64) + self.units[0]) / self.per_day)
         if self.after is None:
             return own
-        start = np.floor(_days(related[self.after]))
+        start = self._start(_days(related[self.after]))
         return np.asarray(np.clip(own + start, 1, date.max.toordinal()), np.float64)
 
     def _texts(self, days: Floats) -> pd.Series:
@@ -223,7 +252,14 @@ class Date(Quantity):
         return pd.Series(np.array([self._text(d) for d in distinct], dtype=object)[place])
 
     def _text(self, day: float) -> str:
-        return "" if day < 1 else self._moment(day).strftime(self.format)
+        if day < 1:
+            return ""
+        moment = self._moment(day)
+        form = self.format
+        if self.months == "de":
+            name = GERMAN[moment.month - 1]
+            form = form.replace("%^b", name[:3].upper()).replace("%b", name[:3]).replace("%B", name)
+        return moment.strftime(form)
 
     def _moment(self, day: float) -> datetime:
         """Return the time of a day number, to the column's resolution."""
@@ -237,8 +273,8 @@ def _days(values: Values) -> Floats:
 
 
 def _parsed(word: str, form: str) -> datetime:
-    """Return a moment in its form. %-d is a day without a zero in front, and a week alone is its first day."""
-    form = form.replace("%-", "%")
+    """Return a moment in its form. %-d has no zero in front, %^b is in capitals, and a week alone is its first day."""
+    form = form.replace("%-", "%").replace("%^", "%")
     return (
         datetime.strptime(f"{word} 1", f"{form} %u")
         if "%V" in form and "%u" not in form
@@ -246,10 +282,14 @@ def _parsed(word: str, form: str) -> datetime:
     )
 
 
-def ordinal(word: str, form: str) -> float:
-    """Return a date's day number, in its format or ISO's, with its time as a part of the day; NaN for none."""
+def ordinal(word: str, form: str, pivot: int | None = None) -> float:
+    """Return a date's day number, in its format or ISO's, with its time as a part of the day; NaN for none.
+
+    `pivot`: the first of the hundred years that two digits mean.
+    """
     try:
         found = _parsed(word, form)
+        found = found if pivot is None else found.replace(year=pivot + (found.year - pivot) % 100)
     except ValueError:
         try:
             found = datetime.fromisoformat(word)

@@ -66,13 +66,16 @@ class Grid:
 def grid(column: Column, cells: int) -> Grid:
     """Return at most `cells` cells over a column's values, evenly spaced on its scale.
 
-    Each level has its own cell, and so has each value if there are at most `cells`. On a log scale zero has its own
-    cell.
+    Each level has its own cell, and so have each limit of an assay, and each value if there are at most `cells`. On a
+    log scale zero has its own cell.
     """
-    count = column.size
-    if column.categorical or count <= cells:
-        return Grid(np.arange(count + 1), column.gaps)
-    low, high = column.units
+    if column.categorical or column.size <= cells:
+        return Grid(np.arange(column.size + 1), column.gaps)
+    low, high = column.number_units
+    count = high - low + 1
+    before = low - column.units[0]
+    after = column.units[1] - high
+    cells -= before + after
     if column.scale == "linear":
         # Equal whole widths if values are few: a mix of one- and two-value cells would look like a digit preference.
         few = count < 8 * cells
@@ -81,7 +84,8 @@ def grid(column: Column, cells: int) -> Grid:
         start = max(low, 1)  # in units; zero, if within the bounds, gets its own cell below
         edges = np.geomspace(start, high + 1, cells + (low > 0)) - low
         edges = np.concatenate([[0], edges]) if low == 0 else edges
-    return Grid(np.unique(np.round(edges).astype(np.int64)), column.gaps)
+    inner = np.unique(np.round(edges).astype(np.int64)) + before
+    return Grid(np.concatenate([np.arange(before), inner, inner[-1] + 1 + np.arange(after)]), column.gaps)
 
 
 def scale_edges(column: Column, cells: Grid) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -12,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, StrictFloat, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, StrictStr, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import OUTSIDE, Problem
@@ -31,10 +32,18 @@ from .column import (
     numbers_of,
     undeclared_gaps,
 )
+from .number_text import NumberText, number_text
 
 LARGEST_UNITS = 2**53  # units of the last decimal place up to which floats are exact
 TOO_LARGE = 2**60  # above all bounds
 SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept if the schema does not declare decimals
+MOST_LIMITS = 5  # of an assay at each end: each has a cell of its own in all grids
+_DIGITS = re.compile(r"[0-9](?:[0-9.,'’\s]*[0-9])?(?:[eE][+-]?[0-9]+)?")
+Limits = Annotated[
+    tuple[StrictStr, ...],
+    Field(max_length=MOST_LIMITS),
+    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+]
 Policy = Literal["clip", "missing", "error"]
 Zeros = Literal["none", "one", "all"]
 
@@ -50,7 +59,7 @@ class Quantity(Column):
     @property
     @abstractmethod
     def units(self) -> tuple[int, int]:
-        """The bounds in whole units of the last decimal place."""
+        """The bounds in whole units of the last decimal place, with one more unit for each limit of an assay."""
 
     @property
     def size(self) -> int:
@@ -99,7 +108,7 @@ class Quantity(Column):
         """The code of a cell that is not a number; -1 if `unknown` is not a value of such a column."""
         low, _ = self.units
         if self.unknown is None or isinstance(self.unknown, str | date):
-            return self.size if self.unknown == "missing" else -1
+            return self.empty_code if self.unknown == "missing" else -1
         small = -LARGEST_UNITS <= self.unknown <= LARGEST_UNITS
         return round(self.unknown * 10**self.places) - low if small else -1
 
@@ -108,11 +117,15 @@ class Quantity(Column):
 
         If these are missing, a usual code of missing values far outside the bounds is missing too, and never clipped.
         """
-        numbers = numbers_of(texts)
+        numbers = self._numbers(texts)
         if self.reads_as_missing and self.out_of_range == "clip":
-            low, high = (unit / 10**self.places for unit in self.units)
+            low, high = (unit / 10**self.places for unit in self.number_units)
             numbers[np.isin(numbers, USUAL_CODES) & is_apart(numbers, low, high)] = np.nan
         return self.coded(numbers)
+
+    def _numbers(self, texts: Texts) -> Floats:
+        """Return the number of each text, NaN for none: (texts,)."""
+        return numbers_of(texts)
 
     def coded(self, numbers: Floats) -> Reading:
         """Return the codes of numbers, UNREADABLE for one that is not finite; those outside the bounds are clipped.
@@ -123,16 +136,17 @@ class Quantity(Column):
         (low, high) = self.units
         with np.errstate(over="ignore"):  # a number that is too large to scale is outside the bounds
             scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
-        units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
-        inside = np.clip(units, low, high)
+        first, last = self.number_units
+        units = np.clip(scaled, first - 1, last + 1).astype(np.int64)
+        inside = np.clip(units, max(low, first - 1), min(high, last + 1))  # beyond the numbers: at the nearest limit
         faults = [Fault(~finite, self.unreadable())] if self.unknown is None else []
         if self.out_of_range == "error":
             cure = "Widen the bounds, correct the cell, or set `out_of_range: clip`."
             problem = Problem(kind=OUTSIDE, text="a value outside the schema's bounds", cure=cure)
-            faults.append(Fault(finite & (inside != units), problem))
+            faults.append(Fault(finite & (np.clip(units, first, last) != units), problem))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
         if self.out_of_range == "missing":
-            codes = np.where(finite & (inside != units), self.size, codes)
+            codes = np.where(finite & (np.clip(units, first, last) != units), self.empty_code, codes)
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
     def _settled(self, codes: Whole) -> Whole:
@@ -147,7 +161,8 @@ class Quantity(Column):
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
         # Division by a power of ten rounds to the nearest float, the same as reading the decimal text.
-        numbers = (self._settled(codes.astype(np.int64)) + self.units[0]) / 10.0**self.places
+        units = self._settled(codes.astype(np.int64)) + self.units[0]
+        numbers = units / 10.0**self.places if self.places >= 0 else units * 10.0**-self.places
         return np.where(codes >= self.size, np.nan, numbers)
 
     def cell_values(self, cells: pd.Series) -> Values:
@@ -156,9 +171,10 @@ class Quantity(Column):
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """Return the nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
-        low, high = self.units
+        low, high = self.number_units
         units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
-        code = np.where(np.isfinite(result), units - low, self.size if self.missing else 0)
+        none = self.empty_code if self.missing else low - self.units[0]
+        code = np.where(np.isfinite(result), units - self.units[0], none)
         return code.astype(np.int32)
 
     def value_range(self, text: str) -> tuple[int, int]:
@@ -182,8 +198,8 @@ class Quantity(Column):
         return min(max(number, Decimal(-TOO_LARGE)), Decimal(TOO_LARGE)).scaleb(self.places)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        number = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
-        low, high = (end / 10**self.places for end in self.units)
+        number = np.asarray(self.cell_values(cells), np.float64)
+        low, high = (end / 10.0**self.places for end in self.number_units)
         outside = (number < low) | (number > high) | np.isnan(number)
         units = np.where(np.isfinite(number), number, 0.0) * 10.0**self.places
         finer = np.abs(units - np.round(units)) > 1e-6 * (1 + np.abs(units))
@@ -196,6 +212,7 @@ class Quantity(Column):
         cuts = f", cut at {', '.join(self._ends_of(self.cut_points))}" if self.cut_points else ""
         domain = f"{self._ends()}{f' {unit}' if unit else ''}, {self.scale} scale{cuts}"
         precision = f"{self.places} decimal{'s' * (self.places > 1)}" if self.places else "whole numbers"
+        precision = f"rounded to {10**-self.places:,}" if self.places < 0 else precision
         return Description(domain, self.describe_missing(), precision)
 
     def _ends(self) -> str:
@@ -206,7 +223,153 @@ class Quantity(Column):
         return [f"{end:g}" if isinstance(end, int | float) else str(end) for end in values]
 
 
-class Continuous(Quantity):
+class Number(Quantity):
+    """A quantity whose cells may have a unit, marks or a flag next to the number, and limits of an assay such as <0.5.
+
+    `text` is an example of a cell (number_text.py), or a list of several: then a column of its own contains which of
+    them a cell has (parts.py). `below` and `above` are limits, from the lowest to the highest. They have codes next to
+    those of the numbers, at the ends of the scale.
+    """
+
+    written_as: Annotated[StrictStr | tuple[StrictStr, ...] | None, Field(alias="text")] = None
+    below: Limits = ()
+    above: Limits = ()
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The examples of cells; none for plain numbers."""
+        return (self.written_as,) if isinstance(self.written_as, str) else self.written_as or ()
+
+    @property
+    def forms(self) -> tuple[NumberText, ...]:
+        """The forms that these declare."""
+        return tuple(map(number_text, self.examples))
+
+    @property
+    def units(self) -> tuple[int, int]:
+        low, high = self.number_units
+        return low - len(self.below), high + len(self.above)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The codes of the limits, by their text without blanks."""
+        codes = [*range(len(self.below)), *range(self.size - len(self.above), self.size)]
+        return {_bare(word): code for word, code in zip((*self.below, *self.above), codes, strict=True)}
+
+    def check_values(self) -> None:
+        """Raise ValueError unless `text`, the limits, `unknown` and the cut points are allowed (docs/schema.md)."""
+        super().check_values()
+        if self.written_as == () or len(set(self.forms)) < len(self.forms):
+            raise ValueError("`text` must be an example of a cell, or a list of different ones")
+        words = [*map(_bare, (*self.below, *self.above)), *self.gap_words]
+        if len(set(words)) < len(words) or "" in words[: len(words) - self.gaps]:
+            raise ValueError("limits must be different texts, and not codes of missing values")
+        stated = [_numbers_in(self.below), _numbers_in(self.above)]
+        low, high = (unit / 10.0**self.places for unit in self.number_units)
+        if (stated[0] and low < min(stated[0])) or (stated[1] and high > max(stated[1])):
+            raise ValueError("no number lies beyond a limit: narrow the bounds to the numbers in `below` and `above`")
+
+    @property
+    def limit_values(self) -> dict[float, str]:
+        """The limits by the number that each has in comparisons."""
+        words = zip((*self.below, *self.above), self.limits.values(), strict=True)
+        return {float(self.values(np.array([code]), {})[0]): word for word, code in words}
+
+    def _numbers(self, texts: Texts) -> Floats:
+        if not self.forms:
+            return super()._numbers(texts)
+        return np.array([self.form_of(str(text))[1] for text in texts], np.float64)
+
+    def form_of(self, text: str) -> tuple[int, float]:
+        """Return the number of the first form that a text has, and its number; 0 and NaN if it has none."""
+        read = ((k, form.read(text)) for k, form in enumerate(self.forms))
+        return next(((k, number) for k, number in read if not math.isnan(number)), (0, math.nan))
+
+    def unreadable(self) -> Problem:
+        cure = "Correct the cell, or set `unknown: missing`."
+        return Problem(text="not in the form that `text` declares", cure=cure) if self.forms else super().unreadable()
+
+    def read_values(self, texts: Texts) -> Reading:
+        """Return the codes of limits, and of texts that are numbers as every quantity does."""
+        read = super().read_values(texts)
+        at = self.limits
+        if not at:
+            return read
+        codes = np.array([at.get(_bare(str(text)), -1) for text in texts], np.int64)
+        faults = tuple(fault._replace(found=fault.found & (codes < 0)) for fault in read.faults)
+        return Reading(np.where(codes < 0, read.codes, codes), faults)
+
+    def text(self, code: int) -> str:
+        """Return a code as the text of a CSV cell, in the first form."""
+        return self.text_in(code, 0)
+
+    def with_zeros(self, text: str) -> str:
+        """Return a number's text with the zeros at its end that the column declares."""
+        return text
+
+    def text_in(self, code: int, form: int) -> str:
+        """Return a code as the text of a CSV cell in one of the forms."""
+        if code < len(self.below):
+            return self.below[code]
+        if self.size - len(self.above) <= code < self.size:
+            return self.above[code - self.size]
+        plain = super().text(code)
+        if code >= self.size:
+            return plain
+        return self.forms[form].write(self.with_zeros(plain)) if self.forms else self.with_zeros(plain)
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """Return numbers; words for limits, and texts for all values if they have a form."""
+        numbers = self.decode_numbers(codes)
+        words = np.ones(len(codes), np.bool_) if self.forms else np.isin(codes, [*self.limits.values()])
+        if not (self.forms or self.limits):
+            return numbers
+        texts = self.csv_cells(codes, related)
+        return numbers.astype(object).mask(words, texts).mask(codes >= self.size, None)
+
+    def decode_numbers(self, codes: Codes) -> pd.Series:
+        """Return the numbers of codes, (rows,), in the dtype of the kind."""
+        return pd.Series(self.values(codes, {}))
+
+    def compared(self, cells: pd.Series) -> pd.Series:
+        """Return numbers, those of limits included."""
+        if pd.api.types.is_numeric_dtype(cells):
+            return cells
+        return pd.Series(self.cell_values(cells), index=cells.index)
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        """Return numbers. A limit has the next number beyond the bounds, or a part of a lower bound above zero."""
+        found = super().values(codes, related)
+        low = self.bounds[0]
+        if not self.below or not isinstance(low, int | float) or low <= 0:
+            return found
+        return np.where(codes < len(self.below), low * (codes + 1.0) / (len(self.below) + 1), found)
+
+    def cell_values(self, cells: pd.Series) -> Values:
+        if not (self.forms or self.limits):
+            return super().cell_values(cells)
+        place, found = pd.factorize(cells, use_na_sentinel=False)
+        texts = np.array(["" if pd.isna(text) else str(text) for text in found], dtype=object)
+        known = {_bare(word): value for value, word in self.limit_values.items()}
+        limits = [known.get(_bare(text), math.nan) for text in texts]
+        return np.where(np.isnan(limits), self._numbers(texts), limits)[place]
+
+    def value_range(self, text: str) -> tuple[int, int]:
+        code = self.limits.get(_bare(text), -1)
+        return super().value_range(text) if code < 0 else (code, code)
+
+    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
+        limits = cells.map(lambda cell: _bare(str(cell)) in self.limits).to_numpy(np.bool_)
+        return {rule: broken & ~limits for rule, broken in super().validate_cells(cells).items()}
+
+    def describe(self) -> Description:
+        found = super().describe()
+        limits = f", limits {', '.join((*self.below, *self.above))}" if self.limits else ""
+        written = f", written {', '.join(self.examples)}" if self.examples else ""
+        return found._replace(domain=f"{found.domain}{limits}", precision=f"{found.precision}{written}")
+
+
+class Continuous(Number):
     """A measurement with public bounds, kept to `decimals` places; on a log scale zero has its own cell.
 
     Without `decimals`, the bounds' width is kept to five significant digits. `zeros` are those at the end of a number
@@ -218,14 +381,14 @@ class Continuous(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO}  "
+        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO, missing: true}  "
         "# scale: log for skewed assays; or, of few values, {kind: ordinal, levels: ['0.5', '1.0']}"
     }
 
     kind: Literal["continuous"] = "continuous"
     bounds: tuple[float, float]
     scale: Literal["linear", "log"] = "linear"
-    decimals: Annotated[int, Field(ge=0, le=12)] | None = None
+    decimals: Annotated[int, Field(ge=-12, le=12)] | None = None
     whole_from: Annotated[float, Field(gt=0)] | None = None
     zeros: Zeros = "none"
     unit: str | None = None
@@ -239,7 +402,7 @@ class Continuous(Quantity):
         return min(12, max(0, SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(width))))
 
     @property
-    def units(self) -> tuple[int, int]:
+    def number_units(self) -> tuple[int, int]:
         return round(self.bounds[0] * 10**self.places), round(self.bounds[1] * 10**self.places)
 
     @model_validator(mode="after")
@@ -256,10 +419,8 @@ class Continuous(Quantity):
         self.check_values()
         return self
 
-    def text(self, code: int) -> str:
-        """A code as the text of a CSV cell, with the zeros at its end that `zeros` asks for."""
-        text = super().text(code)
-        if code >= self.size or self.zeros == "none" or self.places == 0:
+    def with_zeros(self, text: str) -> str:
+        if self.zeros == "none" or self.places <= 0:
             return text
         digits = self.places if self.zeros == "all" else 1
         return f"{text.partition('.')[0]}.{text.partition('.')[2].ljust(digits, '0')}"
@@ -268,15 +429,15 @@ class Continuous(Quantity):
         """Move numbers that are whole by declaration to the nearest whole number."""
         if self.whole_from is None:
             return codes
-        (low, high), scale = self.units, 10**self.places
-        units = codes + low
+        (low, high), scale = self.number_units, 10**self.places
+        units = codes + self.units[0]
         whole = np.rint(units / scale).astype(np.int64) * scale
         whole = np.where(whole > high, whole - scale, np.where(whole < low, whole + scale, whole))
         fits = (np.abs(units) >= self.whole_from * scale) & (whole >= low) & (whole <= high)
-        return np.where(fits & (codes < self.size), whole - low, codes)
+        return np.where(fits & (units >= low) & (units <= high), whole - self.units[0], codes)
 
 
-class Count(Quantity):
+class Count(Number):
     """A whole number with public bounds.
 
     >>> Count(bounds=(0, 50)).size
@@ -284,7 +445,7 @@ class Count(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "int": "{kind: count, bounds: [TODO, TODO]}  # or {kind: binary, levels: [0, 1]}, or categorical"
+        "int": "{kind: count, bounds: [TODO, TODO], missing: true}  # or {kind: binary, levels: [0, 1]}, or categorical"
     }
 
     kind: Literal["count"] = "count"
@@ -293,7 +454,7 @@ class Count(Quantity):
     unit: str | None = None
 
     @property
-    def units(self) -> tuple[int, int]:
+    def number_units(self) -> tuple[int, int]:
         return self.bounds
 
     @model_validator(mode="after")
@@ -305,10 +466,27 @@ class Count(Quantity):
         self.check_values()
         return self
 
-    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+    def form_of(self, text: str) -> tuple[int, float]:
+        """Return as for every number. A file with semicolons is read with 8.197 for 8,197, which is whole here."""
+        found = super().form_of(text)
+        again = super().form_of(text.replace(".", ",")) if found[1] % 1 > 0 else found
+        return found if math.isnan(again[1]) else again
+
+    def decode_numbers(self, codes: Codes) -> pd.Series:
         """Return whole numbers: int64, or Int64 if values may be missing."""
         whole = pd.Series(codes.astype(np.int64) + self.units[0])
         return whole.astype("Int64").mask(codes >= self.size) if self.missing else whole
+
+
+def _bare(text: str) -> str:
+    """Return a text without blanks."""
+    return "".join(text.split())
+
+
+def _numbers_in(words: Sequence[str]) -> list[float]:
+    """Return the numbers that limits state: 0.5 of <0,5."""
+    found = [match[0] for word in words if ":" not in word and (match := _DIGITS.search(word))]
+    return [number_text(f"{{{digits}}}").read(digits) for digits in found]
 
 
 def _check_range(bounds: tuple[float, float], scale: str) -> None:

@@ -12,8 +12,10 @@ from .column import Column
 from .date import Date
 from .identifier import Identifier
 from .number import Continuous, Count
+from .open import open_column
 
 KINDS: dict[str, type[Column]] = {}
+SHARED = ("parts", "answers")  # kinds of cells that several columns share (parts.py)
 
 
 def register(kind: type[Column]) -> type[Column]:
@@ -28,23 +30,23 @@ for _kind in (Binary, Categorical, Continuous, Count, Date, Identifier):
 
 
 def parse_column(declared: object) -> object:
-    """Return the column that a mapping with a `kind` declares; return a column unchanged.
+    """Return the column that a mapping declares, open where an entry that its kind needs is left out or null.
 
-    Raises pydantic's errors, with their places, for another value.
+    A column is returned unchanged. Raises pydantic's errors, with their places, for another value.
     """
     if isinstance(declared, Column):
         return declared
-    kinds = ", ".join(KINDS)
+    kinds = ", ".join((*KINDS, *SHARED))
+    declared = {} if declared is None else declared
     if not isinstance(declared, dict):
         raise PydanticCustomError("column", f"a column must be a mapping with a kind, one of: {kinds}")
     kind = declared.get("kind")
-    if kind is None:
-        raise PydanticCustomError("column", f"a column needs a kind, one of: {kinds}")
-    if not isinstance(kind, str) or kind not in KINDS:
+    if kind is not None and (not isinstance(kind, str) or kind not in (*KINDS, "open")):
         raise PydanticCustomError(
             "column", "there is no kind {kind}; the kinds are: {kinds}", {"kind": repr(kind), "kinds": kinds}
         )
-    return KINDS[kind].model_validate(declared)
+    found = open_column(declared, KINDS)
+    return found if isinstance(found, Column) else KINDS[str(kind)].model_validate(found)
 
 
 AnyColumn = Annotated[SerializeAsAny[Column], BeforeValidator(parse_column)]

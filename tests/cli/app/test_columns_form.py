@@ -6,7 +6,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from medsynth_cli.app.columns import KEYS, TODO, Fields, content_of, fields_of, rules_of, yaml_of
+from medsynth_cli.app.columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from medsynth_sample_data import simulate
 
 from medsynth.errors import SchemaError
@@ -87,9 +87,8 @@ def test_what_is_empty_is_left_to_do() -> None:
     assert [one.open for one in form] == [True, True, False]
     text = yaml_of({"name": "x"}, form, "", "a", {})
     columns = content_of(text)["columns"]
-    assert columns["a"]["levels"] == [TODO] and columns["b"]["bounds"] == ["2020-01-31", TODO] and columns["c"]["drop"]
-    with pytest.raises(SchemaError, match="TODO"):
-        Schema.from_yaml(text)
+    assert columns["a"]["levels"] == [None] and columns["b"]["bounds"] == ["2020-01-31", None] and columns["c"]["drop"]
+    assert [*Schema.from_yaml(text).open] == ["a", "b"]
 
 
 def test_another_kind_keeps_nothing_of_the_old_one() -> None:

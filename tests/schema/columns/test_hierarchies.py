@@ -148,7 +148,6 @@ def test_the_report_compares_real_codes_at_the_chosen_level() -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ({"kind": "categorical"}, "declare levels, or a hierarchy"),
         ({"kind": "categorical", "hierarchy": "icd11", "unknown": "o"}, "icd10"),
         ({"kind": "categorical", "hierarchy": "icd10"}, "needs `unknown`"),
         ({"kind": "ordinal", "hierarchy": "icd10", "unknown": "o"}, "cannot be ordinal"),

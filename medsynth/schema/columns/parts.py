@@ -1,0 +1,298 @@
+"""Cells that several columns share: two numbers, several answers, or a number with a flag.
+
+A schema declares such a cell as one column of the table. It becomes columns of its parts, which a model learns one by
+one, and whose cells are joined again in sampled rows. A part is read from its own cell alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter
+
+from ...arrays import Codes, Mask, Texts
+from ...io.table import MISSING_TOKENS
+from .column import Column, Level, Part
+from .number import Continuous, Number
+from .number_text import spaced
+from .registry import SHARED, AnyColumn
+
+FLAG, PLAIN = "flag", "plain"  # the column of a number's flag, and its level for a number without one
+YES, NO = "yes", "no"  # the levels of an answer
+NO_FORM = "\N{REPLACEMENT CHARACTER}"  # read in place of a cell that does not have the form: no column has such a value
+OF_ALL = ("missing", "unknown")  # keys that the first part shares with the others
+Value = TypeVar("Value")
+
+
+class Parts(BaseModel):
+    """Two or more values in a cell: `text` is a template such as {}/{}, with braces for each of the `parts`.
+
+    Parts are named, or numbered from 1 on. All are missing together.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: StrictStr
+    parts: Annotated[list[dict[str, Any]] | dict[str, dict[str, Any]], Field(min_length=2, max_length=9)]
+    missing: bool | tuple[StrictInt | StrictStr, ...] = False
+    unknown: StrictStr | None = None
+
+    def columns(self, name: str) -> dict[str, object]:
+        """Return the declarations of the parts, by name."""
+        if self.text.count("{}") != len(self.parts) or set("{}") & set(self.text.replace("{}", "")):
+            raise ValueError(f"column {name!r}: `text` must contain {{}} once for each part, such as '{{}}/{{}}'")
+        named = self.parts.items() if isinstance(self.parts, dict) else enumerate(self.parts, 1)
+        shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
+        whole = Values(self.text, isinstance(self.parts, dict))
+        return {f"{name}.{key}": shared | own | {"part": Part(name, k, whole)} for k, (key, own) in enumerate(named)}
+
+
+class Answers(BaseModel):
+    """Several answers in a cell: `levels`, with the text `between` two. `none` is the cell without an answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=200)]
+    between: Annotated[StrictStr, Field(min_length=1)] = ";"
+    none: StrictStr = ""
+    missing: bool | tuple[StrictInt | StrictStr, ...] = False
+    unknown: StrictStr | None = None
+
+    def columns(self, name: str) -> dict[str, object]:
+        """Return the declarations of the answers, by name. The first one knows which cells are missing."""
+        words = tuple(map(str, self.levels))
+        if len({*words, self.none}) <= len(words) or any(self.between.strip() in word for word in words):
+            raise ValueError(f"column {name!r}: `levels` and `none` must differ, and not contain `between`")
+        whole = Chosen(words, self.between, self.none)
+        shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
+        made = dict[str, object]()
+        for k, word in enumerate(words):
+            own = {} if k else shared
+            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": Part(name, k, whole), **own}
+        return made
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values with texts between them. `named`: whether the parts have names."""
+
+    text: str
+    named: bool
+    together: ClassVar[bool] = True
+
+    def split(self, text: str, index: int) -> str | None:
+        """Return one of the values in a cell's text, None if it does not have the form."""
+        found = _values(self.text).fullmatch(text)
+        return None if found is None else found.group(index + 1).strip()
+
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
+        """Return the cells of rows whose parts have these codes; those of the first part if it is missing."""
+        texts = (column.csv_cells(own, {}) for column, own in zip(columns, codes, strict=True))
+        gone = codes[0] >= columns[0].size
+        rows = zip(gone, zip(*texts, strict=True), strict=True)
+        return [row[0] if out else _filled(self.text, row) for out, row in rows]
+
+    def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
+        """Return the declaration of the whole."""
+        own = [column.to_dict() for column in columns.values()]
+        names = [name.rpartition(".")[2] for name in columns]
+        return {"kind": "parts", "text": self.text, "parts": dict(zip(names, own, strict=True)) if self.named else own}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Answers that were chosen among `levels`."""
+
+    levels: tuple[str, ...]
+    between: str
+    none: str
+    together: ClassVar[bool] = False
+
+    def split(self, text: str, index: int) -> str | None:
+        """Return whether a cell contains an answer; None, for the first one, if something in it is not an answer."""
+        sign = self.between.strip() or " "
+        if sign == "," and "." not in "".join(self.levels):
+            text = text.replace(".", ",")  # a file with semicolons is read with 1.3 for 1,3
+        found = [word.strip() for word in text.split(sign)] if text not in (self.none, "") else []
+        if (text == "" != self.none) or not {*found} <= {*self.levels}:
+            return NO if index else None
+        return YES if self.levels[index] in found else NO
+
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
+        """Return the cells of rows, with the answers in the declared order."""
+        first = columns[0].csv_cells(codes[0], {})
+        gone = codes[0] >= columns[0].size
+        rows = zip(*((own == 1).tolist() for own in codes), strict=True)
+        chosen = ([word for word, yes in zip(self.levels, row, strict=True) if yes] for row in rows)
+        return [
+            text if out else self.between.join(words) or self.none
+            for text, out, words in zip(first, gone, chosen, strict=True)
+        ]
+
+    def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
+        """Return the declaration of the whole."""
+        first = next(iter(columns.values())).to_dict()
+        shared = {key: first[key] for key in OF_ALL if key in first}
+        found = {"kind": "answers", "levels": [*self.levels], "between": self.between, **shared}
+        return found | ({"none": self.none} if self.none else {})
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """The form that a number's cell has, of the `examples` that its column declares."""
+
+    examples: tuple[str, ...]
+    together: ClassVar[bool] = False
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the forms: what is left of each example without its number."""
+        return tuple(" ".join(re.sub(r"\{[^{}]*\}", " ", example).split()) or PLAIN for example in self.examples)
+
+    def split(self, text: str, index: int) -> str | None:
+        """Return the name of the first form that a cell has, or of the first one if it is not a number."""
+        return self.levels[_number(self.examples).form_of(text)[0]]
+
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
+        """Return the cells of numbers, each in its form."""
+        number = columns[0]
+        assert isinstance(number, Number)
+        return [number.text_in(int(code), int(form)) for code, form in zip(*codes, strict=True)]
+
+    def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
+        """Return the declaration of the number, which includes the forms."""
+        return next(iter(columns.values())).to_dict()
+
+
+@cache
+def _number(examples: tuple[str, ...]) -> Number:
+    return Continuous.model_construct(written_as=examples, bounds=(0.0, 1.0))
+
+
+@cache
+def _values(template: str) -> re.Pattern[str]:
+    first, *rest = template.split("{}")
+    between = (r"\s+" if text.isspace() else spaced(text) for text in rest)
+    return re.compile(spaced(first) + "".join(f"(.+?){pattern}" for pattern in between))
+
+
+def _filled(template: str, texts: Sequence[str]) -> str:
+    first, *rest = template.split("{}")
+    return first + "".join(map("".join, zip(texts, rest, strict=True)))
+
+
+KINDS: dict[str, TypeAdapter[Any]] = dict(
+    zip(SHARED, (TypeAdapter(dict[str, Parts]), TypeAdapter(dict[str, Answers])), strict=True)
+)
+
+
+def expanded(columns: object) -> object:
+    """Return columns by name with those of parts in place of shared cells. Other values stay as they are."""
+    if not isinstance(columns, Mapping):
+        return columns
+    found = dict[object, object]()
+    for name, declared in columns.items():
+        kind = declared.get("kind") if isinstance(declared, Mapping) else None
+        if isinstance(kind, str) and kind in KINDS:
+            rest = {key: value for key, value in declared.items() if key != "kind"}
+            made = KINDS[kind].validate_python({name: rest})[name].columns(str(name))
+        else:
+            made = {name: declared} | _with_flag(str(name), declared, columns)
+        if twice := [one for one in made if one in found or (one != name and one in columns)]:
+            raise ValueError(f"column {twice[0]!r} is a part of {name!r}. Rename the other column of this name")
+        found |= made
+    return found
+
+
+def _with_flag(name: str, declared: object, columns: Mapping[object, object]) -> dict[str, object]:
+    """Return the column of a number's flag, if its `text` is a list and nothing has added that column."""
+    given = declared.get("text") if isinstance(declared, Mapping) else getattr(declared, "written_as", None)
+    flag = f"{name}.{FLAG}"
+    known = columns.get(flag)
+    if not isinstance(given, list | tuple) or (isinstance(known, Column) and known.part):
+        return {}
+    if len(given) < 2 or not all(isinstance(one, str) for one in given):
+        raise ValueError(f"column {name!r}: a list in `text` must contain two or more examples")
+    whole = Flagged(tuple(given))
+    return {flag: {"kind": "categorical", "levels": [*whole.levels], "part": Part(name, 1, whole)}}
+
+
+Columns = Annotated[dict[str, AnyColumn], BeforeValidator(expanded)]
+
+
+def file_columns(columns: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
+    """Return columns, or parts, by the name of the table's column that contains them, in the table's order."""
+    found = dict[str, dict[str, Value]]()
+    for name, column in columns.items():
+        part = getattr(column, "part", None)
+        found.setdefault(part.of if part else name, {})[name] = column
+    return found
+
+
+def is_shared(columns: Mapping[str, Column]) -> bool:
+    """Return whether columns of one cell are its parts."""
+    return any(column.part for column in columns.values())
+
+
+def missing_alone(codes: Codes, columns: Mapping[str, Column]) -> Mask:
+    """Return in which rows, (rows, columns), a part is missing and the others are not: sampled rows have none."""
+    found = np.zeros(len(codes), np.bool_)
+    place = {name: k for k, name in enumerate(columns)}
+    for own in file_columns(columns).values():
+        if any(column.part and column.part.whole.together and column.gaps for column in own.values()):
+            kinds = [np.maximum(codes[:, place[name]] - column.size, -1) for name, column in own.items()]
+            found |= np.any([kind != kinds[0] for kind in kinds], axis=0)
+    return found
+
+
+def to_dict(columns: Mapping[str, Column]) -> dict[str, dict[str, object]]:
+    """Return plain data that declares columns and shared cells."""
+    found = dict[str, dict[str, object]]()
+    for name, own in file_columns(columns).items():
+        part = next((column.part for column in own.values() if column.part), None)
+        found[name] = part.whole.declared(own) if part else own[name].to_dict()
+    return found
+
+
+def cells_of(cells: pd.DataFrame, name: str, column: Column) -> pd.Series:
+    """Return the cells that a column reads: its part of each cell that it shares."""
+    part = column.part
+    if part is None or name in cells:
+        return cells[name]
+    place, texts = pd.factorize(cells[part.of], use_na_sentinel=False)
+    gaps, undeclared = column.missing_in(np.asarray(texts, dtype=object))
+    split = []
+    for text, gap, token in zip(map(str, texts), gaps, undeclared, strict=True):
+        found = text if gap >= 0 else part.whole.split(text, part.index)
+        split.append(found if found is not None else text if token else NO_FORM)
+    return pd.Series(np.array(split, dtype=object)[place], index=cells.index, dtype=object)
+
+
+def apart(cells: pd.DataFrame, columns: Mapping[str, Column]) -> pd.DataFrame:
+    """Return a table of texts with columns of parts in place of shared cells."""
+    shared = {name: own for name, own in file_columns(columns).items() if is_shared(own)}
+    if not {*shared} & {*cells}:
+        return cells
+    made = dict[str, pd.Series]()
+    for name in map(str, cells):
+        own = shared.get(name)
+        made |= {one: cells_of(cells, one, column) for one, column in own.items()} if own else {name: cells[name]}
+    return pd.DataFrame(made)
+
+
+def joined(columns: Mapping[str, Column], codes: Sequence[Codes]) -> Texts:
+    """Return the cells, (rows,), that columns of one shared cell have together."""
+    part = next(column.part for column in columns.values() if column.part)
+    return pd.Series(part.whole.join([*columns.values()], codes), dtype=object).to_numpy(object)
+
+
+def shown(cells: Texts, gone: Sequence[bool]) -> pd.Series:
+    """Return joined cells as values of a frame: those of missing values that readers treat as empty are None."""
+    return pd.Series([None if out and text in MISSING_TOKENS else text for text, out in zip(cells, gone, strict=True)],
+                     dtype=object)  # fmt: skip
