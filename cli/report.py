@@ -239,9 +239,11 @@ def _synthetic(
     inputs: Inputs, fitted: Model | None, quiet: bool, step: Callable[[str], None]
 ) -> tuple[dict[str, pd.DataFrame], bool, list[str]]:
     """Return the synthetic tables, whether the model provably drew them, and notes. A lacking single one is sampled."""
+    import pandas as pd
+
     from medsynth.report.data.columns import cells_of
     from medsynth.report.several_tables import read_tables
-    from medsynth.sampling import provenance, sample
+    from medsynth.sampling import Draw, RowCounts, frames, provenance
 
     tables = fitted.tables if fitted else None
     path = inputs.synthetic
@@ -252,7 +254,9 @@ def _synthetic(
         usual = f"{inputs.name}.synthetic{fitted.form.ending}"
         note = f"There was no {usual}, so {fitted.rows} rows were sampled from the model for this report."
         notify(note, quiet=quiet)
-        return {"": cells_of(sample(fitted), "synthetic")}, True, [note]
+        counts = RowCounts()
+        rows = pd.concat([part[fitted.name] for part in frames(fitted, Draw(), counts)], ignore_index=True)
+        return {"": cells_of(rows, "synthetic")}, True, [note, *counts.sentences]
     if tables is None:
         notify(f"Synthetic table: {path}", quiet=quiet)
     step("proof of origin")
@@ -260,7 +264,8 @@ def _synthetic(
     if fitted is not None and fitted.claims and not own:
         notify(f"No claim can be made for {path}: nothing proves that {inputs.model} drew it.")
     encoding = fitted.form.encoding if fitted and own and not tables else None
-    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, []
+    drawn = provenance.load(path) if own else None
+    return read_tables(tables, path, replace(OWN, encoding=encoding)), own, drawn.cut_short if drawn else []
 
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:

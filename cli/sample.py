@@ -145,14 +145,18 @@ def _source(model: Path | None, schema: Path | None) -> tuple[Model, Path]:
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
-    from medsynth.sampling.pipeline import as_bytes, drawn_parts
+    from medsynth.sampling import RowCounts, pipeline
 
     if fitted.tables is not None:
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
+    counts = RowCounts()
+    parts = pipeline.drawn_parts(fitted, draw, counts)
     with writing_to_standard_output():
-        for part in as_bytes(drawn_parts(fitted, draw), fitted, draw, fitted.form):  # whatever the terminal's encoding
+        for part in pipeline.as_bytes(parts, fitted, draw, fitted.form):  # whatever the terminal's encoding
             sys.stdout.buffer.writelines(part.values())
         sys.stdout.buffer.flush()
+    for text in counts.sentences:
+        notify(text)
 
 
 def _to_files(
@@ -167,8 +171,10 @@ def _to_files(
     places = tables_of(target, draw)
     for place in places:
         _check_outputs(place, path, force, folder=several)
-    draw = write_sample(fitted, path, target, draw, ending=ending, force=force).draw
-    notify(claim(fitted, brief=True), quiet=as_json)
+    provenance = write_sample(fitted, path, target, draw, ending=ending, force=force)
+    draw = provenance.draw
+    for text in (claim(fitted, brief=True), *provenance.cut_short):
+        notify(text, quiet=as_json)
     for name, file in files_of(fitted, target, ending).items():
         odd = formula_columns(fitted.written[name])
         if odd and file.suffix.lower() not in (".parquet", ".pq", *STATISTICAL):
@@ -177,7 +183,8 @@ def _to_files(
                    "file as text.", quiet=as_json)  # fmt: skip
     written = [str(file) for place in places for file in files_of(fitted, place, ending).values()]
     facts = {"output": str(target), "outputs": written, "rows": draw.rows, "patients": draw.patients,
-             "model": str(path), "claims": fitted.claims, "seed": draw.seed, "replicates": draw.replicates}  # fmt: skip
+             "model": str(path), "claims": fitted.claims, "seed": draw.seed, "replicates": draw.replicates,
+             "counts": provenance.counts}  # fmt: skip
     counted = f"{draw.patients} patients" if draw.patients else f"{draw.rows} rows"
     if several:
         facts["files"] = written

@@ -2,9 +2,9 @@
 
 `fixtures/models` were fitted on simulated rows before the rooms were rebuilt, with few steps. `expected.json` has what
 that tree said of each: its epsilon, and the SHA-256 of twenty rows or patients drawn with seed 1. Rules now keep
-shares, so the rows of `visits` and `ward` are those of this tree. `ends` has a rule about last rows, whose columns were
-drawn in another order. `fixtures/budgets` are of four trees: without attempts, with attempts, with counts of records,
-and with a fit that failed.
+shares, and patients who were cut short are drawn again, so the rows of `visits` and `ward` are those of this tree.
+`ends` has a rule about last rows, whose columns were drawn in another order. `fixtures/budgets` are of four trees:
+without attempts, with attempts, with counts of records, and with a fit that failed.
 """
 
 import hashlib

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -20,6 +21,11 @@ from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
 
+# Words in the name or the levels of a column that may state how patients end.
+END_WORDS = re.compile(
+    r"\bdies\b|died|dead|death|deceased|alive|surviv|mort|status|outcome|event|censor|relaps|discharg|transplant"
+    r"|verstorben|gestorben|décéd|décès|fallec|muert"
+)
 Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
@@ -65,13 +71,19 @@ def advice_on_ends(schemas: Sequence[Schema], target: str | None) -> str | None:
     last rows is measured through all rows between.
     """
     in_order = [schema for schema in schemas if schema.order is not None]
-    own = any(target in schema.constant and schema.columns[target].categorical for schema in in_order if target)
+    own = any(target in schema.constant and _may_end(schema, target) for schema in in_order if target)
     if not own or any(ending(schema) for schema in in_order):
         return None
     return (
         f"If {target!r} states how patients end, such as death, tie a column of the rows in order to the last, with a "
         "rule such as `died = yes implies last row`. Its relation to last values is then measured by itself."
     )
+
+
+def _may_end(schema: Schema, name: str) -> bool:
+    """Return whether a column could state how patients end, by its name and levels: sex or a drug could not."""
+    column = schema.columns[name]
+    return column.categorical and bool(END_WORDS.search(" ".join([name, *map(str, column.levels)]).lower()))
 
 
 def targets(source: Path, settings: FitSettings) -> list[str]:

@@ -36,13 +36,14 @@ from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # share of cells beyond the bounds; share of the bounds' width that cells use
+MOSTLY_UNKNOWN = 0.95  # share of a column's cells: if more are unknown, the vocabulary is another one
 MOSTLY = 0.8  # share of the cells of a column that a rule computes
 MIDDLE = (0.05, 0.95)  # quantiles of the days between two dates that must be close together
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaCheck:
-    """The findings. `problems` stop a fit, each with its first row. `remarks` do not; they count rows exactly.
+    """The findings. `problems` make the table unfit for its schema. `remarks` do not; they count rows exactly.
 
     `name`: of the schema, or of the tables.
     """
@@ -209,6 +210,12 @@ class _OfColumn:
         """Yield what stops a fit."""
         for one in self.faults.values():
             yield fault_in(self.where, one)
+        if self.known >= KEY_ROWS and self.stray > MOSTLY_UNKNOWN * self.known:
+            yield (
+                f"{self.where}: column {self.name!r}: nearly all cells are read as `unknown`, so a model would learn "
+                "nothing of them. List the codes in `levels`, from the vocabulary's public file, or declare a "
+                "`hierarchy`. `fit` does not check this."
+            )
 
     def remarks(self) -> Iterator[str]:
         """Yield what a fit would do silently, and columns that look declared wrongly."""

@@ -20,6 +20,7 @@ from ..errors import TableError
 from ..fitting.private_tables import coded_tables, private_tables
 from ..io.formats import OWN, SavedAs, named
 from ..io.table import MISSING_TOKENS, Table
+from ..rng import numpy_stream
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
 from ..schema import Schema
@@ -27,11 +28,14 @@ from ..schema.codec import csv_cells
 from ..schema.linked import LinkedTables, joint
 from .build import build
 from .data.context import LinkedFacts, TableFacts
+from .data.statistics import lost_relations
 from .data.tables import read
+from .data.verdict import Estimate
 from .document import Report
 
 Cells = Mapping[str, pd.DataFrame]  # By table.
-FEWEST_ROWS = 20  # Rows that a table needs to get a page.
+FEWEST_ROWS = 20  # Rows that a table needs to get a page; patients with, and without, a code that is compared.
+MOST_CODES = 40  # Codes that are compared, the most frequent.
 
 
 def read_tables(tables: LinkedTables | None, path: Path, saved: SavedAs = OWN) -> dict[str, pd.DataFrame]:
@@ -182,7 +186,32 @@ def linked_facts(tables: LinkedTables, synthetic: Cells, real: Cells | None, pag
             beyond=int(np.maximum(np.bincount(whose[whose >= 0]) - tables.tables[name].max_rows, 0).sum()),
         ))  # fmt: skip
     broken = sum(line.orphans + line.too_early + line.beyond for line in lines)
-    return LinkedFacts(patients=len(synthetic[tables.first]), tables=lines, broken=broken)
+    lost = Estimate(value=None) if real is None else _codes_lost(tables, synthetic, real)
+    return LinkedFacts(patients=len(synthetic[tables.first]), tables=lines, broken=broken, codes_lost=lost)
+
+
+def _codes_lost(tables: LinkedTables, synthetic: Cells, real: Cells) -> Estimate:
+    """Return the part of the relations between codes of a patient that is lost, by which codes each patient has."""
+    frames = [_codes(tables, cells) for cells in (real, synthetic)]
+    counts = frames[0].sum()
+    names = counts[(counts >= FEWEST_ROWS) & (counts <= len(frames[0]) - FEWEST_ROWS)].nlargest(MOST_CODES).index
+    own, made = (frame.reindex(columns=names, fill_value=False).to_numpy(np.int64) for frame in frames)
+    order = numpy_stream(0, "halves of patients").permutation(len(own))
+    return lost_relations([own[order[::2]], made, own[order[1::2]]], [2] * len(names), [None] * 3)
+
+
+def _codes(tables: LinkedTables, cells: Cells) -> pd.DataFrame:
+    """Return whether each patient has each level of each column of levels in some row: (patients, levels)."""
+    parts = [pd.DataFrame(index=range(len(cells[tables.first])))]
+    for name in tables.others:
+        whose = patients(tables, cells, name)
+        for column in tables.tables[name].columns:
+            if tables.view(name).columns[column].categorical:
+                place, levels = pd.factorize(cells[name][column].where(whose >= 0))
+                has = np.zeros((len(parts[0]), len(levels)), np.bool_)
+                has[whose[place >= 0], place[place >= 0]] = True
+                parts.append(pd.DataFrame(has, columns=[f"{name}.{column}={level}" for level in levels]))
+    return pd.concat(parts, axis=1)
 
 
 def patients(tables: LinkedTables, cells: Cells, name: str) -> Whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -27,11 +28,12 @@ SURE, ONE_IN = 10_000, 1000  # after this number of patients, stop if fewer than
 class PatientRows:
     """Rows of a table, (rows, columns), patient by patient; `whose`: (rows,) the patient of each, from zero on.
 
-    A patient may have no row.
+    A patient may have no row. `lacking`: (patients,) how many planned rows of each broke rules; None if none can.
     """
 
     codes: Codes
     whose: Whole
+    lacking: Whole | None = None
 
     @property
     def count(self) -> int:
@@ -40,7 +42,8 @@ class PatientRows:
 
     def some(self, stay: Mask) -> PatientRows:
         """Return the rows that `stay`, (rows,), with patients numbered again without gaps."""
-        return PatientRows(self.codes[stay], np.unique(self.whose[stay], return_inverse=True)[1])
+        numbers, whose = np.unique(self.whose[stay], return_inverse=True)
+        return PatientRows(self.codes[stay], whose, None if self.lacking is None else self.lacking[numbers])
 
     def with_any(self, found: Mask) -> PatientRows:
         """Return all rows of the patients with some row `found`, (rows,)."""
@@ -51,6 +54,34 @@ class PatientRows:
         sizes = np.bincount(self.whose)
         place = np.arange(len(self.whose)) - (np.cumsum(sizes) - sizes)[self.whose]
         return self.some(place < rows_within(sizes, rows)[self.whose])
+
+
+def cut_short(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return a sentence for each table in which rules cut patients short."""
+    return [
+        f"{name}: {own['rows']:,} of {own['planned']:,} planned rows were drawn. {own['cut'] / own['patients']:.1%} of "
+        "patients end early, because no next row met the rules."
+        for name, own in counts.items() if own["cut"]
+    ]  # fmt: skip
+
+
+class RowCounts(dict[str, Counter[str]]):
+    """For each table in order, by name: `planned` and written `rows`, `patients`, and those who are `cut` short."""
+
+    def add(self, found: Mapping[str, PatientRows]) -> None:
+        """Count drawn patients."""
+        for name, rows in found.items():
+            if rows.lacking is not None:
+                sizes = np.bincount(rows.whose, minlength=len(rows.lacking)) + rows.lacking
+                self.setdefault(name, Counter()).update(
+                    planned=int(sizes.sum()), rows=len(rows.codes), patients=int((sizes > 0).sum()),
+                    cut=int((rows.lacking > 0).sum()),
+                )  # fmt: skip
+
+    @property
+    def sentences(self) -> list[str]:
+        """What these counts say to whoever samples."""
+        return cut_short(self)
 
 
 Drawn = Callable[[int, int | None, int | None], PatientRows]  # arguments: patients, a seed, and the most rows

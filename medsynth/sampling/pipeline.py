@@ -22,13 +22,13 @@ from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
-from ..patients.split_rows import with_rows_column
+from ..patients.split_rows import ending, with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Where, csv_cells, decode, parse
 from .draw import ONE_TABLE_ONLY, Draw, with_mark
 from .keys import give_keys
-from .patients import ROWS_PER_PATIENT, PatientRows, in_chunks, patients_of_rows, rows_of_a_patient
+from .patients import ROWS_PER_PATIENT, PatientRows, RowCounts, in_chunks, patients_of_rows, rows_of_a_patient
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
 from .sampler import conditions, meet, method_sampler, single_rows
@@ -44,18 +44,21 @@ Tables = dict[str, T]  # what belongs to each table, by name
 Parts = Iterator[tuple[int | None, Tables[Codes]]]  # rows in chunks, with the number of their replicate, if it is shown
 
 
-def sample_codes(model: Model, draw: Draw) -> Codes:
+def sample_codes(model: Model, draw: Draw, counts: RowCounts | None = None) -> Codes:
     """Return the rows of the first table as codes, (rows, columns). Raise as `sample` does.
 
     Replicates draw from other models.
     """
-    return np.concatenate([next(iter(codes.values())) for codes in _chunks(model, draw)])
+    return np.concatenate([next(iter(codes.values())) for codes in _chunks(model, draw, counts=counts)])
 
 
-def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Tables[Codes]]:
+def _chunks(
+    model: Model, draw: Draw, *, halved: bool = True, counts: RowCounts | None = None
+) -> Iterator[Tables[Codes]]:
     """Yield the rows of each table as codes, in chunks, with keys that no earlier row has; no patient is in two chunks.
 
-    `halved`: whether more rows are drawn and halved, so that the tables stay the same; replicates go without.
+    `halved`: whether more rows are drawn and halved, so that the tables stay the same; replicates go without. `counts`:
+    where rows of patients in order are counted.
     """
     draw = draw.of(model)
     halved = halved and not model.structure_only
@@ -66,6 +69,8 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Tables
     with broken_model():
         for found in drawn(model, draw, halved):
             give_keys(found, model, before)  # after all rejection: no key comes twice
+            if counts is not None:
+                counts.add(found)
             yield {
                 name: rows.codes[:, [views[name].names.index(column) for column in written[name].names]]
                 for name, rows in found.items()
@@ -107,6 +112,11 @@ def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[Patient
     independent draws.
     """
     schema = model.schema
+    if draw.balance and schema.order is not None and schema.target in ending(schema):
+        raise UsageError(
+            f"`balance` is about first rows, but a rule ties {schema.target!r} to the last row. Leave `balance` out, "
+            "and draw the patients of each class with `where_any`."
+        )
     halved = halved and not draw.where_any
     of_rows = schema if schema.order is None else with_rows_column(schema)
     bad = None if schema.order is None else partial(broken_firsts, schema=of_rows)
@@ -236,9 +246,9 @@ def _with_commas(cells: pd.Series) -> pd.Series:
     return pd.Series(np.array(texts, dtype=object)[place], dtype=object)
 
 
-def frames(model: Model, draw: Draw) -> Iterator[Tables[pd.DataFrame]]:
-    """Yield the rows of each table as frames, chunk by chunk."""
-    return as_frames(drawn_parts(model, draw), model, draw)
+def frames(model: Model, draw: Draw, counts: RowCounts | None = None) -> Iterator[Tables[pd.DataFrame]]:
+    """Yield the rows of each table as frames, chunk by chunk. `counts`: where rows of patients in order are counted."""
+    return as_frames(drawn_parts(model, draw, counts), model, draw)
 
 
 def as_frames(parts: Parts, model: Model, draw: Draw) -> Iterator[Tables[pd.DataFrame]]:
@@ -255,13 +265,13 @@ def _whole(frame: pd.DataFrame, number: int | str | None, model: Model, draw: Dr
     return with_mark(frame, draw.mark, model)
 
 
-def drawn_parts(model: Model, draw: Draw) -> Parts:
+def drawn_parts(model: Model, draw: Draw, counts: RowCounts | None = None) -> Parts:
     """Yield the rows as codes in chunks, each with the number of its replicate for the first column, or None.
 
-    Those of replicates follow one another.
+    Those of replicates follow one another. `counts`: where rows of patients in order are counted.
     """
     if draw.replicates is None:
-        yield from ((None, codes) for codes in _chunks(model, draw))
+        yield from ((None, codes) for codes in _chunks(model, draw, counts=counts))
         return
     if draw.replicate is None and REPLICATE in model.schema.names:
         raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")

@@ -11,11 +11,12 @@ This module converts between both, for rows of simulated patients. `sampling/tab
 1. Visits are drawn first. `view_of` collects their days per patient in `starts`, padded with NEVER.
 2. First events were drawn with the patients, in the chain's columns. `Placed.possible` moves them to places that exist:
    a patient with one visit cannot have two visits before an event. If several visits have one time, only the last of
-   them can come before one. `Placed.rows` converts events to days. A first event that is still impossible costs the
-   patient all rows of this table.
+   them can come before one. `Placed.rows` converts events to days. If a first event breaks a rule there, it gets the
+   place of another patient's first event, for some rounds, and then all of that event's values.
 3. `sampling/visits.py` draws later events. `Placed.core` converts first events back to the chain's columns, the chain
    draws the next ones, and `Placed.rows` converts these to days. It marks rows that contradict their number, such as an
-   event "after visit 1" that lies after visit 2. Those are drawn again. Before the first visit the number is 0, and the
+   event "after visit 1" that lies after visit 2. Those are drawn again, and then moved to the day of the event before
+   (`Placed.moved`). An event before the previous one gets its day. Before the first visit the number is 0, and the
    distance counts from the start of time.
 
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
@@ -59,6 +60,11 @@ class Placed(ChainView):
         return chain_view(self.tables, self.table)
 
     @property
+    def times(self) -> tuple[str, ...]:
+        """The columns that place a row: the number and the distance."""
+        return self.number, self.distance
+
+    @property
     def number(self) -> str:
         """The column with the number of the other table's rows so far."""
         return number_name(self.other)
@@ -80,16 +86,16 @@ class Placed(ChainView):
         return np.column_stack([names[name] for name in self.of_chain.core.names]).astype(np.int32)
 
     def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
-        """Return the rows of the table, and which of them are impossible: those after the other table's next row, after
-        the end of time, or before the previous row.
+        """Return the rows of the table, and which of them are impossible: those after the other table's next row, or
+        after the end of time. A row before the previous one gets its date.
         """
         order = self.schema.order or ""
         columns = dict(zip(self.of_chain.core.names, core.T, strict=True))
         number = columns[self.number].astype(np.int64)
         at = self._of(number, who) + columns[self.distance]
+        if before is not None:  # drawing such a row again would move all dates towards the end of time
+            at = np.maximum(at, before[:, self.schema.names.index(order)])
         never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[order].size) | (at < 0)
-        if before is not None:
-            never |= at < before[:, self.schema.names.index(order)]
         columns[order] = np.where(never, 0, at).astype(np.int32)
         return widened(np.column_stack([columns[name] for name in self.schema.core.names]), self.schema), never
 
@@ -115,6 +121,15 @@ class Placed(ChainView):
         room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
         found[:, a] = number
         found[:, b] = np.clip(core[:, b], 0, np.maximum(room, 0))
+        return found
+
+    def moved(self, core: Codes, before: Codes, who: Whole) -> Codes:
+        """Return rows of the chain at the time of the rows `before`, (rows, columns of the table)."""
+        names = self.of_chain.core.names
+        there = self.core(before, who)
+        found = core.copy()
+        for name in self.times:
+            found[:, names.index(name)] = there[:, names.index(name)]
         return found
 
 

@@ -13,7 +13,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +32,7 @@ from ..io.writer import write
 from ..schema.codec import words
 from ..schema.columns.column import Column
 from .draw import Draw
+from .patients import RowCounts, cut_short
 from .pipeline import Parts, as_bytes, as_frames, drawn_parts, replicates_apart
 
 ONE_TABLE = (
@@ -55,7 +56,8 @@ SEED_BITS = 53  # of a fresh seed: whole numbers that every JSON reader keeps ex
 class Provenance:
     """How rows were drawn: all that is needed to draw them again.
 
-    `claim` and `note` are for people; no program reads them. One of `rows` and `patients` is None. `replicates`: the
+    `claim` and `note` are for people; no program reads them. `counts`: planned and written rows by table, as
+    `RowCounts`; empty without an order. One of `rows` and `patients` is None. `replicates`: the
     number of models that drew the same amount each, None if the model itself did; `replicate`: the number of the one
     that drew these rows, None if all did.
     """
@@ -75,6 +77,7 @@ class Provenance:
     replicate: int | None = None
     mark: bool = False
     note: str = ""
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
     medsynth: str = __version__
 
     @property
@@ -82,10 +85,15 @@ class Provenance:
         """The request to the model. Raises UsageError if it is impossible."""
         return Draw(**{field.name: getattr(self, field.name) for field in fields(Draw)})
 
+    @property
+    def cut_short(self) -> list[str]:
+        """A sentence for each table in which rules cut patients short."""
+        return cut_short(self.counts)
+
     def save(self, table: Path, *, force: bool = False) -> Path:
         """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
         path = beside(table)
-        content = json.dumps(asdict(self), indent=1).encode()
+        content = json.dumps({k: v for k, v in asdict(self).items() if k != "counts" or v}, indent=1).encode()
         atomic_write(path, lambda file: file.write(content + b"\n"), force=force)
         return path
 
@@ -129,12 +137,13 @@ def write_sample(
         statistical_writer.check_names(target, names)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
     found = of(model, path, draw)
-    whole = iter([(draw, drawn_parts(model, draw))])
+    counts = RowCounts()
+    whole = iter([(draw, drawn_parts(model, draw, counts))])
     for own, parts in replicates_apart(model, draw) if NUMBER in target.name else whole:
         place = target.with_name(target.name.replace(NUMBER, str(own.replicate)))
         with _folder(place) if several else nullcontext():
             _write(model, files_of(model, place, ending), parts, own, force=force)
-        found = replace(found, replicate=own.replicate)
+        found = replace(found, replicate=own.replicate, counts={name: dict(one) for name, one in counts.items()})
         found.save(place, force=force)
     return found
 

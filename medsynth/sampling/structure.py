@@ -22,7 +22,7 @@ from ..methods.sampler import mixture_tensors
 from ..patients import stored
 from ..patients.chain import Chain
 from ..patients.contexts import EVERY, Contexts
-from ..patients.split_rows import GAP, changing, fixed, gap_column, with_rows_column
+from ..patients.split_rows import GAP, changing, ending, fixed, gap_column, with_rows_column
 from ..patients.variables import Variable, fine_cells
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.hierarchy_selection import MAX_LEVELS, with_levels
@@ -123,7 +123,8 @@ def _later_rows(schema: Schema) -> Arrays:
     variables = {name: _variable(name, column, moves=name != GAP) for name, column in columns.items()}
     still = {name: _variable(name, core.columns[name], moves=False) for name in fixed(schema)}
     weights = {name: [(EVERY, np.zeros((1, variable.cells)))] for name, variable in variables.items()}
-    return stored.tensors(Chain(Contexts(schema, variables, still), weights))
+    ends = {name: weights[name] for name in ending(schema)}
+    return stored.tensors(Chain(Contexts(schema, variables, still), weights, ends))
 
 
 def _variable(name: str, column: Column, *, moves: bool) -> Variable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,11 +21,11 @@ from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_
 from .balance import balanced
 from .draw import Draw
 from .patients import PatientRows
-from .placing import Placed, view_of
-from .rejection import Sampler, broken, widened
+from .placing import view_of
+from .rejection import REJECTION_ROUNDS, Sampler, broken, sample_again, widened
 from .rules_across_rows import broken_next, completed
 from .sampler import conditions, method_sampler, single_rows
-from .visits import visits
+from .visits import ChainView, visits
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,26 +141,54 @@ def _rows(
     model: Model, first: FirstRows, codes: Codes, found: Mapping[str, PatientRows], number: int, name: str,
     seed: int | None, where: Where,
 ) -> PatientRows:  # fmt: skip
-    """Return the rows of a table: first ones as drawn with patients, then those that follow.
-
-    A patient has no rows if the first row breaks a rule once it has a date.
-    """
+    """Return the rows of a table: first ones as drawn with patients, then those that follow."""
     tables = first.tables
     schema = first.tables.view(name)
     counts = first.count(codes, name)
     who = np.flatnonzero(counts > 0)
     view = view_of(tables, name, found, who)
-    core = first.core(codes[who], name)
-    core = view.possible(core, np.arange(len(who))) if isinstance(view, Placed) else core
-    rows, never = view.rows(core, None, np.arange(len(who)))
-    rows = completed(rows, None, schema)
-    stay = ~(never | broken_next(rows, None, counts[who] == 1, schema))
-    who, rows = who[stay], rows[stay]
+    rows, broken = _first_rows(view, first.core(codes[who], name), counts[who], own(tables, name), seed)
+    lacking = np.zeros(len(counts), np.int64)
+    lacking[who[broken]] = counts[who[broken]]
+    who, rows = who[~broken], rows[~broken]
     if not schema.order or not len(who):
-        return PatientRows(rows, who)
+        return PatientRows(rows, who, lacking)
     given = np.column_stack([rows, counts[who] - 1]).astype(np.int32)
     stream = numpy_stream(seed, f"later rows of {name}")
     conditions = parse(where, first.schema.core) if where else ()
     asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
     drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked)
-    return PatientRows(drawn.codes, who[drawn.whose])
+    assert drawn.lacking is not None
+    lacking[who] = drawn.lacking
+    return PatientRows(drawn.codes, who[drawn.whose], lacking)
+
+
+def _first_rows(
+    view: ChainView, core: Codes, counts: Whole, columns: Collection[str], seed: int | None
+) -> tuple[Codes, Mask]:
+    """Return the table's first rows, (patients, columns), from the chain's, and which are impossible: (patients,).
+
+    They get their dates here, so rules can be checked. A row that breaks one gets the place in time of another
+    patient's first row, for some rounds, and then all `columns` of that row. So no patient loses a table by a date.
+    """
+    names = view.of_chain.core.names
+    stream = numpy_stream(seed, f"first rows of {view.schema.name}")
+
+    def dated(core: Codes, who: Whole) -> tuple[Codes, Mask]:
+        rows, never = view.rows(view.possible(core, who), None, who)
+        rows = completed(rows, None, view.schema)
+        return rows, never | broken_next(rows, None, counts[who] == 1, view.schema)
+
+    everyone = np.arange(len(core))
+    broken = dated(core, everyone)[1]
+    left, others = np.flatnonzero(broken), np.flatnonzero(~broken)
+    for some in (view.times, columns) if len(others) else ():
+        places = [names.index(name) for name in some]
+
+        def again(who: Whole, places: Sequence[int] = places) -> Codes:
+            found = core[who]
+            found[:, places] = core[stream.choice(others, len(who))][:, places]
+            return found
+
+        left = sample_again(core, left, again, lambda found, who: dated(found, who)[1], REJECTION_ROUNDS)
+    return dated(core, everyone)[0], np.isin(everyone, left)

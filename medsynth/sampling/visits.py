@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Codes, Mask, Whole
-from ..patients.chain import Chain, later_rows
-from ..patients.split_rows import GAP
+from ..patients.chain import Chain, blank, later_rows
+from ..patients.split_rows import GAP, OF, ending, gaps, named
 from ..patients.stored import restored
 from ..rng import Stream
 from ..schema import Schema
 from .patients import PatientRows
 from .rejection import REJECTION_ROUNDS, sample_again, widened
 from .rules_across_rows import broken_next, completed
+
+REDRAWS = 4  # rounds in which patients whose rows break off are drawn again, from their second row on
+FEW_ROUNDS = 5  # of drawing each of their rows again: a patient's earlier rows may leave no room for this one
 
 
 def broken_firsts(first: Codes, schema: Schema) -> Mask:
@@ -43,19 +46,46 @@ class ChainView:
         """Return the table's rows, not completed, and which are impossible; given the rows `before`, by patient."""
         return widened(core, self.schema), np.zeros(len(core), np.bool_)
 
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The chain's columns that place a row by rows of another table; without such a table none."""
+        return ()
+
+    def possible(self, core: Codes, who: Whole) -> Codes:
+        """Return first rows of the chain at places that exist."""
+        return core
+
+    def moved(self, core: Codes, before: Codes, who: Whole) -> Codes:
+        """Return rows of the chain at the time of the rows `before`, if another table places them."""
+        return core
+
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
     """Patients that are being drawn. `turns`: for first rows, second ones and so on, their patients and codes.
 
-    `ends`: (patients,) the final number of rows of each.
+    `numbers`: (patients,) of each in the view. `ends`: (patients,) the final number of rows of each. `rounds`: of
+    drawing a row that breaks a rule again.
     """
 
     view: ChainView
     chain: Chain
+    numbers: Whole
     counts: Whole
     ends: Whole
-    turns: list[tuple[Whole, Codes]] = field(default_factory=list)
+    turns: list[tuple[Whole, Codes]]
+    rounds: int
+
+    @classmethod
+    def of(
+        cls, view: ChainView, chain: Chain, numbers: Whole, first: Codes, counts: Whole, rng: Stream, rounds: int
+    ) -> _Drawn:  # fmt: skip
+        """Draw all rows of patients, given their first ones, (patients, columns), and numbers of rows, (patients,)."""
+        who = np.arange(len(first))
+        drawn = cls(view, chain, numbers, counts, counts.copy(), [(who, first)], rounds)
+        for _ in later_rows(chain, view.core(first, numbers), counts, rng, drawn.next_rows):
+            pass  # each turn stores its rows
+        return drawn
 
     @property
     def schema(self) -> Schema:
@@ -71,28 +101,46 @@ class _Drawn:
         """Draw the next turn, (rows, `later_columns`), in place; rows that break a rule again, for some rounds."""
         turn = len(self.turns)
         who = np.flatnonzero(self.counts > turn)
-        last = self.counts[who] == turn + 1
-        before = self.rows(turn - 1, who)
         self.chain.draw(rows, rng)
+        left, whole = self._drawn_again(rows, who, turn, self.counts[who] == turn + 1, self.chain.draw, rng)
+        self.ends[who[left]] = np.minimum(self.ends[who[left]], turn)
+        self.turns.append((who, whole))
+
+    def _drawn_again(
+        self, rows: Codes, who: Whole, turn: int, last: Mask, draw: Callable[[Codes, Stream], None], rng: Stream
+    ) -> tuple[Whole, Codes]:
+        """Draw later rows of a turn that break a rule again, in place. Return the places of those that still do, and
+        the rows with all columns of the table.
+        """
+        before = self.rows(turn - 1, who)
 
         def whole(found: Codes, places: Whole) -> tuple[Codes, Mask]:
             """Return the rows with all columns of the table, and which of them are impossible."""
-            rows, never = self.view.rows(self.chain.now(found), before[places], who[places])
+            rows, never = self.view.rows(self.chain.now(found), before[places], self.numbers[who[places]])
             return completed(rows, before[places], self.schema), never
 
         def again(places: Whole) -> Codes:
             found = rows[places]
-            self.chain.draw(found, rng)
+            draw(found, rng)
+            return found
+
+        def moved(places: Whole) -> Codes:
+            found = again(places)
+            place = self.chain.contexts.place
+            now = self.view.moved(self.chain.now(found), before[places], self.numbers[who[places]])
+            found[:, : now.shape[1]] = now
+            found[:, place[named(OF, GAP)]] = 0  # as many rows of the other table
             return found
 
         def bad(found: Codes, places: Whole) -> Mask:
             rows, never = whole(found, places)
             return never | self._beyond(found) | broken_next(rows, before[places], last[places], self.schema)
 
-        everyone = np.arange(len(rows))
-        left = sample_again(rows, everyone[bad(rows, everyone)], again, bad, REJECTION_ROUNDS)
-        self.ends[who[left]] = np.minimum(self.ends[who[left]], turn)
-        self.turns.append((who, whole(rows, everyone)[0]))
+        some = np.flatnonzero(self.ends[who] >= turn)  # nobody who ended earlier
+        left = sample_again(rows, some[bad(rows[some], some)], again, bad, self.rounds)
+        if self.view.times:
+            left = sample_again(rows, left, moved, bad, self.rounds)
+        return left, whole(rows, np.arange(len(rows)))[0]
 
     def _beyond(self, rows: Codes) -> Mask:
         """Return which later rows are beyond the last value of the order: (rows,)."""
@@ -101,25 +149,53 @@ class _Drawn:
         schema = self.chain.schema
         return np.asarray(self.chain.reached(rows) >= schema.columns[schema.order or ""].size)
 
-    def shorten(self) -> None:
-        """Remove last rows that may not be last, from patients who ended early; in place."""
-        early = np.flatnonzero(self.ends < self.counts)
+    def shorten(self, early: Whole, free: bool, rng: Stream) -> None:
+        """Let the patients `early`, whose rows break off, end with the row before; in place.
+
+        That row was drawn as one that others follow, so nobody dies there. What depends on whether a row is the last is
+        drawn again, as in other last rows; in first rows only if it is `free`. A row that may not be last is removed.
+        """
         for end in range(len(self.turns), 0, -1):
             who = early[self.ends[early] == end]
-            before = self.rows(end - 2, who) if end > 1 else None
-            broken = broken_next(self.rows(end - 1, who), before, np.ones(len(who), np.bool_), self.schema)
+            if not len(who):
+                continue
+            whose, codes = self.turns[end - 1]
+            places = np.searchsorted(whose, who)
+            if end == 1:
+                found = codes[places]
+                if free:
+                    only_rows_end(self.chain, self.view, found, np.ones(len(who), np.int64), self.numbers[who], rng)
+                broken = broken_next(found, None, np.ones(len(who), np.bool_), self.schema)
+            else:
+                found, broken = self._last_again(end, who, rng)
+            codes[places[~broken]] = found[~broken]
             self.ends[who[broken]] = end - 1
 
+    def _last_again(self, end: int, who: Whole, rng: Stream) -> tuple[Codes, Mask]:
+        """Return later rows that become last ones, (rows, columns), and which of them may not be last: (rows,)."""
+        core = [self.view.core(self.rows(turn, who), self.numbers[who]) for turn in (end - 1, end - 2, 0)]
+        rows = blank(core[1], core[2], end - 2, np.full(len(who), end - 1, np.int32))
+        rows[:, : self.chain.contexts.width] = core[0]
+        rows[:, self.chain.contexts.place[named(OF, GAP)]] = gaps(core[0], core[1], self.chain.schema)
 
-def only_rows_end(chain: Chain, view: ChainView, first: Codes, counts: Whole, rng: Stream) -> None:
+        def draw(rows: Codes, rng: Stream) -> None:
+            for name in ending(self.schema):  # in their order, as the chain draws them
+                self.chain.draw_column(name, rows, rng)
+
+        draw(rows, rng)
+        left, whole = self._drawn_again(rows, who, end - 1, np.ones(len(who), np.bool_), draw, rng)
+        return whole, np.isin(np.arange(len(who)), left)
+
+
+def only_rows_end(chain: Chain, view: ChainView, first: Codes, counts: Whole, numbers: Whole, rng: Stream) -> None:
     """Draw the columns that depend on whether a row is the last again in only rows, by the chain; in place.
 
     The model of first rows knows too little of them: few of many patients die at their first visit. A row stays as it
-    is if it would break a rule. `first`: (patients, columns), `counts`: (patients,) rows of each.
+    is if it would break a rule. `first`: (patients, columns), `counts`: (patients,) rows of each, `numbers`: in `view`.
     """
     who = np.flatnonzero(counts == 1)
     if chain.ends and len(who):
-        rows, never = view.rows(chain.draw_ends(view.core(first[who], who), rng), None, who)
+        rows, never = view.rows(chain.draw_ends(view.core(first[who], numbers[who]), rng), None, numbers[who])
         rows = completed(rows, None, view.schema)
         stays = ~(never | broken_next(rows, None, np.ones(len(who), np.bool_), view.schema))
         first[who[stays]] = rows[stays]
@@ -131,22 +207,31 @@ def visits(
     """Return all rows of patients with given first rows, (patients, columns of the schema and number of later rows).
 
     `asked`: the columns that conditions on first rows read; they stay. A row that breaks a rule or the bounds of the
-    order is drawn again; if that fails, the patient ends with the previous row. A patient without a possible last row
-    has no rows; the others keep their numbers.
+    order is drawn again. If that fails, all later rows of the patient are drawn again, for `REDRAWS` rounds. If that
+    fails, too, or nothing fits after the first row, the patient ends with the previous row. A patient without a
+    possible last row has no rows; the others keep their numbers.
     """
-    who = np.arange(len(first))
+    numbers = np.arange(len(first))
     counts = first[:, -1].astype(np.int64) + 1
     chain = restored(tensors, view.of_chain)
     first = first[:, :-1].copy()
-    if chain.only_rows_end and chain.ends.keys().isdisjoint(asked):
-        only_rows_end(chain, view, first, counts, rng)
-    drawn = _Drawn(view, chain, counts, counts.copy(), [(who, first)])
-    for _ in later_rows(chain, view.core(first, who), counts, rng, drawn.next_rows):
-        pass  # each turn stores its rows
-    drawn.shorten()
-    stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]
-    patient = np.concatenate([who[stay] for stay, (who, _) in zip(stays, drawn.turns, strict=True)])
-    turn = np.repeat(np.arange(len(stays)), [int(stay.sum()) for stay in stays])
+    free = chain.only_rows_end and chain.ends.keys().isdisjoint(asked)
+    if free:
+        only_rows_end(chain, view, first, counts, numbers, rng)
+    found = list[tuple[Codes, Whole, Whole]]()  # codes, patients and turns
+    lacking = np.zeros(len(first), np.int64)
+    for round in range(REDRAWS + 1):
+        rounds = FEW_ROUNDS if round else REJECTION_ROUNDS
+        drawn = _Drawn.of(view, chain, numbers, first[numbers], counts[numbers], rng, rounds)
+        again = (drawn.ends < drawn.counts) & (drawn.ends > 1) & (round < REDRAWS)
+        drawn.shorten(np.flatnonzero((drawn.ends < drawn.counts) & ~again), free, rng)
+        lacking[numbers] = drawn.counts - drawn.ends
+        for turn, (who, codes) in enumerate(drawn.turns):
+            stay = (drawn.ends[who] > turn) & ~again[who]
+            found.append((codes[stay], numbers[who[stay]], np.full(int(stay.sum()), turn)))
+        numbers = numbers[again]
+        if not len(numbers):
+            break
+    codes, patient, turn = (np.concatenate(part) for part in zip(*found, strict=True))
     order = np.lexsort((turn, patient))
-    codes = np.concatenate([codes[stay] for stay, (_, codes) in zip(stays, drawn.turns, strict=True)])
-    return PatientRows(codes[order], patient[order])
+    return PatientRows(codes[order], patient[order], lacking)

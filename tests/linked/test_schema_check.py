@@ -88,3 +88,19 @@ def test_a_schema_next_to_several_tables_and_a_missing_file_are_refused(ward: Pa
     spoiled(ward, "tests", "no file")
     done = CliRunner().invoke(app, ["schema", "check", str(ward)])
     assert done.exit_code and "no table 'tests'" in done.stderr
+
+
+def test_a_vocabulary_that_is_not_listed_is_a_problem_before_a_fit(
+    frames: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    """A few codes that are unknown are a remark; a vocabulary of which nearly all are stops the check, not the fit."""
+    text = TABLES.replace("levels: [heart, kidney, lung]}", "levels: [liver, other], unknown: other}")
+    other = write(frames, tmp_path / "ward", text)
+    (problem,) = check_schema(other, None).problems
+    assert "stays.csv" in problem and "'ward'" in problem and "`levels`" in problem and "`hierarchy`" in problem
+    assert not any(ward in problem for ward in ("heart", "kidney", "lung"))
+    done = CliRunner().invoke(app, ["schema", "check", str(other)])
+    assert done.exit_code == 4 and "vocabulary" in done.output + done.stderr
+    text = TABLES.replace("levels: [heart, kidney, lung]}", "levels: [heart, other], unknown: other}")
+    found = check_schema(write(frames, tmp_path / "ward", text), None)
+    assert not found.problems and any("are read as `unknown`" in remark for remark in found.remarks)

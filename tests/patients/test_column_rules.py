@@ -182,5 +182,8 @@ def test_a_state_that_only_the_patient_has_gets_advice() -> None:
     tied = Schema.from_dict({**alone.to_dict(), "rules": ["last row implies dose = 0"]})
     unordered = alone.model_copy(update={"order": None})
     no_state = Schema.from_dict({**HEAD, "target": "marker", "constant": ["marker"], "columns": COLUMNS})
-    for given, target in ((tied, "died"), (unordered, "died"), (no_state, "marker"), (alone, None), (schema(), "died")):
+    sex = alone.with_target("sex")  # a sex ends nobody
+    for given, target in (
+        (tied, "died"), (unordered, "died"), (no_state, "marker"), (alone, None), (schema(), "died"), (sex, "sex")
+    ):  # fmt: skip
         assert advice_on_ends([given], target) is None

@@ -15,7 +15,7 @@ from .columns import values_alone
 from .over_time import Sequences
 from .protocol import TaskPredictions
 from .tables import Tables
-from .verdict import Record, Review, Thresholds
+from .verdict import Estimate, Record, Review, Thresholds
 
 Kind = TypeVar("Kind", bound=Record)
 
@@ -41,17 +41,21 @@ class TableFacts(Record):
 
 
 class LinkedFacts(Record):
-    """Several tables under one claim per patient. `broken`: orphans, early rows and rows above the maximum."""
+    """Several tables under one claim per patient. `broken`: orphans, early rows and rows above the maximum.
+
+    `codes_lost`: the part of the relations between a patient's codes, in all tables, that is lost.
+    """
 
     patients: int
     tables: list[TableFacts]
     broken: int
+    codes_lost: Estimate = Estimate(value=None)
 
     @property
     def of_real_rows(self) -> bool:
         """Return whether a figure was computed from real rows."""
         figures = [(table.real_rows_a_patient, table.real_without) for table in self.tables]
-        return any(figure is not None for pair in figures for figure in pair)
+        return any(figure is not None for pair in [*figures, (self.codes_lost.value,)] for figure in pair)
 
 
 @dataclass(frozen=True, kw_only=True)

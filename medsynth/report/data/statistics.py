@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ Patients = Whole  # The number of each row's patient, (rows,).
 DRAWS = 500  # Number of resamples.
 BLOCK = 2_000_000  # Weights in memory at once.
 LEVEL = 0.95
+CLEAR = 3.0  # Standard errors by which relations of real rows must exceed chance.
 EXACT_ROWS = 5_000  # Up to this number of rows, each resample's AuROC is exact.
 # A Poisson number of mean 1 for each of 2^16 equally likely values. Looking it up is much faster than drawing it.
 POISSON = np.searchsorted(
@@ -317,6 +319,43 @@ def similarity_gap(made: MeanSimilarity, twin: MeanSimilarity, patients: Sequenc
     pulls = (twin.one - made.one, -made.other, twin.other)
     error = float(np.sqrt(sum(variance_of_mean(p, own) for p, own in zip(pulls, patients, strict=True))))
     reach = float(norm.isf((1 - LEVEL) / 2)) * error
+    return Estimate(value=value, low=value - reach, high=value + reach)
+
+
+def lost_relations(samples: Sequence[Whole], cells: Sequence[int], patients: Sequence[Patients | None]) -> Estimate:
+    """Return the part of the relations between columns of real rows that synthetic rows lose.
+
+    A relation is the table of two columns less the product of its margins. The part that is kept is its product with
+    the synthetic one, divided by its product with that of a second real sample, both summed over all pairs of columns.
+    The result is 0 if all are kept, and 1 if none. Products of independent samples have no bias by chance. There is no
+    value if the second product is not clearly positive.
+
+    samples: cells of the real, the synthetic and the second real rows, (rows, columns). cells: their number, by column.
+    patients: of the rows of each. The standard error comes from the derivatives (delta method).
+    """
+    if len(cells) < 2 or not all(map(len, samples)):
+        return Estimate(value=None)
+    products = np.zeros(2)  # with the synthetic and with the second real sample
+    pulls = [np.zeros((2, len(rows))) for rows in samples]  # their derivatives by the weight of each row
+    for i, j in itertools.combinations(range(len(cells)), 2):
+        pairs = [rows[:, i] * cells[j] + rows[:, j] for rows in samples]
+        counted = (np.bincount(pair, minlength=cells[i] * cells[j]) / len(pair) for pair in pairs)
+        tables = [table.reshape(cells[i], cells[j]) for table in counted]
+        apart = [table - np.outer(table.sum(1), table.sum(0)) for table in tables]
+        for k, other in enumerate((1, 2)):
+            products[k] += (apart[0] * apart[other]).sum()
+            for one, against in ((0, apart[other]), (other, apart[0])):
+                table = tables[one]
+                pull = against - (against @ table.sum(0))[:, None] - table.sum(1) @ against
+                pulls[one][k] += pull.ravel()[pairs[one]]
+    made, twin = products
+    spread = [variance_of_mean(own[1], who) for own, who in zip(pulls, patients, strict=True)]
+    if twin <= CLEAR * np.sqrt(sum(spread)):
+        return Estimate(value=None)
+    slopes = [(made / twin * own[1] - own[0]) / twin for own in pulls]
+    error = float(np.sqrt(sum(variance_of_mean(p, who) for p, who in zip(slopes, patients, strict=True))))
+    reach = float(norm.isf((1 - LEVEL) / 2)) * error
+    value = float(1 - made / twin)
     return Estimate(value=value, low=value - reach, high=value + reach)
 
 

@@ -18,7 +18,7 @@ from ..data import over_time as successive
 from ..data.over_time import Sequences
 from ..data.proposal import CHANGING
 from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
-from ..data.statistics import halves
+from ..data.statistics import halves, lost_relations
 from ..data.survival import Survival
 from ..data.tables import Cells
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, impossible_gain, of_both
@@ -92,6 +92,7 @@ class OverTime(Record):
     `patients`: number of patients of each table that are compared. `fewest`: real patients that a cell needs to be
     shown. `lagged`: mean similarity of a column with itself in the previous row; `across`: with another column.
     `lagged_gap`: the ceiling less `lagged`, with an interval for the chance of all three samples of patients.
+    `later_lost`: the part of the relations between columns of one later row that is lost.
     """
 
     order: str
@@ -104,6 +105,7 @@ class OverTime(Record):
     lagged_gap: Estimate
     across: float | None
     across_ceiling: float | None
+    later_lost: Estimate
     columns: list[Change]
     rows: Bars
     gaps: Bars | None
@@ -274,6 +276,13 @@ class Compared:
         found = [successive.lagged(real, one, (codes, own), self.sizes) for one, own in others]
         return [(dict(zip(self.names, own.tolist(), strict=True)), across) for own, across in found]
 
+    def later_lost(self) -> Estimate:
+        """Return the part of the relations within later rows that synthetic patients lose, by pairs of columns."""
+        if not self.coded:
+            return Estimate(value=None)
+        rows = [codes[one.now] for one, codes in self.coded]
+        return lost_relations(rows, self.sizes, [one.patient[one.now] for one, _ in self.coded])
+
 
 def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequences, Sequences]:
     """Return the held-out patients and a second sample: the training patients, or half of the held-out ones."""
@@ -313,6 +322,7 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str | None
         lagged_gap=successive.lagged_gap(samples.coded, samples.sizes) if samples.coded else Estimate(value=None),
         across=across,
         across_ceiling=across_ceiling,
+        later_lost=samples.later_lost(),
         columns=[_change(samples, name, lagged.get(name), ceiling.get(name)) for name in samples.names],
         rows=rows_a_patient(real, second, made, most),
         gaps=gap_bars(real, second, made),
@@ -367,6 +377,20 @@ SUCCESSION = Question(
         "The limit is {limit}.", scale=100, decimals=1,
     ),
 )  # fmt: skip
+WITHIN = Question(
+    key="later_relations_lost",
+    words="Do columns of later rows go together?",
+    measure="part of the relations within a patient's later rows that is lost",
+    limit=0.5,
+    source="half of a relation lost: a convention of this report",
+    cure="Do not study how columns of later rows depend on each other. First rows keep more of it: fit one row per "
+    f"patient. {FEWER}",
+    uses=(CHANGING,),
+    plain=Wording(
+        "In later rows, {value} in 100 of how columns go together is lost{between}. The limit is {limit}.", scale=100,
+        decimals=0,
+    ),
+)  # fmt: skip
 NEXT_ROW = Question(
     key="next_row_auroc_loss",
     words="Do models learn what comes next?",
@@ -384,6 +408,8 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
         return []
     scores = f"Synthetic patients score {found.lagged:.3f}, a second real sample {found.lagged_ceiling:.3f}."
     lines = [SUCCESSION.judge(found.lagged_gap, thresholds, scores)]
+    if found.later_lost.value is not None:
+        lines.append(WITHIN.judge(found.later_lost, thresholds, "First rows are not counted here."))
     if (ahead := found.next_row) is not None:
         scores = f"AuROC is {ahead.real} after real patients and {ahead.synthetic} after synthetic ones."
         gain = impossible_gain(ahead.loss, NEXT_ROW.threshold(thresholds))
@@ -393,5 +419,5 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
 
 OVER_TIME = Section(
     "over_time", "Patients over time", lambda c: over_time(c.sequences, c.declared, c.target, c.rng), OverTime,
-    needs=("schema",), questions=(SUCCESSION, NEXT_ROW), verdicts=_verdicts,
+    needs=("schema",), questions=(SUCCESSION, WITHIN, NEXT_ROW), verdicts=_verdicts,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from ...schema import Column, Schema
 from ...schema.rules import Rule, ValuesByName, evaluate
 from ..data.columns import known_cells
 from ..data.context import Context, LinkedFacts
-from ..data.proposal import TEACHING, TESTING
+from ..data.proposal import EXPLORING, TEACHING, TESTING
 from ..data.question import Question, Wording
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .documentation import schema_learned
@@ -134,6 +134,18 @@ LINKS = Question(
     plain=Wording("Rows without a patient or partner, too early or too many: {value}. The limit is {limit}."),
     decimals=0,
 )
+CODES = Question(
+    key="codes_apart",
+    words="Do a patient's codes go together?",
+    measure="part of the relations between a patient's codes that is lost",
+    limit=0.5,
+    source="half of a relation lost: a convention of this report",
+    cure="Do not study which codes one patient has together. For that, make and fit one row per patient with a column "
+    "for each code.",
+    further_uses=(EXPLORING,),
+    plain=Wording("Of how a patient's codes go together, {value} in 100 is lost{between}. The limit is {limit}.",
+                  scale=100, decimals=0),
+)  # fmt: skip
 
 
 def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
@@ -151,7 +163,11 @@ def _plausibility(context: Context) -> Plausibility:
 
 def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
     detail = f"Keys and dates of {len(found.tables)} tables were compared row by row."
-    return [LINKS.judge(Estimate(value=float(found.broken)), thresholds, detail)]
+    lines = [LINKS.judge(Estimate(value=float(found.broken)), thresholds, detail)]
+    if found.codes_lost.value is not None:
+        detail = "It is compared which of the most frequent codes each patient has, in all tables."
+        lines.append(CODES.judge(found.codes_lost, thresholds, detail))
+    return lines
 
 
 PLAUSIBILITY = Section(
@@ -159,5 +175,11 @@ PLAUSIBILITY = Section(
     verdicts=_verdicts, compares=False,
 )  # fmt: skip
 TABLES = Section(
-    "tables", "Several tables", lambda c: c.linked, LinkedFacts, questions=(LINKS,), verdicts=_links, compares=False
-)
+    "tables",
+    "Several tables",
+    lambda c: c.linked,
+    LinkedFacts,
+    questions=(LINKS, CODES),
+    verdicts=_links,
+    compares=False,
+)  # fmt: skip
