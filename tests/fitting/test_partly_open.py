@@ -18,7 +18,7 @@ from medsynth.errors import DROPPED_TARGET, SchemaError, TargetError, UsageError
 from medsynth.fitting.schema_check import check_schema
 from medsynth.privacy import partition_selection as selection
 from medsynth.schema import Schema
-from tests.support.bare import opened
+from tests.benchmarks.tables import opened
 
 pytestmark = [
     pytest.mark.usefixtures("quick"),

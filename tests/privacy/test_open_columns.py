@@ -16,7 +16,7 @@ from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Schema
-from tests.support.bare import PARTS, opened
+from tests.benchmarks.tables import PARTS, opened
 
 ROWS = 400
 CLOSED = Schema.from_yaml("""
