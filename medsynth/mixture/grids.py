@@ -208,13 +208,14 @@ def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict
         column = columns[name]
         frequent = _frequent(values[name][: column.size], values_std) if name in every else none
         (low, high), ends = column.number_units, column.units
-        limits = np.setdiff1d(np.arange(column.size), np.arange(low - ends[0], high - ends[0] + 1))
+        before, after = low - ends[0], ends[1] - high
+        limits = np.concatenate([np.arange(before), column.size - after + np.arange(after)])
         found[name] = Survey(
             coarse=cells,
             counts=counts[name],
             std=std,
             frequent=np.union1d(frequent, limits),
-            limits=(low - ends[0], ends[1] - high),
+            limits=(before, after),
         )
     return found
 
