@@ -22,7 +22,7 @@ from medsynth.rng import SeededEntropy
 from medsynth.sampling import Draw, sample_csv
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
-from tests.support.bare import PARTS, opened
+from tests.benchmarks.tables import PARTS, opened
 
 pytestmark = pytest.mark.usefixtures("quick")
 

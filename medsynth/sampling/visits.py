@@ -232,6 +232,6 @@ def visits(
         numbers = numbers[again]
         if not len(numbers):
             break
-    codes, patient, turn = (np.concatenate(part) for part in zip(*found, strict=True))
-    order = np.lexsort((turn, patient))
-    return PatientRows(codes[order], patient[order], lacking)
+    rows, patient, turns = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.lexsort((turns, patient))
+    return PatientRows(rows[order], patient[order], lacking)

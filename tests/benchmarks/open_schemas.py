@@ -13,7 +13,7 @@ from tests.benchmarks import tables
 from tests.benchmarks.bare import DRAWN
 from tests.benchmarks.common import Run, completed, markdown, options, spread, values
 from tests.benchmarks.figures import classified, plain, to_fitted
-from tests.support.bare import opened
+from tests.benchmarks.tables import opened
 
 FIELDS = ["table", "epsilon", "open", "run", "share", "real", "mean", "one_way", "two_way"]
 HEADS = ["table", "epsilon", "open", "share", "AuROC of real rows", "AuROC", "one-way", "two-way"]

@@ -27,6 +27,8 @@ ICD9 = [(390, 459, "circulatory"), (785, 785, "circulatory"), (460, 519, "respir
         (520, 579, "digestive"), (787, 787, "digestive"), (250, 250, "diabetes"), (800, 999, "injury"),
         (710, 739, "musculoskeletal"), (580, 629, "genitourinary"), (788, 788, "genitourinary"),
         (140, 239, "neoplasms")]  # fmt: skip
+# What is open: all levels, all bounds, all kinds, some of each.
+PARTS = ("levels", "bounds", "kinds", "half")
 Loaded = tuple[pd.DataFrame, pd.DataFrame, Schema, str]
 
 
@@ -140,3 +142,20 @@ def mnist(data: str | None, part: str) -> tuple[Any, Any]:
     pixels = gzip.decompress((folder / f"{part}-images-idx3-ubyte.gz").read_bytes())[16:]
     digits = gzip.decompress((folder / f"{part}-labels-idx1-ubyte.gz").read_bytes())[8:]
     return np.frombuffer(pixels, np.uint8).reshape(-1, 784), np.frombuffer(digits, np.uint8)
+
+
+def opened(schema: Schema, part: str) -> Schema:
+    """A schema of which a part is open, without rules. Dates that others follow, and these, stay declared."""
+    content: dict[str, Any] = schema.to_dict()
+    content.pop("rules", None)
+    tied = {one for name, column in schema.columns.items() if column.depends_on for one in (name, *column.depends_on)}
+    free = [name for name, column in schema.columns.items() if column.modelled and name not in tied]
+    for k, name in enumerate(free):
+        own = content["columns"][name]
+        what = ("levels", "bounds", "kinds", "nothing")[k % 4] if part == "half" else part
+        if what == "kinds":
+            content["columns"][name] = {}
+        elif what in own:
+            kept = ("kind", "missing", "label", "unit", "format", "resolution")
+            content["columns"][name] = {key: value for key, value in own.items() if key in kept}
+    return Schema.from_dict(content)

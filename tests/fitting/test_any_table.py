@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 
 from medsynth.io.reader import read
 from medsynth.io.table import Table, from_frame, is_number
@@ -21,8 +23,6 @@ from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.learned import Learned
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 N = 2000
 Texts = np.ndarray[Any, np.dtype[np.object_]]

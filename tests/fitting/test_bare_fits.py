@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from medsynth_cli.main import app
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 from typer.testing import CliRunner
 
 import medsynth
@@ -26,8 +28,6 @@ from medsynth.schema import Schema, header
 from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.header import normalised, person_keys
 from medsynth.schema.learned import Learned
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 N = 3000
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from medsynth_cli.main import app
+from open_tables import queries as bare_queries
 from typer.testing import CliRunner
 
 import medsynth
@@ -16,7 +17,6 @@ from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
 from medsynth.privacy import partition_selection as selection
 from medsynth.sampling.patients import ROWS_PER_PATIENT
-from tests.support.bare import queries as bare_queries
 
 LEARNING = {query.label for query in bare_queries()}
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 
 import medsynth
 from medsynth.io.table import from_frame
@@ -13,8 +15,6 @@ from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.learned import Learned
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 N = 2139  # rows of the ACTG 175 trial
 Draw = np.random.Generator

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from medsynth_cli.main import app
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 from typer.testing import CliRunner
 
 import medsynth
@@ -22,8 +24,6 @@ from medsynth.privacy.accounting.events import Event
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema.learned import Learned
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 pytestmark = pytest.mark.usefixtures("quick")
 N = 600

@@ -18,7 +18,7 @@ from medsynth.errors import DROPPED_TARGET, SchemaError, TargetError, UsageError
 from medsynth.fitting.schema_check import check_schema
 from medsynth.privacy import partition_selection as selection
 from medsynth.schema import Schema
-from tests.support.bare import opened
+from tests.benchmarks.tables import opened
 
 pytestmark = [
     pytest.mark.usefixtures("quick"),
@@ -121,7 +121,7 @@ def test_a_fit_that_holds_rows_out_and_its_report(table: Path, tmp_path: Path, m
     words = ["fit", table.name, "--epsilon", "30", "--holdout", "0.3", "--method", "independent", "--anyway"]
     assert run(app, words).exit_code == 0
     model = load(tmp_path / "clinic.medsynth")
-    assert model.ledger.times_measured(selection.LEVELS) == 1 and len(Budget.of(table).fits) == 1
+    assert model.ledger.times_measured(selection.LEVELS) == 1 and len(Budget.of(table).spent().fits) == 1
     assert run(app, ["sample", "-n", "200"]).exit_code == 0 and run(app, ["report"]).exit_code == 0
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 from scipy import stats
 
 import medsynth
@@ -27,8 +29,6 @@ from medsynth.schema import Binary, Categorical, Continuous, Count, magnitudes
 from medsynth.schema.cells import CellKinds
 from medsynth.schema.codec import encode
 from medsynth.schema.learned import ColumnKind
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 
 def learn(frame: pd.DataFrame, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 0, rows: Any = None) -> Any:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 from scipy import stats
 
 from medsynth.errors import BudgetError
@@ -18,8 +20,6 @@ from medsynth.privacy.partition_selection import RawVault
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema.learned import ColumnKind
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 R, DELTA = 3, 0.2  # rows of a patient; of partition selection, large enough to count by
 KEYS: dict[str, Any] = {"keys": ("who",), "unit": "who", "max_rows": R}

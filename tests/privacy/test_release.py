@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 
 from medsynth.errors import BudgetError, MedsynthError
 from medsynth.io.table import from_frame
@@ -26,8 +28,6 @@ from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy, SystemEntropy
 from medsynth.schema.columns.categorical import Binary
 from medsynth.schema.columns.grid import grid
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 EVENT = Gaussian(multiplier=2.0)
 SOURCES = Path(__file__).parents[2] / "medsynth"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import raw_vault
 from scipy import stats
 
 from medsynth.io.table import from_frame
@@ -16,7 +17,6 @@ from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import magnitudes
 from medsynth.schema.cells import CellKinds
-from tests.support.bare import raw_vault
 
 MULTIPLIER, RUNS = 0.5, 120
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
@@ -17,8 +19,6 @@ from medsynth.schema import Date, Schema, magnitudes
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.inference import MOST_PAIRS, date_pairs, dates_after
 from medsynth.schema.learned import ColumnKind, LearnedColumn
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 ROWS, STD = 4000, 10.0
 YEARS = (date(2015, 1, 1), date(2022, 12, 31))

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from open_tables import queries as bare_queries
+from open_tables import raw_vault
 
 from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.calibration import Charge, make_plan
@@ -17,8 +19,6 @@ from medsynth.rng import SeededEntropy
 from medsynth.schema import Categorical, Date, inference
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.learned import ColumnKind, Learned
-from tests.support.bare import queries as bare_queries
-from tests.support.bare import raw_vault
 
 N = 2000
 LEARNING = 0.255  # of the privacy loss of a fit: the rest is the method's
