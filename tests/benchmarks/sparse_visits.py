@@ -34,8 +34,8 @@ def simulate(persons: int, seed: int) -> Frames:
 
     def table(name: str, rows: list[tuple[int, Any]]) -> pd.DataFrame:
         place, code = np.array([k for k, _ in rows], np.int64), [one for _, one in rows]
-        before = rng.random(len(rows)) * life[place].astype(np.float64)
-        day = np.datetime64("2019-06-30") - before.astype("timedelta64[D]")
+        ago = rng.random(len(rows)) * life[place].astype(np.float64)
+        day = np.datetime64("2019-06-30") - ago.astype("timedelta64[D]")
         made = pd.DataFrame({"person_id": who[place], f"{name}_code": code, f"{name}_date": day.astype(str)})
         made["visit_id"] = "" if name != "visit" else np.arange(len(rows))
         return made.sort_values(["person_id", f"{name}_date"]).reset_index(drop=True)
