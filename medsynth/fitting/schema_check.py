@@ -214,7 +214,7 @@ class _OfColumn:
             yield (
                 f"{self.where}: column {self.name!r}: nearly all cells are read as `unknown`, so a model would learn "
                 "nothing of them. List the codes in `levels`, from the vocabulary's public file, or declare a "
-                "`hierarchy`. `fit` does not check this."
+                "`hierarchy`. A fit does not check this."
             )
 
     def remarks(self) -> Iterator[str]:

@@ -86,6 +86,7 @@ MOST_CODES, MOST_FAR = 6, 0.1  # such numbers at either end; rows far from the o
 SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike has; spikes of a column
 YEARS_APART = 20  # years without a clear one after which a year is far from the others
 WINDOWS = (1, 3, 10, 30)  # years that are looked at together
+TAIL_RATIO = 4.0  # of the 90 % and 10 % quantiles of numbers, from which on their tail is long
 FEW_OUTSIDE = 0.01  # of the rows: dates that may lie outside the bounds
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # cell width; noise, as a share of the rows, that hides rows
 NARROW = 4  # days after another date must be this many times narrower than a date's own bounds
@@ -418,7 +419,7 @@ def number(
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     found = magnitudes.scale(counts, std)
-    long_tail = found == "log" or decimals is not None  # as laboratory values have, mostly below the noise
+    long_tail = magnitudes.spread(counts, std) > TAIL_RATIO  # as of laboratory values, mostly below the noise
     wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
@@ -36,6 +36,12 @@ class LinkedTable(BaseModel):
     latest: dict[str, str] = Field(default_factory=dict)
     target: str | None = None
     file: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_todos(cls, content: Any) -> Any:
+        """Leave out what is null, as a TODO is."""
+        return {key: one for key, one in content.items() if one is not None} if isinstance(content, dict) else content
 
 
 class LinkedTables(Declaration):

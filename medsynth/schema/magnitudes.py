@@ -195,12 +195,16 @@ def beyond(counts: Floats, std: float) -> float:
 
 def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
     """Return the scale: log for a column without negative numbers whose positive part is wide, else linear."""
+    return "log" if spread(counts, std) > LOG_RATIO else "linear"
+
+
+def spread(counts: Floats, std: float) -> float:
+    """Return the ratio of the 90 % and 10 % quantiles of positive numbers, by clear counts; 1 without any."""
     positive = believed(counts[len(HALF_OCTAVES) + 1 : -1], std, clear_stds(MAGNITUDES))
     if positive.sum() <= 0:
-        return "linear"
-    share = np.cumsum(positive) / positive.sum()
-    low, high = np.searchsorted(share, [0.1, 0.9])
-    return "log" if 2 ** ((high - low) / 2) > LOG_RATIO else "linear"
+        return 1.0
+    low, high = np.searchsorted(np.cumsum(positive) / positive.sum(), [0.1, 0.9])
+    return float(2 ** ((high - low) / 2))
 
 
 def _edge(cell: int, *, upper: bool) -> float:

@@ -30,7 +30,7 @@ from ..schema import Schema
 from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
-from ..schema.columns.number import Number, Quantity
+from ..schema.columns.number import Quantity, WrittenNumber
 from ..schema.columns.parts import is_shared, to_dict
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
@@ -336,7 +336,7 @@ def _column(
 ) -> SharedColumn:
     bounded = isinstance(column, Quantity)
     first, last = (unit - column.units[0] for unit in column.number_units) if bounded else (0, 0)
-    limits = [*column.below, *column.above] if isinstance(column, Number) else []
+    limits = [*column.below, *column.above] if isinstance(column, WrittenNumber) else []
     whole = getattr(column, "whole_from", None)
     about += [f"refers to {link[1]} in {link[0]}"] if link else []
     about += [f"bounds and quartiles in {column.unit}"] if isinstance(column, Date) and column.after else []
@@ -397,7 +397,7 @@ def _values(column: Column) -> ValueKind:
     if isinstance(column, Date):
         usual = not any(code in column.format for code in WEEKS)
         return "string" if not usual else "date" if column.days else "datetime"
-    if isinstance(column, Number) and (column.examples or column.limits):
+    if isinstance(column, WrittenNumber) and (column.examples or column.limits):
         return "string"
     if isinstance(column, Quantity):
         return "integer" if column.text(0) == str(column.units[0]) and column.places == 0 else "number"

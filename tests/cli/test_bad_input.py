@@ -150,7 +150,7 @@ SCHEMAS = {
     "fractions of a count": ("[0, 120]", "[0, 120.5]", ["age", "bounds"]),
     "log below zero": ("bounds: [0, 9]", "bounds: [-1, 9], scale: log", ["dose", "log"]),
     "a scale of nobody's": ("bounds: [0, 9]", "bounds: [0, 9], scale: cubic", ["dose", "scale"]),
-    "negative decimals": ("decimals: 1", "decimals: -1", ["dose", "decimals"]),
+    "negative decimals": ("decimals: 1", "decimals: -13", ["dose", "decimals"]),
     "decimals beyond reason": ("decimals: 1", "decimals: 12", ["dose", "decimals"]),
     "three levels of two": ("levels: [0, 1]", "levels: [0, 1, 2]", ["y", "levels"]),
     "a level twice": ("levels: [0, 1]", 'levels: [1, "1"]', ["y", "differ"]),

@@ -62,6 +62,7 @@ def schema_keys() -> set[str]:
     from medsynth.report.data.verdict import Review
     from medsynth.report.sections.registry import questions
     from medsynth.schema import Schema
+    from medsynth.schema.columns.parts import Answers, Parts
     from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables
     from medsynth.schema.schema import TimeToEvent
@@ -73,8 +74,11 @@ def schema_keys() -> set[str]:
         LinkedTables,
         Review,
         *KINDS.values(),
+        Parts,
+        Answers,
     ]
-    return {*questions(), *(key for model in models for key in model.model_fields)}
+    own = {field.alias or key for model in models for key, field in model.model_fields.items()}
+    return {*questions(), *own, "others"}
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def expected(rows: int, columns: int, epsilon: float, **settings: object) -> exp
 def test_more_rows_are_expected_to_give_more(columns: int, epsilon: float) -> None:
     found = [expected(rows, columns, epsilon) for rows in (200, 400, 1600, 6400, 100_000)]
     ways, levels = [one.one_way for one in found], [one.level or 0.0 for one in found]
-    assert ways == sorted(ways) and levels == sorted(levels, reverse=True)
+    assert all(b > a - 1e-3 for a, b in pairwise(ways)) and levels == sorted(levels, reverse=True)
     assert ways[-1] > 0.95 and levels[-1] < 0.01
 
 

@@ -185,7 +185,7 @@ def test_a_draft_of_a_folder_passes_once_its_todos_are_filled(ward: Path, frames
     text = made.read_text()
     assert "key: patient\n" in text and text.index("  patients:") < text.index("  consent:") < text.index("  stays:")
     assert not any(cell in text for cell in ("K1", "kidney", "2005", "178"))
-    assert "a TODO is left" in str(invoked("plan", str(ward), "--epsilon", "1", code=4)["error"])
+    assert "is open" in str(invoked("plan", str(ward), "--epsilon", "1", code=4)["error"])
     filled = re.sub(r"  #.*", "", text)
     for found, by in (
         (r"(order|max_rows): TODO", ""), (r"format: TODO", 'format: "%Y-%m-%d"'), (r"decimals: TODO", "decimals: 1"),

@@ -23,7 +23,7 @@ from medsynth.sampling.rejection import broken
 from medsynth.schema import Schema
 from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.columns.grid import grid
-from medsynth.schema.columns.number import Number
+from medsynth.schema.columns.number import WrittenNumber
 
 
 class Form(NamedTuple):
@@ -164,7 +164,7 @@ def drawn(declared: Schema, rows: int) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     codes = []
     for column in declared.columns.values():
-        limits = [*column.limits.values()] if isinstance(column, Number) else []
+        limits = [*column.limits.values()] if isinstance(column, WrittenNumber) else []
         own = np.floor(rng.beta(3, 4, rows) * column.size).astype(np.int64)
         own = np.where(np.isin(own, limits), column.size // 2, own)
         own = np.where(rng.random(rows) < 0.3, rng.choice(limits, rows), own) if limits else own

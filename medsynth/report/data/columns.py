@@ -20,7 +20,7 @@ from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
 from ...schema.columns.column import Values, level_text
-from ...schema.columns.number import Number
+from ...schema.columns.number import WrittenNumber
 
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
 WORDS = frozenset(word.lower() for word in MISSING_WORDS) | INFINITIES
@@ -65,7 +65,7 @@ def number_columns(cells: pd.DataFrame, schema: Schema | None) -> frozenset[str]
 def limits_of(schema: Schema | None) -> dict[str, dict[float, str]]:
     """Return the limits of assays in each column that has any: texts by the numbers that stand for them."""
     columns = schema.columns if schema else {}
-    return {n: c.limit_values for n, c in columns.items() if isinstance(c, Number) and c.limits}
+    return {n: c.limit_values for n, c in columns.items() if isinstance(c, WrittenNumber) and c.limits}
 
 
 def without_codes(

@@ -99,7 +99,7 @@ class SharedCell(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class CellPart:
     """The place of a column in a cell that it shares: the table's column, its index among the parts, and the whole."""
 
     of: str
@@ -107,9 +107,9 @@ class Part:
     whole: SharedCell
 
 
-def _part(given: object) -> Part:
+def _part(given: object) -> CellPart:
     """Return a part. Raise ValueError for anything else: only a schema makes parts."""
-    if isinstance(given, Part):
+    if isinstance(given, CellPart):
         return given
     raise ValueError("a column cannot declare `part`: declare kind `parts` for the whole cell")
 
@@ -134,7 +134,7 @@ class Column(BaseModel, ABC):
     # For people and for files that keep them. No model, measurement or draw depends on labels.
     label: Label | None = None
     value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
-    part: Annotated[Part | None, PlainValidator(_part), Field(exclude=True)] = None  # set by the schema alone
+    part: Annotated[CellPart | None, PlainValidator(_part), Field(exclude=True)] = None  # set by the schema alone
 
     if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property
 

@@ -223,7 +223,7 @@ class Quantity(Column):
         return [f"{end:g}" if isinstance(end, int | float) else str(end) for end in values]
 
 
-class Number(Quantity):
+class WrittenNumber(Quantity):
     """A quantity whose cells may have a unit, marks or a flag next to the number, and limits of an assay such as <0.5.
 
     `text` is an example of a cell (number_text.py), or a list of several: then a column of its own contains which of
@@ -369,7 +369,7 @@ class Number(Quantity):
         return found._replace(domain=f"{found.domain}{limits}", precision=f"{found.precision}{written}")
 
 
-class Continuous(Number):
+class Continuous(WrittenNumber):
     """A measurement with public bounds, kept to `decimals` places; on a log scale zero has its own cell.
 
     Without `decimals`, the bounds' width is kept to five significant digits. `zeros` are those at the end of a number
@@ -437,7 +437,7 @@ class Continuous(Number):
         return np.where(fits & (units >= low) & (units <= high), whole - self.units[0], codes)
 
 
-class Count(Number):
+class Count(WrittenNumber):
     """A whole number with public bounds.
 
     >>> Count(bounds=(0, 50)).size

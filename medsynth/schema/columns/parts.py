@@ -18,8 +18,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from ...arrays import Codes, Mask, Texts
 from ...io.table import MISSING_TOKENS
-from .column import Column, Level, Part
-from .number import Continuous, Number
+from .column import CellPart, Column, Level
+from .number import Continuous, WrittenNumber
 from .number_text import spaced
 from .registry import SHARED, AnyColumn
 
@@ -50,7 +50,9 @@ class Parts(BaseModel):
         named = self.parts.items() if isinstance(self.parts, dict) else enumerate(self.parts, 1)
         shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
         whole = Values(self.text, isinstance(self.parts, dict))
-        return {f"{name}.{key}": shared | own | {"part": Part(name, k, whole)} for k, (key, own) in enumerate(named)}
+        return {
+            f"{name}.{key}": shared | own | {"part": CellPart(name, k, whole)} for k, (key, own) in enumerate(named)
+        }
 
 
 class Answers(BaseModel):
@@ -74,7 +76,7 @@ class Answers(BaseModel):
         made = dict[str, object]()
         for k, word in enumerate(words):
             own = {} if k else shared
-            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": Part(name, k, whole), **own}
+            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": CellPart(name, k, whole), **own}
         return made
 
 
@@ -162,7 +164,7 @@ class Flagged:
     def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
         """Return the cells of numbers, each in its form."""
         number = columns[0]
-        assert isinstance(number, Number)
+        assert isinstance(number, WrittenNumber)
         return [number.text_in(int(code), int(form)) for code, form in zip(*codes, strict=True)]
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
@@ -171,7 +173,7 @@ class Flagged:
 
 
 @cache
-def _number(examples: tuple[str, ...]) -> Number:
+def _number(examples: tuple[str, ...]) -> WrittenNumber:
     return Continuous.model_construct(written_as=examples, bounds=(0.0, 1.0))
 
 
@@ -220,7 +222,7 @@ def _with_flag(name: str, declared: object, columns: Mapping[object, object]) ->
     if len(given) < 2 or not all(isinstance(one, str) for one in given):
         raise ValueError(f"column {name!r}: a list in `text` must contain two or more examples")
     whole = Flagged(tuple(given))
-    return {flag: {"kind": "categorical", "levels": [*whole.levels], "part": Part(name, 1, whole)}}
+    return {flag: {"kind": "categorical", "levels": [*whole.levels], "part": CellPart(name, 1, whole)}}
 
 
 Columns = Annotated[dict[str, AnyColumn], BeforeValidator(expanded)]
