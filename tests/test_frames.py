@@ -190,7 +190,7 @@ def test_what_comes_back_of_each_dtype_without_a_schema(
         assert drawn[name].isna().all() == frame[name].isna().all(), name
         assert "never seen" not in drawn_texts, name
         if drawn[name].dtype == object and TABLE[name].column != CLOCK:  # times of a day are numbers
-            assert drawn_texts <= texts, name
+            assert drawn_texts - {"other"} <= texts, name  # noise may make rarer levels likely
     assert any(Message.of(text).about.kind == TIMES and "zoned" in text and "zone" in text for text in notices)
 
 
