@@ -93,7 +93,7 @@ def test_blinded_measurements_leave_no_difference(
         assert other == one
 
 
-@pytest.mark.nightly_for("mixture")
+@pytest.mark.nightly_for(*(f"{part}-mixture" for part in PARTS), *(f"{part}-independent" for part in PARTS[:3]))
 @pytest.mark.parametrize("method", ["mixture", "independent"])
 @pytest.mark.parametrize("part", PARTS)
 def test_blinded_measurements_of_open_columns_leave_no_difference(

@@ -345,7 +345,8 @@ def levels(
     missing = with_empty(own) if strict else missing_of(own)
     given = bool(own)
     lost = not kept or ((target or not whole) and rest > max(3 * noise, 0.01 * rows))
-    lost = lost or (kind.cells == "word" and not target and len(kept) > 2 and rest > noise)  # not to the commonest level
+    # Rare words do not go to the commonest one.
+    lost = lost or (kind.cells == "word" and not target and len(kept) > 2 and rest > noise)
     if kind.cells == "boolean" and not set(kept) - {"true", "false"}:
         usual = kept.get("true", 0.0) > kept.get("false", 0.0)
         return Binary(
