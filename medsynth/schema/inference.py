@@ -420,7 +420,8 @@ def number(
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
     found = magnitudes.scale(counts, std)
-    long_tail = magnitudes.spread(counts, std) > TAIL_RATIO  # as of laboratory values, mostly below the noise
+    # The tail of laboratory values is long, and mostly below the noise.
+    long_tail = found == "log" or (decimals is not None and magnitudes.spread(counts, std) > TAIL_RATIO)
     wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
