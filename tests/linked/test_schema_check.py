@@ -96,7 +96,9 @@ def test_a_vocabulary_that_is_not_listed_is_a_problem_before_a_fit(
     """A few codes that are unknown are a remark; a vocabulary of which nearly all are stops the check, not the fit."""
     text = TABLES.replace("levels: [heart, kidney, lung]}", "levels: [liver, other], unknown: other}")
     other = write(frames, tmp_path / "ward", text)
-    (problem,) = check_schema(other, None).problems
+    problems = check_schema(other, None).problems
+    assert len(problems) == 1
+    problem = problems[0]
     assert "stays.csv" in problem and "'ward'" in problem and "`levels`" in problem and "`hierarchy`" in problem
     assert not any(ward in problem for ward in ("heart", "kidney", "lung"))
     done = CliRunner().invoke(app, ["schema", "check", str(other)])

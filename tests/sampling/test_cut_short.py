@@ -117,7 +117,9 @@ def test_planned_and_written_rows_are_counted(schema: Schema, tmp_path: Path) ->
     rows = decode(sample_codes(model, Draw(patients=400, seed=1), counts), schema)
     own = counts["followed"]
     assert own["rows"] == len(rows) < own["planned"] and own["patients"] == 400 and 0 < own["cut"] < 400
-    (text,) = cut_short(counts)
+    texts = cut_short(counts)
+    assert len(texts) == 1
+    text = texts[0]
     assert f"{own['rows']:,} of {own['planned']:,} planned rows" in text and f"{own['cut'] / 400:.1%}" in text
     (tmp_path / "followed.schema.yaml").write_text(SCHEMA)
     made = tmp_path / "rows.csv"
