@@ -154,7 +154,8 @@ class RawVault:
         found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._open if kinds[n].cells == "text"}
         rest = [n for n in self._asked.get(FORMATS, ()) if n not in found and n not in texts]
-        known = {n: with_declared_bounds(one, kinds[n]) for n, one in self._open.items() if one.open_form_alone}
+        dated = {n: one for n, one in self._open.items() if not (one.open_levels or one.open_format)}
+        known = {n: with_declared_bounds(one, kinds[n]) for n, one in dated.items()}
         columns = self._measure_formats(rest, kinds, levels, target) | found | texts | known
         shown = {n for n, one in self._open.items() if one.open_kind and columns[n].is_key(n, self._rows)}
         shown = shown.difference(used, self._schema.constant)

@@ -250,18 +250,23 @@ class Schema(Declaration):
             read = sorted(rule.columns)
             if not name or not rule.formula or rule.across or not rule.columns <= set(columns):
                 continue
-            if not any(self.columns[one].depends_on or one in self.open for one in (name, *read)):
+            if not any(self._is_unsettled(one) for one in (name, *read)):
                 inputs = {one: columns[one] for one in read}
                 core._definitions[name] = Definition(self.columns[name], rule.formula, inputs)
         single = [rule for rule in rules if not rule.defines and not rule.across]
         core._constraints = tuple(found for rule in single if (found := core._constraint(rule)))
         return core
 
+    def _is_unsettled(self, name: str) -> bool:
+        """Return whether a column cannot be read by itself yet: it depends on another one, or is open."""
+        column = self.columns[name]
+        return bool(column.depends_on) or isinstance(column, Open)
+
     def _constraint(self, rule: Rule) -> Constraint | None:
         """Return a rule about columns of this core; None if it reads others, or one that is open or depends on one."""
         computed = {name: self._definitions[name] for name in sorted(rule.columns) if name in self._definitions}
         named = set(rule.columns - set(computed)).union(*(one.inputs for one in computed.values()))
-        if not named <= set(self.columns) or any(self.columns[name].depends_on or name in self.open for name in named):
+        if not named <= set(self.columns) or any(map(self._is_unsettled, named)):
             return None
         return Constraint(rule, {name: self.columns[name] for name in sorted(named)}, computed)
 

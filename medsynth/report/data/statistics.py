@@ -327,8 +327,8 @@ def lost_relations(samples: Sequence[Whole], cells: Sequence[int], patients: Seq
 
     A relation is the table of two columns less the product of its margins. The part that is kept is its product with
     the synthetic one, divided by its product with that of a second real sample, both summed over all pairs of columns.
-    The result is 0 if all are kept, and 1 if none. Products of independent samples have no bias by chance. There is no
-    value if the second product is not clearly positive.
+    The result is 0 if all are kept, and 1 if none. Products of independent samples have no bias by chance. The
+    value is left out if the second product is not clearly positive.
 
     samples: cells of the real, the synthetic and the second real rows, (rows, columns). cells: their number, by column.
     patients: of the rows of each. The standard error comes from the derivatives (delta method).

@@ -43,7 +43,6 @@ class Open(Column):
     open_kind: ClassVar[bool] = True
     open_levels: ClassVar[bool] = True
     open_format: ClassVar[bool] = True  # of numbers or of dates, such as their bounds
-    open_form_alone: ClassVar[bool] = False  # how its dates are written, but not their bounds
 
     @property
     def in_words(self) -> str:
@@ -141,10 +140,6 @@ class OpenDates(Open):
     @property
     def open_format(self) -> bool:  # type: ignore[override]
         return is_open_range(self.given.get(BOUNDS))
-
-    @property
-    def open_form_alone(self) -> bool:  # type: ignore[override]
-        return not self.open_format
 
     @property
     def in_words(self) -> str:
