@@ -54,6 +54,7 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "settings": (list[str] | None, {"names": ["--set"]}),
     "na_values": (list[str] | None, {}),
     "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
+    "patients": (int | None, {"parser": whole_number, "metavar": "N"}),
     "skip_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
     "header_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
