@@ -32,7 +32,7 @@ import numpy as np
 
 from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins
-from ..methods.digit_preference import digit_kinds
+from ..methods.digit_preference import preferred_kinds
 from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
 from ..privacy.accounting.calibration import Plan, of_table
@@ -158,7 +158,7 @@ class ChainTraining:
         k = self.schema.core.names.index(name)
         if column.categorical:
             return replace(Bins.of(column, None, None, CELLS), shares=shares)
-        kinds = digit_kinds(self.schema.core).get(name)
+        kinds = preferred_kinds(self.schema.core).get(name)
         codes = self.several[:, k]
         digits = None if kinds is None else np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
         return Bins.of(column, shares, digits, CELLS, wide=WIDE)
