@@ -1,4 +1,4 @@
-"""Model preferred kinds of numbers: pressures of 120, 130, 140; even readings; assays with fewer decimals than declared.
+"""Model preferred kinds of numbers: pressures of 120 and 130, even readings, assays with fewer decimals than declared.
 
 The kinds of days and timestamps are in `preferred_times.py`.
 """
@@ -16,7 +16,6 @@ from ..arrays import Codes, Floats, Whole
 from ..privacy.queries.content import require
 from ..rng import Stream
 from ..schema import Column, Schema
-from ..schema.columns.date import CLOCK_DAY, Date
 from .marginals import GRID_CELLS, Counts, mean_over_priors
 from .preferred_times import DayKinds, HourKinds
 from .stratified import choose, uniforms
@@ -102,12 +101,10 @@ def kinds_of(column: Column, cells: int | None = None) -> Kinds:
 
     Models of earlier versions have kinds by digits in all columns.
     """
-    digits = DigitKinds(column.units[0], column.size)
-    if cells == digits.cells or not isinstance(column, Date) or column.after:
+    digits, per_day = DigitKinds(column.units[0], column.size), column.units_of_day
+    if cells == digits.cells or not per_day:
         return digits
-    if column.per_day == 1:
-        return DayKinds(digits.low, digits.top)
-    return digits if column.bounds == (CLOCK_DAY, CLOCK_DAY) else HourKinds(digits.low, digits.top, column.per_day)
+    return DayKinds(digits.low, digits.top) if per_day == 1 else HourKinds(digits.low, digits.top, per_day)
 
 
 def preferred_kinds(schema: Schema) -> dict[str, Kinds]:

@@ -66,12 +66,10 @@ def clinic(count: int) -> Any:
     rng = np.random.default_rng(0)
     day = pd.Timestamp("2018-01-01") + pd.to_timedelta(rng.integers(0, 1400, count), unit="D")
     seen = day + pd.to_timedelta(rng.integers(8 * 60, 15 * 60, count), unit="min")
-    onset = (
-        (pd.to_datetime(day) - pd.to_timedelta(rng.integers(0, 2000, count), unit="D")).to_period("M").to_timestamp()
-    )
-    return pd.DataFrame({
-        "seen": seen.strftime("%Y-%m-%d %H:%M"), "onset": onset.strftime("%Y-%m-%d"), "sick": rng.choice(["n", "y"], count)
-    })  # fmt: skip
+    onset = day - pd.to_timedelta(rng.integers(0, 2000, count), unit="D")
+    sick = rng.choice(["n", "y"], count)
+    texts = {"seen": seen.strftime("%Y-%m-%d %H:%M"), "onset": onset.strftime("%Y-%m-01"), "sick": sick}
+    return pd.DataFrame(texts)
 
 
 @pytest.mark.nightly_for("declared")
@@ -80,8 +78,9 @@ def clinic(count: int) -> Any:
 def test_hours_of_visits_and_firsts_of_months_come_back(form: str) -> None:
     """The noise is drawn anew: a preferred hour has 430 of 3,000 rows, and the noise of its count is below ten."""
     table = clinic(3000)
+    moment = {"format": "%Y-%m-%d %H:%M", "resolution": "minute"}
     schema = {"name": "c", "target": "sick", "columns": {
-        "seen": {"kind": "date", "bounds": ["2018-01-01", "2021-12-31"], "format": "%Y-%m-%d %H:%M", "resolution": "minute"},
+        "seen": {"kind": "date", "bounds": ["2018-01-01", "2021-12-31"], **moment},
         "onset": {"kind": "date", "bounds": ["2010-01-01", "2021-12-31"]},
         "sick": {"kind": "binary", "levels": ["n", "y"]},
     }}  # fmt: skip

@@ -175,6 +175,11 @@ class Column(BaseModel, ABC):
         return not self.categorical
 
     @property
+    def units_of_day(self) -> int:
+        """The number of its units in a day of the calendar; zero if its values do not lie in such days."""
+        return 0
+
+    @property
     def days(self) -> bool:
         """Whether its values are days without a time."""
         return False

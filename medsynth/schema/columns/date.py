@@ -71,6 +71,10 @@ class Date(Quantity):
         return PER_DAY[self.resolution]
 
     @property
+    def units_of_day(self) -> int:
+        return 0 if self.after or self.bounds == (CLOCK_DAY, CLOCK_DAY) else self.per_day
+
+    @property
     def days(self) -> bool:
         return self.resolution == "day" and "%H" not in self.format
 
