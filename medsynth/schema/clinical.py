@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
 from .columns.column import Level, level_text
 from .declared import bundled_files, parse_yaml
@@ -23,69 +22,17 @@ from .header import normalised
 MOST_WORDS = 12  # of a header
 SHORT = 2  # characters of an abbreviation that needs a unit
 SHARED = ("words", "relations")  # files that are not groups of variables
+NAMES = ("en", "de", "fr", "short", "alone")  # entries of a variable that name it
+ENDS = {"min", "max", "worst"}  # qualifiers of values at different moments
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
-RESERVED = ("and", "implies", "previous", "cumulative", "first", "last")  # words of the language of rules
 _PER = re.compile(r"(?<![\w%])/ *(?=[^\W\d])")  # of /min and /µl, which mean 1/min and 1/µl
 _WORD = re.compile(r"[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|[A-Z][^\W\d_A-Z]+|[0-9]+")
 _NUMBER = re.compile(r"[0-9]{1,2}")  # of a repeated measurement
-_NAME = re.compile(r"[a-z]\w*(?:\.\w+)?")  # in a rule of the catalogue: a variable, or one of its levels
+_PLAIN = re.compile(r"(?!(?:and|implies|previous|cumulative|first|last)$)[^\W\d]\w*")  # read without quotes in a rule
+_IN_RULE = re.compile(r"(?!implies)\b([a-z]\w*)(?:\.(\w+))?")  # a variable, or one of its levels
 Bounds = tuple[float, float]
 LevelSet = tuple[Level, ...]
-
-
-class ClinicalVariable(BaseModel):
-    """A variable of the catalogue. `bounds` and `decimals` are those in the first of the `units`.
-
-    `alone`: abbreviations of at most two characters that need no unit. `usual_unit` holds for a header without a unit.
-    `other_bounds`: bounds in units that convert by more than a factor. `mimic`: its row in MIMIC-Extract's table.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    en: tuple[str, ...]
-    de: tuple[str, ...]
-    fr: tuple[str, ...]
-    short: tuple[str, ...] = ()
-    alone: tuple[str, ...] = ()
-    kind: Literal["continuous", "binary", "categorical", "ordinal", "date", "parts"] = "continuous"
-    units: tuple[str, ...] = ()
-    usual_unit: str | None = None
-    bounds: Bounds | None = None
-    other_bounds: dict[str, Bounds] = {}
-    molar_mass: float | None = None  # grams per mole
-    decimals: int = 0
-    scale: Literal["linear", "log"] = "linear"
-    levels: str | tuple[LevelSet, ...] = ()  # the name of a family of sets, or the usual sets
-    source: str = "own"
-    mimic: str | None = None
-
-    @property
-    def level_sets(self) -> tuple[LevelSet, ...]:
-        """The usual ways to write the levels."""
-        family = isinstance(self.levels, str)
-        return tuple(map(tuple, content("words")["levels"][self.levels]["sets"])) if family else tuple(self.levels)
-
-    def bounds_in(self, unit: str | None) -> Bounds | None:
-        """Return the bounds in a unit: converted ones are rounded outwards to three digits."""
-        if self.bounds is None or unit not in (self.units or (None,)):
-            return None
-        if unit is None or unit == self.units[0]:
-            return self.bounds
-        if unit in self.other_bounds:
-            return self.other_bounds[unit]
-        own, other = (content("words")["units"][name] for name in (self.units[0], unit))
-        moles = {("gram", "mole"): -1, ("mole", "gram"): 1}.get((own["of"], other["of"]), 0)
-        factor = own["size"] / other["size"] * (self.molar_mass or 1.0) ** moles
-        low, high = (factor * end for end in self.bounds)
-        return _rounded(low, math.floor), _rounded(high, math.ceil)
-
-    def decimals_in(self, unit: str | None) -> int | None:
-        """Return the decimals in a unit, with which about the same differences are kept."""
-        ends = self.bounds_in(unit)
-        if ends is None or self.bounds is None:
-            return None
-        ratio = (ends[1] - ends[0]) / (self.bounds[1] - self.bounds[0])
-        return max(0, self.decimals - round(math.log10(ratio)))
+Variable = Mapping[str, Any]  # `schemas/clinical/words.yaml` describes its entries
 
 
 @dataclass(frozen=True)
@@ -113,8 +60,8 @@ class ClinicalColumn:
             return {"kind": self.kind, "levels": [*self.levels], "missing": True}
         if self.bounds is None:
             return {}
-        ends = [int(end) if end % 1 == 0 else end for end in self.bounds]
-        found = {"kind": self.kind, "bounds": ends} | ({"scale": self.scale} if self.scale == "log" else {})
+        found = {"kind": self.kind, "bounds": [int(end) if end % 1 == 0 else end for end in self.bounds]}
+        found |= {"scale": "log"} if self.scale == "log" else {}
         found |= {"decimals": self.decimals} if self.kind == "continuous" else {}
         return found | ({"unit": self.unit} if self.unit else {}) | {"missing": True}
 
@@ -127,10 +74,10 @@ def content(name: str) -> Any:
 
 
 @cache
-def variables() -> dict[str, ClinicalVariable]:
+def variables() -> dict[str, Variable]:
     """Return all variables by name."""
     files = [content(name) for name in bundled_files("clinical") if name not in SHARED]
-    return {name: ClinicalVariable.model_validate(one) for file in files for name, one in file["variables"].items()}
+    return {name: variable for file in files for name, variable in file["variables"].items()}
 
 
 def spelled(text: str) -> list[str]:
@@ -143,30 +90,29 @@ def spelled(text: str) -> list[str]:
     return list(filter(None, map(normalised, _WORD.findall(_PER.sub(" 1 ", text)))))
 
 
+def _index(texts: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return what each text may mean, by its words without blanks. `texts`: texts with their meaning."""
+    found = dict[str, set[str]]()
+    for text, meaning in texts:
+        for form in (text, text.translate(UMLAUTS)):
+            found.setdefault("".join(spelled(form)), set()).add(meaning)
+    return found
+
+
 @cache
 def _units() -> dict[str, set[str]]:
-    """Return the units that a text may mean, without blanks and signs."""
-    found = dict[str, set[str]]()
-    for name, unit in content("words")["units"].items():
-        for text in (name, *unit.get("also", ())):
-            found.setdefault("".join(spelled(text)), set()).add(name)
-    return found
+    units = content("words")["units"].items()
+    return _index((text, name) for name, unit in units for text in (name, *unit.get("also", ())))
 
 
 @cache
 def _names() -> dict[str, set[str]]:
-    """Return the variables that a name may mean, without blanks and signs."""
-    found = dict[str, set[str]]()
-    for key, one in variables().items():
-        for text in (*one.en, *one.de, *one.fr, *one.short, *one.alone):
-            for form in (text, text.translate(UMLAUTS)):
-                found.setdefault("".join(spelled(form)), set()).add(key)
-    return found
+    return _index((text, name) for name, one in variables().items() for key in NAMES for text in one.get(key, ()))
 
 
 @cache
-def _qualifiers() -> dict[str, str]:
-    return {"".join(spelled(word)): name for name, of in content("words")["qualifiers"].items() for word in of}
+def _qualifiers() -> dict[str, set[str]]:
+    return _index((word, name) for name, words in content("words")["qualifiers"].items() for word in words)
 
 
 def _named(words: Sequence[str]) -> set[str]:
@@ -177,7 +123,7 @@ def _named(words: Sequence[str]) -> set[str]:
 
 
 def look_up(name: str, unit: str | None = None) -> ClinicalColumn | None:
-    """Return what the catalogue says of a column, by its header and, if it is known from elsewhere, its unit.
+    """Return what the catalogue says of a column, by its header and, if known from elsewhere, its unit.
 
     A header must name one variable in full: no other words but a unit of this variable and qualifiers. An abbreviation
     of at most two characters needs a unit, unless the catalogue lists it as safe.
@@ -187,54 +133,65 @@ def look_up(name: str, unit: str | None = None) -> ClinicalColumn | None:
     """
     words = spelled(name)
     asked = _units().get("".join(spelled(unit)), set()) if unit and spelled(unit) else None
-    found = dict[tuple[bool, bool], dict[tuple[str, str], frozenset[str]]]()  # by rank: with a unit, without qualifiers
+    found = dict[
+        tuple[bool, bool], dict[tuple[str, str], frozenset[str]]
+    ]()  # by rank: with a unit, in the header's words
     for start, stop in [(0, 0), *combinations(range(len(words) + 1), 2)] if len(words) <= MOST_WORDS else []:
         units = _units().get("".join(word for word in words[start:stop] if word not in ("per", "pro", "par")), set())
-        units = {""} if not stop and asked is None else asked or set() if not stop else units & (asked or units)
+        units = units if asked is None else units & asked
+        units = units if stop else {""} if asked is None else asked
         rest = words[:start] + words[stop:]
         kept = [word for word in rest if word not in _qualifiers() and not _NUMBER.fullmatch(word)]
-        times = frozenset(_qualifiers().get(word, word) for word in rest if word not in kept) - {""}
-        for part, qualifiers in ((rest, frozenset[str]()), (kept, times)):
-            text = "".join(part)
+        times = frozenset(min(_qualifiers().get(word, {word})) for word in rest if word not in kept) - {""}
+        for part, own in ((rest, frozenset[str]()), (kept, times)):
             for key in _named(part):
-                one = variables()[key]
-                for fits in units & {"", *one.units}:
-                    if fits or len(text) > SHORT or text in one.alone:
-                        found.setdefault((not fits, part is kept), {})[key, fits] = qualifiers
-    best = found[min(found)] if found else {}
-    return None if len(best) != 1 else _column(*next(iter(best)), next(iter(best.values())))
+                safe = len("".join(part)) > SHORT or "".join(part) in variables()[key].get("alone", ())
+                fit = units & {"", *variables()[key].get("units", ())}
+                found.setdefault((fit == {""}, part is kept), {}).update(
+                    {(key, one): own for one in fit if one or safe}
+                )
+    best = next((found[rank] for rank in sorted(found) if found[rank]), {})
+    return _column(*min(best), min(best.values())) if len(best) == 1 else None
 
 
 def _column(name: str, unit: str, qualifiers: frozenset[str]) -> ClinicalColumn:
     """Return what the catalogue says of a variable in a unit, "" for a header without one."""
     one = variables()[name]
-    own = unit or one.usual_unit
-    bounds = one.bounds_in(own)
-    decimals = one.decimals_in(own)
-    sets = one.level_sets
-    return ClinicalColumn(
-        name=name,
-        label=one.en[0],
-        kind="count" if decimals == 0 else one.kind,
-        source=content("words")["sources"][one.source],
-        unit=own,
-        bounds=bounds,
-        decimals=decimals,
-        scale=one.scale,
-        levels=sets[0] if len(sets) == 1 else (),
-        level_sets=sets,
-        qualifiers=qualifiers,
-    )
+    own = unit or one.get("usual_unit")
+    bounds, decimals = _ends(one, own)
+    levels = one.get("levels", ())
+    sets = tuple(map(tuple, content("words")["levels"][levels]["sets"] if isinstance(levels, str) else levels))
+    kind = "count" if decimals == 0 else one.get("kind", "continuous")
+    source = content("words")["sources"][one.get("source", "own")]
+    scale = one.get("scale", "linear")
+    only = sets[0] if len(sets) == 1 else ()
+    return ClinicalColumn(name, one["en"][0], kind, source, own, bounds, decimals, scale, only, sets, qualifiers)
 
 
-def _rounded(value: float, to: Callable[[float], int]) -> float:
-    """Return a number rounded to three digits by `to`."""
-    places = 2 - math.floor(math.log10(abs(value))) if value else 0
-    return round(to(round(value * 10.0**places, 6)) / 10.0**places, max(places, 0))
+def _ends(one: Variable, unit: str | None) -> tuple[Bounds, int] | tuple[None, None]:
+    """Return bounds and decimals in a unit. Converted bounds are rounded outwards, to three digits."""
+    units = one.get("units", [None])
+    if "bounds" not in one or unit not in units:
+        return None, None
+    low, high = one["bounds"]
+    digits = one.get("decimals", 0)
+    if unit == units[0]:
+        return (low, high), digits
+    own, other = (content("words")["units"][name] for name in (units[0], unit))
+    moles = {("gram", "mole"): -1, ("mole", "gram"): 1}.get((own["of"], other["of"]), 0)
+    factor = own["size"] / other["size"] * one.get("molar_mass", 1.0) ** moles
+    first, last = one.get("other_bounds", {}).get(unit, (factor * low, factor * high))
+    digits = max(0, digits - round(math.log10((last - first) / (high - low))))
+    step = 10.0 ** max(-digits, math.floor(math.log10(max(-first, last))) - 2)
+    return (_to_step(first, step, math.floor), _to_step(last, step, math.ceil)), digits
+
+
+def _to_step(value: float, step: float, to: Callable[[float], int]) -> float:
+    return round(to(round(value / step, 6)) * step, 9)
 
 
 def sex_of_code(code: str) -> str | None:
-    """Return the sex in which alone a diagnosis occurs, by its ICD-10 code: "female", "male", or None for both.
+    """Return the only sex in which a diagnosis occurs, by its ICD-10 code: "female", "male", or None for both.
 
     >>> sex_of_code("C61"), sex_of_code("O80.0"), sex_of_code("E11.9")
     ('male', 'female', None)
@@ -247,16 +204,42 @@ def sex_of_code(code: str) -> str | None:
 def rules(columns: Mapping[str, ClinicalColumn]) -> list[str]:
     """Return the rules of the catalogue between these columns, by their names, in the language of schemas.
 
-    Columns with the same qualifiers belong together; a column without one belongs to all. A rule that needs a level is
-    written if the column has `levels`. A smallest value is at most the largest one.
+    Columns with the same qualifiers belong together, and lasting ones such as sex to all. A rule about a level needs
+    the `levels` of its column.
     """
     found = list[str]()
     for times in dict.fromkeys(column.qualifiers for column in columns.values()):
-        at = dict[str, list[str]]()
-        for both in (frozenset[str](), times):
-            own = {key: [n for n, c in columns.items() if (c.name, c.qualifiers) == (key, both)] for key in variables()}
-            at |= {key: names for key, names in own.items() if names}
-        one = {key: names[0] for key, names in at.items() if len(names) == 1}
-        if 'max' in times:
-            pass
+        lasting = {n: c for n, c in columns.items() if c.name in content("relations")["lasting"] and not c.qualifiers}
+        own = lasting | {n: c for n, c in columns.items() if c.qualifiers == times}
+        counts = Counter(column.name for column in own.values())
+        at = {column.name: name for name, column in own.items() if counts[column.name] == 1}
+        for rule in content("relations")["rules"]:
+            parts = _IN_RULE.findall(rule["rule"])
+            fits = all(key in at for key, _ in parts) and any(own[at[key]].qualifiers == times for key, _ in parts)
+            computed = " = " in rule["rule"] and "implies" not in rule["rule"]
+            if not fits or (computed and times & ENDS):  # ends are of different moments
+                continue
+            units = {key: own[at[key]].unit or "" for key, _ in parts}
+            wanted = (
+                dict.fromkeys(units, max(units.values()) or "?")
+                if rule.get("units") == "same"
+                else rule.get("units", {})
+            )
+            words = {".".join(part).strip("."): _written(at[part[0]], own[at[part[0]]], part[1]) for part in parts}
+            if all(words.values()) and units | wanted == units:
+                found.append(_IN_RULE.sub(lambda word, to=words: to[word[0]], rule["rule"]))
     return found
+
+
+def _written(name: str, column: ClinicalColumn, meaning: str) -> str:
+    """Return a column, or its level with a meaning, as a rule writes it; "" if that is impossible."""
+    if not meaning:
+        return name if _PLAIN.fullmatch(name) else f"`{name}`" if "`" not in name else ""
+    family = content("words")["levels"][variables()[column.name]["levels"]]
+    spelling = {level_text(level).lower(): level_text(level) for level in column.levels}
+    sets = [[level_text(level).lower() for level in one] for one in family["sets"]]
+    known = [one for one in sets if spelling and len(spelling) <= len(one) and set(spelling) <= set(one)]
+    place = family["meanings"].index(meaning)
+    levels = {one[place] if place < len(one) else "" for one in known}
+    level = spelling.get(levels.pop(), "") if len(levels) == 1 else ""
+    return f'"{level}"' if level and '"' not in level else ""
