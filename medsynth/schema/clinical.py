@@ -9,11 +9,11 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from .columns.column import Level, level_text
 from .declared import bundled_files, parse_yaml
@@ -21,6 +21,7 @@ from .header import normalised
 
 MOST_WORDS = 12  # of a header
 SHORT = 2  # characters of an abbreviation that needs a unit
+PER = ("per", "pro", "par")  # words of units
 SHARED = ("words", "relations")  # files that are not groups of variables
 NAMES = ("en", "de", "fr", "short", "alone")  # entries of a variable that name it
 ENDS = {"min", "max", "worst"}  # qualifiers of values at different moments
@@ -31,7 +32,6 @@ _NUMBER = re.compile(r"[0-9]{1,2}")  # of a repeated measurement
 _PLAIN = re.compile(r"(?!(?:and|implies|previous|cumulative|first|last)$)[^\W\d]\w*")  # read without quotes in a rule
 _IN_RULE = re.compile(r"(?!implies)\b([a-z]\w*)(?:\.(\w+))?")  # a variable, or one of its levels
 Bounds = tuple[float, float]
-LevelSet = tuple[Level, ...]
 Variable = Mapping[str, Any]  # `schemas/clinical/words.yaml` describes its entries
 
 
@@ -50,8 +50,8 @@ class ClinicalColumn:
     bounds: Bounds | None
     decimals: int | None
     scale: str
-    levels: LevelSet
-    level_sets: tuple[LevelSet, ...]
+    levels: tuple[Level, ...]
+    level_sets: tuple[tuple[Level, ...], ...]
     qualifiers: frozenset[str] = frozenset()
 
     def declaration(self) -> dict[str, object]:
@@ -90,36 +90,27 @@ def spelled(text: str) -> list[str]:
     return list(filter(None, map(normalised, _WORD.findall(_PER.sub(" 1 ", text)))))
 
 
-def _index(texts: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    """Return what each text may mean, by its words without blanks. `texts`: texts with their meaning."""
+@cache
+def _index(of: Literal["units", "names", "qualifiers"]) -> dict[str, set[str]]:
+    """Return what each text may mean, by its words without blanks."""
+    shared = content("words")
+    texts = {
+        "units": ((text, key) for key, one in shared["units"].items() for text in (key, *one.get("also", ()))),
+        "names": ((text, key) for key, one in variables().items() for name in NAMES for text in one.get(name, ())),
+        "qualifiers": ((text, key) for key, words in shared["qualifiers"].items() for text in words),
+    }
     found = dict[str, set[str]]()
-    for text, meaning in texts:
+    for text, key in texts[of]:
         for form in (text, text.translate(UMLAUTS)):
-            found.setdefault("".join(spelled(form)), set()).add(meaning)
+            found.setdefault("".join(spelled(form)), set()).add(key)
     return found
-
-
-@cache
-def _units() -> dict[str, set[str]]:
-    units = content("words")["units"].items()
-    return _index((text, name) for name, unit in units for text in (name, *unit.get("also", ())))
-
-
-@cache
-def _names() -> dict[str, set[str]]:
-    return _index((text, name) for name, one in variables().items() for key in NAMES for text in one.get(key, ()))
-
-
-@cache
-def _qualifiers() -> dict[str, set[str]]:
-    return _index((word, name) for name, words in content("words")["qualifiers"].items() for word in words)
 
 
 def _named(words: Sequence[str]) -> set[str]:
     """Return the variables that words name, once or twice, as in "Hämoglobin (Hb)"."""
     ends = [("".join(words[:k]), "".join(words[k:])) for k in range(1, len(words))]
-    twice = [_names().get(a, set()) & _names().get(b, set()) for a, b in ends]
-    return _names().get("".join(words), set()).union(*twice)
+    twice = [_index("names").get(a, set()) & _index("names").get(b, set()) for a, b in ends]
+    return _index("names").get("".join(words), set()).union(*twice)
 
 
 def look_up(name: str, unit: str | None = None) -> ClinicalColumn | None:
@@ -132,25 +123,21 @@ def look_up(name: str, unit: str | None = None) -> ClinicalColumn | None:
     [('crp', 'mg/l'), ('heart_rate', '/min'), None, ('hemoglobin', 'g/dl'), None]
     """
     words = spelled(name)
-    asked = _units().get("".join(spelled(unit)), set()) if unit and spelled(unit) else None
-    found = dict[
-        tuple[bool, bool], dict[tuple[str, str], frozenset[str]]
-    ]()  # by rank: with a unit, in the header's words
+    known, times = _index("units"), _index("qualifiers")
+    asked = known.get("".join(spelled(unit)), set()) if unit and spelled(unit) else None
+    ranked = dict[tuple[bool, bool], dict[tuple[str, str], frozenset[str]]]()  # with a unit first, then in full
     for start, stop in [(0, 0), *combinations(range(len(words) + 1), 2)] if len(words) <= MOST_WORDS else []:
-        units = _units().get("".join(word for word in words[start:stop] if word not in ("per", "pro", "par")), set())
-        units = units if asked is None else units & asked
-        units = units if stop else {""} if asked is None else asked
+        units = known.get("".join(word for word in words[start:stop] if word not in PER), set()) if stop else {""}
+        units = units if asked is None else units & asked if stop else asked
         rest = words[:start] + words[stop:]
-        kept = [word for word in rest if word not in _qualifiers() and not _NUMBER.fullmatch(word)]
-        times = frozenset(min(_qualifiers().get(word, {word})) for word in rest if word not in kept) - {""}
-        for part, own in ((rest, frozenset[str]()), (kept, times)):
+        kept = [word for word in rest if word not in times and not _NUMBER.fullmatch(word)]
+        others = frozenset(min(times.get(word, {word})) for word in rest if word not in kept) - {""}
+        for part, own in ((rest, frozenset[str]()), (kept, others)):
             for key in _named(part):
                 safe = len("".join(part)) > SHORT or "".join(part) in variables()[key].get("alone", ())
-                fit = units & {"", *variables()[key].get("units", ())}
-                found.setdefault((fit == {""}, part is kept), {}).update(
-                    {(key, one): own for one in fit if one or safe}
-                )
-    best = next((found[rank] for rank in sorted(found) if found[rank]), {})
+                for fit in units & ({""} if safe else set()).union(variables()[key].get("units", ())):
+                    ranked.setdefault((not fit, part is kept), {})[key, fit] = own
+    best = ranked[min(ranked)] if ranked else {}
     return _column(*min(best), min(best.values())) if len(best) == 1 else None
 
 
@@ -158,7 +145,7 @@ def _column(name: str, unit: str, qualifiers: frozenset[str]) -> ClinicalColumn:
     """Return what the catalogue says of a variable in a unit, "" for a header without one."""
     one = variables()[name]
     own = unit or one.get("usual_unit")
-    bounds, decimals = _ends(one, own)
+    bounds, decimals = ends(one, own)
     levels = one.get("levels", ())
     sets = tuple(map(tuple, content("words")["levels"][levels]["sets"] if isinstance(levels, str) else levels))
     kind = "count" if decimals == 0 else one.get("kind", "continuous")
@@ -168,7 +155,7 @@ def _column(name: str, unit: str, qualifiers: frozenset[str]) -> ClinicalColumn:
     return ClinicalColumn(name, one["en"][0], kind, source, own, bounds, decimals, scale, only, sets, qualifiers)
 
 
-def _ends(one: Variable, unit: str | None) -> tuple[Bounds, int] | tuple[None, None]:
+def ends(one: Variable, unit: str | None) -> tuple[Bounds, int] | tuple[None, None]:
     """Return bounds and decimals in a unit. Converted bounds are rounded outwards, to three digits."""
     units = one.get("units", [None])
     if "bounds" not in one or unit not in units:
@@ -182,12 +169,10 @@ def _ends(one: Variable, unit: str | None) -> tuple[Bounds, int] | tuple[None, N
     factor = own["size"] / other["size"] * one.get("molar_mass", 1.0) ** moles
     first, last = one.get("other_bounds", {}).get(unit, (factor * low, factor * high))
     digits = max(0, digits - round(math.log10((last - first) / (high - low))))
+    digits = one.get("other_decimals", {}).get(unit, digits)
     step = 10.0 ** max(-digits, math.floor(math.log10(max(-first, last))) - 2)
-    return (_to_step(first, step, math.floor), _to_step(last, step, math.ceil)), digits
-
-
-def _to_step(value: float, step: float, to: Callable[[float], int]) -> float:
-    return round(to(round(value / step, 6)) * step, 9)
+    first, last = (to(round(end / step, 6)) * step for to, end in ((math.floor, first), (math.ceil, last)))
+    return (round(first, 9), round(last, 9)), digits
 
 
 def sex_of_code(code: str) -> str | None:
@@ -220,11 +205,8 @@ def rules(columns: Mapping[str, ClinicalColumn]) -> list[str]:
             if not fits or (computed and times & ENDS):  # ends are of different moments
                 continue
             units = {key: own[at[key]].unit or "" for key, _ in parts}
-            wanted = (
-                dict.fromkeys(units, max(units.values()) or "?")
-                if rule.get("units") == "same"
-                else rule.get("units", {})
-            )
+            same = dict.fromkeys(units, max(units.values()) or "?")
+            wanted = same if rule.get("units") == "same" else rule.get("units", {})
             words = {".".join(part).strip("."): _written(at[part[0]], own[at[part[0]]], part[1]) for part in parts}
             if all(words.values()) and units | wanted == units:
                 found.append(_IN_RULE.sub(lambda word, to=words: to[word[0]], rule["rule"]))
