@@ -25,6 +25,7 @@ PER = ("per", "pro", "par")  # words of units
 SHARED = ("words", "relations")  # files that are not groups of variables
 NAMES = ("en", "de", "fr", "short", "alone")  # entries of a variable that name it
 ENDS = {"min", "max", "worst"}  # qualifiers of values at different moments
+SIGNS = str.maketrans({"μ": "u", "Μ": "U", "œ": "oe", "Œ": "Oe", "%": " percent "})  # two Greek letters
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _PER = re.compile(r"(?<![\w%])/ *(?=[^\W\d])")  # of /min and /µl, which mean 1/min and 1/µl
 _WORD = re.compile(r"[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|[A-Z][^\W\d_A-Z]+|[0-9]+")
@@ -86,7 +87,7 @@ def spelled(text: str) -> list[str]:
     >>> spelled("Kreatinin_Aufnahme (µmol/l)"), spelled("HeartRate [/min]")
     (['kreatinin', 'aufnahme', 'umol', 'l'], ['heart', 'rate', '1', 'min'])
     """
-    text = unicodedata.normalize("NFKC", text).replace("μ", "u").replace("œ", "oe").replace("%", " percent ")
+    text = unicodedata.normalize("NFKC", text).translate(SIGNS)
     return list(filter(None, map(normalised, _WORD.findall(_PER.sub(" 1 ", text)))))
 
 
@@ -204,8 +205,8 @@ def rules(columns: Mapping[str, ClinicalColumn]) -> list[str]:
             computed = " = " in rule["rule"] and "implies" not in rule["rule"]
             if not fits or (computed and times & ENDS):  # ends are of different moments
                 continue
-            units = {key: own[at[key]].unit or "" for key, _ in parts}
-            same = dict.fromkeys(units, max(units.values()) or "?")
+            units = {key: own[at[key]].unit or "" for key, _ in parts if "units" in variables()[key]}
+            same = dict.fromkeys(units, max(units.values(), default="") or "?")
             wanted = same if rule.get("units") == "same" else rule.get("units", {})
             words = {".".join(part).strip("."): _written(at[part[0]], own[at[part[0]]], part[1]) for part in parts}
             if all(words.values()) and units | wanted == units:

@@ -24,7 +24,7 @@ There, `look_up` finds a variable, `rules` writes rules between columns, and `se
   nothing is found for a mean, a change or a ratio of values.
 - Case, accents, blanks and signs do not count: `Größe (cm)`, `groesse_cm` and `Grosse.cm.` are one name.
 - **A name of at most two characters needs a unit**: `K (mmol/l)` is potassium, and nothing is found for `K`, `pt` or
-  `pH`. A name in *italics* needs none. If several variables share a name, the unit decides: `RR (mmHg)` and `RR (/min)`.
+  `pH`. A name in *italics* needs none. If several variables share a name, the unit decides: `RR (mmHg)`, `RR (/min)`.
 - **A range needs a unit**, from the header or a usual one, which is marked by a star. The draft leaves the range of
   `creatinine` open, because it can be in mg/dl or in µmol/l.
 - Ranges in other units are converted, and rounded outwards to three digits.

