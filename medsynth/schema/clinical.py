@@ -38,7 +38,7 @@ Variable = Mapping[str, Any]  # `schemas/clinical/words.yaml` describes its entr
 
 @dataclass(frozen=True)
 class ClinicalColumn:
-    """What a header says of its column. `bounds` and `decimals` are None if they depend on a unit that it lacks.
+    """What a header states about its column. `bounds` and `decimals` are None if they depend on a unit that it lacks.
 
     `levels` are empty if people write them in several ways, the `level_sets`. `qualifiers` are words such as "max".
     """
@@ -115,7 +115,7 @@ def _named(words: Sequence[str]) -> set[str]:
 
 
 def look_up(name: str, unit: str | None = None) -> ClinicalColumn | None:
-    """Return what the catalogue says of a column, by its header and, if known from elsewhere, its unit.
+    """Return what the catalogue states about a column, by its header and, if known from elsewhere, its unit.
 
     A header must name one variable in full: no other words but a unit of this variable and qualifiers. An abbreviation
     of at most two characters needs a unit, unless the catalogue lists it as safe.
@@ -143,7 +143,7 @@ def look_up(name: str, unit: str | None = None) -> ClinicalColumn | None:
 
 
 def _column(name: str, unit: str, qualifiers: frozenset[str]) -> ClinicalColumn:
-    """Return what the catalogue says of a variable in a unit, "" for a header without one."""
+    """Return what the catalogue states about a variable in a unit, "" for a header without one."""
     one = variables()[name]
     own = unit or one.get("usual_unit")
     bounds, decimals = ends(one, own)

@@ -93,7 +93,7 @@ def test_the_steward_page_shows_the_draft_that_is_written_and_fills_its_todos(
 
     from medsynth.fitting.private_table import table_kinds
     from medsynth.schema.columns.registry import KINDS
-    from medsynth.schema.header import draft
+    from medsynth.schema.drafts import draft
 
     page = (TUTORIALS / "steward.md").read_text()
     monkeypatch.chdir(tmp_path)

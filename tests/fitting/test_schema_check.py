@@ -12,7 +12,7 @@ from medsynth.errors import SchemaError
 from medsynth.fitting.private_table import table_kinds
 from medsynth.fitting.schema_check import check_schema
 from medsynth.schema import Schema
-from medsynth.schema.header import draft
+from medsynth.schema.drafts import draft
 
 TEXT = """
 name: t
