@@ -19,7 +19,8 @@ HEAD = """\
 # Replace each TODO that you know by public knowledge: what the assay can measure, what the form offers.
 # Never look up bounds or levels in the table: copies from patients' cells leak. Leave out `missing: true`
 # where no cell is empty. `out_of_range: error` refuses cells that would be clipped.
-# A line that names the source of its range is of the catalogue of clinical columns, by its name alone: check the unit.
+# A line that names the source of its range is from the catalogue of clinical columns, by the name alone: check it.
+# There, `unknown: missing` reads cells that are not numbers as missing. `medsynth schema check` counts them.
 """
 _LEARNED = "# A fit learns what stays TODO from noisy counts, for a part of the budget.\n"
 _KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name it in `unit`, with `max_rows`'
