@@ -43,7 +43,7 @@ def draft(
     from medsynth.fitting.declarations import doubts
     from medsynth.fitting.private_table import table_kinds
     from medsynth.fitting.source import is_folder
-    from medsynth.schema import header
+    from medsynth.schema import drafts
     from medsynth.schema.declared import ENDING
 
     if several := is_folder(table):
@@ -59,7 +59,7 @@ def draft(
         output = beside(table, ".schema.yaml")
     check_outputs(output, inputs=tuple(read), force=force)
     kinds = {name_of(path): table_kinds(path, saved) for path in read}
-    text = header.draft_tables(name, kinds) if several else header.draft(name, kinds[name])
+    text = drafts.draft_tables(name, kinds) if several else drafts.draft(name, kinds[name])
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     lines = list[str]()
     for path, names in zip(read, map(list, kinds.values()), strict=True):

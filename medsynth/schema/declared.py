@@ -27,10 +27,10 @@ MAX_DEPTH = 100  # of nested brackets
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
-def bundled_files() -> dict[str, Path]:
-    """Return the files of schemas, and of several tables, that come with medsynth, by name without ending."""
-    folder = Path(str(resources.files("medsynth_schemas")))
-    return {path.name.partition(".")[0]: path for path in sorted(folder.glob("*.yaml"))}
+def bundled_files(folder: str = "") -> dict[str, Path]:
+    """Return the files of a folder that come with medsynth, by name without ending: of all schemas if not given."""
+    place = Path(str(resources.files("medsynth_schemas"))) / folder
+    return {path.name.partition(".")[0]: path for path in sorted(place.glob("*.yaml"))}
 
 
 class Declaration(BaseModel):

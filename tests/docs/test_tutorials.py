@@ -93,14 +93,14 @@ def test_the_steward_page_shows_the_draft_that_is_written_and_fills_its_todos(
 
     from medsynth.fitting.private_table import table_kinds
     from medsynth.schema.columns.registry import KINDS
-    from medsynth.schema.header import draft
+    from medsynth.schema.drafts import draft
 
     page = (TUTORIALS / "steward.md").read_text()
     monkeypatch.chdir(tmp_path)
     simulate.cohort(50, 1).to_csv("patients.csv", index=False)
     written = draft("patients", table_kinds(Path("patients.csv")))
-    shown = re.findall(r"^\| `(\w+: \{kind: .*?TODO.*?\})` ", page, re.MULTILINE)
-    assert len(shown) > 3 and all(line in written for line in shown)
+    shown = re.findall(r"^\| `(\w+: \{kind: .*?missing: true.*?\})` ", page, re.MULTILINE)
+    assert len(shown) > 4 and all(line in written for line in shown)
     forms = [form.split("  #")[0] for kind in KINDS.values() for form in kind.drafts.values() if "TODO" in form]
     assert len(forms) > 3 and all(form in page for form in forms)
     (text,) = (text for _, title, text in blocks("steward.md") if title == "patients.schema.yaml")

@@ -12,7 +12,7 @@ from medsynth.errors import SchemaError
 from medsynth.fitting.private_table import table_kinds
 from medsynth.fitting.schema_check import check_schema
 from medsynth.schema import Schema
-from medsynth.schema.header import draft
+from medsynth.schema.drafts import draft
 
 TEXT = """
 name: t
@@ -130,9 +130,9 @@ def test_a_draft_offers_dates_where_all_cells_are_dates(tmp_path: Path) -> None:
 
 
 def test_a_draft_passes_once_it_is_filled_in() -> None:
-    text = draft("t", {"patient_id": "text", "age": "int", "sick": "text", "mrn": "int"})
+    text = draft("t", {"patient_id": "text", "visits": "int", "sick": "text", "mrn": "int"})
     assert "target: sick" in text and text.count("kind: identifier") == 2
-    assert {*Schema.from_yaml(text).open} == {"age", "sick"}
+    assert {*Schema.from_yaml(text).open} == {"visits", "sick"}
     filled = text.replace("[TODO, TODO]", "[0, 120]").replace("[TODO]", '["no", "yes"]')
     finished = Schema.from_yaml(filled + "# TODO: ask the ward\n")
     assert finished.target == "sick" and not finished.open
@@ -152,7 +152,7 @@ def test_all_faults_of_a_schema_are_told_with_the_nearest_names() -> None:
 def test_other_encodings(tmp_path: Path) -> None:
     """Drafts and checks read a table in the encoding that is declared."""
     path = tmp_path / "t.csv"
-    path.write_bytes("größe,ort\n1,Zürich\n2,Bern\n".encode("cp1252"))
+    path.write_bytes("länge,ort\n1,Zürich\n2,Bern\n".encode("cp1252"))
     for words in (["draft", str(path)], ["check", str(path)]):
         assert CliRunner().invoke(app, ["schema", *words]).exit_code != 0
     assert CliRunner().invoke(app, ["schema", "draft", str(path), "--encoding", "cp1252"]).exit_code == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema, bundled, bundled_for
 from medsynth.schema.declared import bundled_files
-from medsynth.schema.header import draft
+from medsynth.schema.drafts import draft
 
 ROOT = Path(__file__).parents[2]
 GOOD = "name: t\ntarget: y\ncolumns:\n  x: {kind: continuous, bounds: [0, 1]}\n  y: {kind: binary, levels: [no, yes]}\n"

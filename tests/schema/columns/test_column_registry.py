@@ -18,7 +18,7 @@ from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.columns.column import Column, Description, Reading
 from medsynth.schema.columns.number import Quantity
 from medsynth.schema.columns.registry import KINDS, register
-from medsynth.schema.header import draft
+from medsynth.schema.drafts import draft
 
 
 class Clock(Quantity):
