@@ -109,15 +109,21 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
     schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
     unit, target = settings.unit, settings.target or schema.target
     others = [name for name in header if name not in schema.header] if schema.other_columns == "learn" else []
-    if unit is not None and unit in schema.header:
-        raise UsageError(
-            'The schema declares the column of `unit`. Declare it there, with the keys "unit" and "max_rows".'
+    if unit is not None and schema.unit is not None:
+        raise UsageError(f"The schema names the column of patients, {schema.unit!r}. Leave out `unit` and `max_rows`.")
+    own = schema.columns.get(unit or "")
+    keys_ = [*others, *(name for name, column in schema.columns.items() if not column.modelled)]
+    if unit is not None and (unit not in keys_ or unit == target):
+        wrong = (
+            "is the target"
+            if unit == target
+            else "must be of kind identifier in the schema"
+            if own
+            else (f"is not a column.{did_you_mean(unit, keys_)}")
         )
-    if unit is not None and (unit not in others or unit == target):
-        wrong = "is the target" if unit == target else f"is not a column.{did_you_mean(unit, others)}"
         raise SchemaError(f"`unit` names the column of patients: {unit!r} {wrong}")
     whole = with_open_columns(schema, others, header, {target}, {unit})
-    if not others:
+    if not others and unit is None:
         return SchemaOfTable(given, whole, ())
     content = {**schema.to_dict(), "columns": whole.columns, "other_columns": "refuse"}
     if unit is not None:

@@ -30,7 +30,6 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_o
 from ..privacy.noise import rarely_exceeded
 from ..rng import Entropy
 from ..schema import Schema
-from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.open import Open
@@ -232,6 +231,7 @@ class PrivateTable:
         else:
             declared = f"the schema {schema.name!r}"
             facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
+            facts += after_a_look([schema])
             if schema.public_labels:
                 facts.append(f"that the labels of {schema.public_labels} are public, as its import declared")
             if self.open:
@@ -367,6 +367,13 @@ class PrivateTable:
                 f"The table's row count, {plan.rows}, is public. To declare another, set `rows`.",
                 note="The row count was not declared: the table's own became public.",
             )
+
+
+def after_a_look(schemas: Iterable[Schema]) -> list[str]:
+    """Return the public fact about entries that were declared after a look at the table; none without such entries."""
+    seen = sum(schema.seen for schema in schemas)
+    text = f"{seen} of these declarations, made after a look at the table: the claim takes them as given"
+    return [Message(text, text)] if seen else []
 
 
 def rows_per_patient(table: str = "") -> Charge:
@@ -507,22 +514,3 @@ def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
     header = reader.names(path, saved)
     confirm_names(header, str(path), saved)
     return header
-
-
-def table_kinds(path: Path, saved: SavedAs = USUAL) -> dict[str, io_table.Kind]:
-    """Return a table's header and the exact kinds of its columns, for a draft. No fit releases them.
-
-    NO NOISE: a single cell may change a kind. Whoever finishes the draft declares the kinds, from public knowledge.
-    """
-    data = read_table(path, saved)
-    confirm_names(data.header, data.where, saved)
-    # A usual code of missing values does not decide the kind of the other cells.
-    cells = data.cells.mask(data.cells.isin(MISSING_WORDS), "")
-    found = io_table.dtypes(replace(data, cells=cells))
-    dated = {name for name, kind in found.items() if kind == "text" and _all_dates(cells[name].unique())}
-    return {name: "date" if name in dated else kind for name, kind in found.items()}
-
-
-def _all_dates(texts: Iterable[str]) -> bool:
-    known = [text for text in texts if text]
-    return bool(known) and all(map(moment, known))

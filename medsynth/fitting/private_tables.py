@@ -29,7 +29,7 @@ from ..schema.columns.column import Column
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
 from .declarations import with_open_columns
 from .private_rows import refuse_floats
-from .private_table import PrivateTable, read_rows, rows_per_patient
+from .private_table import PrivateTable, after_a_look, read_rows, rows_per_patient
 from .settings import FitSettings
 from .source import Source
 
@@ -121,6 +121,7 @@ class PrivateTables(PrivateTable):
                 f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
                 f"the declarations of {tables.name!r}",
             ),
+            *after_a_look(map(tables.alone, tables.tables)),
             Message(
                 f"that {tables.key!r} names the patient of each row, and that every row in "
                 f"{', '.join(map(repr, others))} belongs to a patient in {first!r}"

@@ -64,7 +64,11 @@ class ClinicalColumn:
         found = {"kind": self.kind, "bounds": [int(end) if end % 1 == 0 else end for end in self.bounds]}
         found |= {"scale": "log"} if self.scale == "log" else {}
         found |= {"decimals": self.decimals} if self.kind == "continuous" else {}
-        return found | ({"unit": self.unit} if self.unit else {}) | {"missing": True, "unknown": "missing"}
+        return (
+            found
+            | ({"unit": self.unit} if self.unit else {})
+            | {"missing": True, "unknown": "missing", "out_of_range": "missing"}
+        )
 
 
 @cache

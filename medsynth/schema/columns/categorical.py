@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from ...arrays import Codes, Mask, Texts, Whole
 from ...errors import Problem
 from ...io.cell_text import value_text
-from ...io.table import Kind
 from .column import (
     APART,
     LEVEL_APART,
@@ -180,10 +179,6 @@ class Categorical(Levels):
     to the finest level that contains it, else to `unknown`; levels that are not given are chosen by noisy counts, as
     fine as these allow.
     """
-
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "text": "{kind: categorical, levels: [TODO], missing: true}  # or {kind: binary, levels: [F, M]}"
-    }
 
     kind: Literal["categorical", "ordinal"] = "categorical"
     levels: tuple[Level, ...] = Field((), max_length=MAX_LEVELS)

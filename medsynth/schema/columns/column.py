@@ -25,7 +25,7 @@ from pydantic import (
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem, UsageError
-from ...io.table import MISSING_TOKENS, Kind, whole_text
+from ...io.table import MISSING_TOKENS, whole_text
 from ..cells import MISSING_NUMBERS
 from .dtypes import cast, checked
 
@@ -126,7 +126,6 @@ class Column(BaseModel, ABC):
     modelled: ClassVar[bool] = True  # a model learns it; otherwise sampled rows get fresh values
     may_be_target: ClassVar[bool] = True
     dated: ClassVar[bool] = False  # values are written as dates, which no plain reader parses as numbers
-    drafts: ClassVar[Mapping[Kind, str]] = {}  # its line in a drafted schema, by the kinds of text that it suits
 
     kind: str
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
@@ -134,6 +133,7 @@ class Column(BaseModel, ABC):
     # For people and for files that keep them. No model, measurement or draw depends on labels.
     label: Label | None = None
     value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
+    seen: bool = False  # whether a person declared it after a look at its cells
     part: Annotated[CellPart | None, PlainValidator(_part), Field(exclude=True)] = None  # set by the schema alone
 
     if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property

@@ -14,7 +14,7 @@ from pydantic import Field, StrictInt, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem
-from ...io.table import MISSING_TOKENS, Kind
+from ...io.table import MISSING_TOKENS
 from .column import MAX_CODES, Column, Reading, Values
 from .dtypes import holds_moments
 from .number import Quantity, check_apart
@@ -41,11 +41,6 @@ class Date(Quantity):
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
     """
-
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "date": "{kind: date, bounds: [TODO, TODO], format: TODO, missing: true}  "
-        "# it follows a date? after: COLUMN, bounds in days"
-    }
 
     kind: Literal["date"] = "date"
     bounds: tuple[StrictInt, StrictInt] | tuple[date, date]

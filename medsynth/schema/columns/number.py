@@ -17,7 +17,6 @@ from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, StrictStr, 
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import OUTSIDE, Problem
-from ...io.table import Kind
 from .column import (
     MAX_CODES,
     UNREADABLE,
@@ -380,11 +379,6 @@ class Continuous(WrittenNumber):
     5
     """
 
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO, missing: true}  "
-        "# scale: log for skewed assays; or, of few values, {kind: ordinal, levels: ['0.5', '1.0']}"
-    }
-
     kind: Literal["continuous"] = "continuous"
     bounds: tuple[float, float]
     scale: Literal["linear", "log"] = "linear"
@@ -443,10 +437,6 @@ class Count(WrittenNumber):
     >>> Count(bounds=(0, 50)).size
     51
     """
-
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "int": "{kind: count, bounds: [TODO, TODO], missing: true}  # or {kind: binary, levels: [0, 1]}, or categorical"
-    }
 
     kind: Literal["count"] = "count"
     bounds: tuple[StrictInt, StrictInt]

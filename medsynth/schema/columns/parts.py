@@ -26,7 +26,7 @@ from .registry import SHARED, AnyColumn
 FLAG, PLAIN = "flag", "plain"  # the column of a number's flag, and its level for a number without one
 YES, NO = "yes", "no"  # the levels of an answer
 NO_FORM = "\N{REPLACEMENT CHARACTER}"  # read in place of a cell that does not have the form: no column has such a value
-OF_ALL = ("missing", "unknown")  # keys that the first part shares with the others
+OF_ALL = ("missing", "unknown", "seen")  # keys that the first part shares with the others
 Value = TypeVar("Value")
 
 
@@ -42,6 +42,7 @@ class Parts(BaseModel):
     parts: Annotated[list[dict[str, Any]] | dict[str, dict[str, Any]], Field(min_length=2, max_length=9)]
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
     unknown: StrictStr | None = None
+    seen: bool = False
 
     def columns(self, name: str) -> dict[str, object]:
         """Return the declarations of the parts, by name."""
@@ -65,6 +66,7 @@ class Answers(BaseModel):
     none: StrictStr = ""
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
     unknown: StrictStr | None = None
+    seen: bool = False
 
     def columns(self, name: str) -> dict[str, object]:
         """Return the declarations of the answers, by name. The first one knows which cells are missing."""
