@@ -25,8 +25,8 @@ There, `look_up` finds a variable, `rules` writes rules between columns, and `se
 - Case, accents, blanks and signs do not count: `Größe (cm)`, `groesse_cm` and `Grosse.cm.` are one name.
 - **A name of at most two characters needs a unit**: `K (mmol/l)` is potassium, and nothing is found for `K`, `pt` or
   `pH`. A name in *italics* needs none. If several variables share a name, the unit decides: `RR (mmHg)`, `RR (/min)`.
-- **A range needs a unit**, from the header or a usual one, which is marked by a star. The draft leaves the range of
-  `creatinine` open, because it can be in mg/dl or in µmol/l.
+- **A range needs a unit**, from the header or a usual one, which is marked. The draft leaves the range of `creatinine`
+  open, because it can be in mg/dl or in µmol/l.
 - Ranges in other units are converted, and rounded outwards to three digits.
 - If people write levels in several ways, the draft leaves them open.
 
@@ -57,9 +57,9 @@ def range_text(name: str, unit: str | None) -> str:
     if ends is None:
         return unit or ""
     low, high = (f"{end:,.12g}" for end in ends)
-    star = "*" if unit and unit == one.get("usual_unit") else ""
+    usual = " (usual)" if unit and unit == one.get("usual_unit") else ""
     decimals = f", {digits} decimal{'s' * (digits != 1)}" if digits else ""
-    return f"{low} to {high}{f' {unit}' if unit else ''}{star}{decimals}"
+    return f"{low} to {high}{f' {unit}' if unit else ''}{usual}{decimals}"
 
 
 def line(name: str) -> str:
@@ -110,7 +110,8 @@ def page() -> str:
         )
         lines.append(f"| `{rule['rule']}` | {shown} | {rule['why']} |")
     lines += ["", ONE_SEX]
-    lines += [f"- {sex}: {', '.join(codes)}" for sex, codes in relations["one_sex"].items()]
+    lines += ["| sex | groups |", "|---|---|"]
+    lines += [f"| {sex} | {', '.join(codes)} |" for sex, codes in relations["one_sex"].items()]
     return "\n".join(lines) + "\n"
 
 

@@ -341,9 +341,9 @@ def test_families_of_levels_contain_the_usual_words() -> None:
         assert all(2 <= len(one) <= len(family["meanings"]) for one in family["sets"])
 
 
-FEMALE = "C51 C53.9 C58 D06 D07.0 D25.1 O00 O80.0 O99.8 N70 N92.1 N80.1 N98 Z34.9 Q96.0 R87 S37.5 T19.3 E28.2"
+FEMALE = "O9A.1 C51 C53.9 C58 D06 D07.0 D25.1 O00 O80.0 O99.8 N70 N92.1 N80.1 N98 Z34.9 Q96.0 R87 S37.5 T19.3 E28.2"
 MALE = "C60 C61 C62.1 C63 D07.5 D29.1 D40 N40 N45.0 N50 Q53.1 Q98 R86 Z12.5 B26.0 N51"
-BOTH = "C50.9 C64 D07 D24 E11.9 I10 N39.0 N60 N62 N64 N99 P07.1 Q56 R88 Z38.0 Z00 I86 S37.0 Z40 A33 A35 D05"
+BOTH = "P00.1 C50.9 C64 D07 D24 E11.9 I10 N39.0 N60 N62 N64 N99 P07.1 Q56 R88 Z38.0 Z00 I86 S37.0 Z40 A33 A35 D05"
 
 
 def test_diagnoses_of_one_sex() -> None:
