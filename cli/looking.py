@@ -31,30 +31,33 @@ class Looking:
 
     def __post_init__(self) -> None:
         from medsynth.fitting.looking import looks, rules_that_hold
-        from medsynth.schema.clinical import look_up
-        from medsynth.schema.declared import yaml_text
-        from medsynth.schema.drafts import proposal, suggested_rules
+        from medsynth.schema import clinical, declared, drafts
 
         if self.ask:
             notify(INTRO)
         for table, data in self.tables.items():
             own = self.taken[table] = {}
             for number, (name, found) in enumerate(looks(data).items(), 1):
-                entry = proposal(name, found)
+                entry = drafts.proposal(name, found)
                 if entry is None:
                     continue
                 place = f"{table}: " if len(self.tables) > 1 else f"{number}/{len(data.header)} "
                 loss = f" A fit loses {found.loss}." if found.loss else ""
-                text = f"{place}{name}: {found.cells}.{loss}\n    {yaml_text(entry, flow=True)}"
+                text = f"{place}{name}: {found.cells}.{loss}\n    {declared.yaml_text(entry, flow=True)}"
                 if self._takes(text):
                     own[name] = entry
-        if len(self.tables) > 1:
+        if len(self.tables) != 1:
             return
-        declared = {name: one.declaration() for name in data.header if (one := look_up(name)) is not None}
-        entries = {name: one for name, one in {**declared, **own}.items() if one}
-        for rule, broken in rules_that_hold(data, entries, suggested_rules(data.header)).items():
+        named = {name: one.declaration() for name in data.header if (one := clinical.look_up(name)) is not None}
+        entries = {name: one for name, one in {**named, **own}.items() if one}
+        for rule, broken in rules_that_hold(data, entries, drafts.suggested_rules(data.header)).items():
             if self._takes(f"rule {rule}: {broken or 'no'} rows break it."):
                 self.rules.append(rule)
+
+    @property
+    def count(self) -> int:
+        """The number of entries and rules that were taken."""
+        return len(self.rules) + sum(map(len, self.taken.values()))
 
     def _takes(self, text: str) -> bool:
         """Return whether the person takes an entry."""

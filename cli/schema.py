@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -76,24 +77,18 @@ def draft(
     tables = {name_of(path): table_to_look_at(path, saved) for path in read}
     headers = {one: table.header for one, table in tables.items()}
     ask = not (yes or accept_looks or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
-    looking = Looking(tables, ask=ask) if ask or accept_looks else None
-    taken = looking.taken if looking else {}
-    text = (
-        drafts.draft_tables(name, headers, taken)
-        if several
-        else drafts.draft(name, headers[name], taken.get(name), looking.rules if looking else ())
-    )
+    looking = Looking(tables if ask or accept_looks else {}, ask=ask)
+    taken = looking.taken
+    one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules)
+    text = drafts.draft_tables(name, headers, taken) if several else one()
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     lines = list[str]()
     for path, names in zip(read, headers.values(), strict=True):
         lines += [f"The header of {path}: {some(names, MOST_WORDS, '')}.", *doubts(names, saved)]
     if accept_looks:
-        count = sum(map(len, taken.values())) + len(looking.rules if looking else ())
-        lines.append(f"{count} entries are declared after a look at the table. The claim takes them as given.")
-    lines.append(
-        f"Wrote {output}. Fill in each TODO{'' if several else ' that you know: a fit learns the others'}. "
-        f"Then: medsynth schema check {checked}"
-    )
+        lines.append(f"{looking.count} entries are declared after a look at the table. The claim takes them as given.")
+    todo = "Fill in each TODO that you know: a fit learns the others."
+    lines.append(f"Wrote {output}. {todo} Then: medsynth schema check {checked}")
     result({"tables" if several else "schema": str(output)}, "\n".join(lines), as_json=as_json)
 
 

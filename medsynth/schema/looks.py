@@ -57,8 +57,8 @@ class Look(NamedTuple):
     codes: tuple[str, ...] = ()  # usual codes of missing values among the cells
 
 
-class _Cells(NamedTuple):
-    """Different texts that are no usual code of a missing value, with the rows of each, and how many there are."""
+class KnownTexts(NamedTuple):
+    """Different texts except usual words for missing values, with the rows of each, and how many texts there are."""
 
     texts: Texts
     rows: Floats
@@ -81,14 +81,14 @@ def look(cells: pd.Series) -> Look:
         return Look("only empty cells", {"kind": "identifier", "drop": True}, "all of it: it has no value")
     counts = there.value_counts()
     some = counts.iloc[:MOST_TEXTS]
-    known = _Cells(some.index.to_numpy(object), some.to_numpy(np.float64), len(counts))
+    known = KnownTexts(some.index.to_numpy(object), some.to_numpy(np.float64), len(counts))
     found = next(found for reading in READINGS for found in reading(known))
     codes = tuple(code for code in (*MISSING_WORDS, *MISSING_NUMBERS) if code in {*cells[gone], *some.index})
     gaps = bool(gone.any()) and found.entry["kind"] != "identifier"
     return found._replace(entry=found.entry | ({"missing": True} if gaps else {}), codes=codes)
 
 
-def _dates(known: _Cells) -> Iterator[Look]:
+def _dates(known: KnownTexts) -> Iterator[Look]:
     """Yield the form of dates that writes nearly all texts as they are."""
     found = list[tuple[float, Date]]()
     for form in sorted({form for text in known.texts[:5] for form in _forms().get(_signs(str(text)), ())}):
@@ -144,7 +144,7 @@ def _written_alike(column: Date, texts: Texts) -> Mask:
     return np.asarray(there & (again == texts), np.bool_)
 
 
-def _numbers(known: _Cells) -> Iterator[Look]:
+def _numbers(known: KnownTexts) -> Iterator[Look]:
     """Yield a column of plain numbers, with words among them."""
     plain = np.array([is_number(str(text)) for text in known.texts], np.bool_)
     if known.share(plain) < MOSTLY or any(map(is_padded, map(str, known.texts))):
@@ -171,7 +171,7 @@ def _numbers(known: _Cells) -> Iterator[Look]:
         yield Look(f"numbers with {digits} decimals at most{beside}", entry, words=frozenset(words))
 
 
-def _numbers_in_text(known: _Cells) -> Iterator[Look]:
+def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
     """Yield numbers with the same text around them in nearly all cells: a unit, a sign, marks of thousands."""
     around = dict[tuple[str, str], float]()
     inside = list[str]()
@@ -191,8 +191,8 @@ def _numbers_in_text(known: _Cells) -> Iterator[Look]:
     comma = any(grouped != "," or not re.search(r",[0-9]{3}$", text) for text in commas)
     point = "," if comma else "."
     digits = max((len(text.rpartition(point)[2]) for text in inside if point in text and grouped != point), default=0)
-    if _all_differ(known) and not digits:
-        return
+    if _all_differ(known) and not digits and before.strip() and not after:
+        return  # keys such as P-1042
     example = f"1{grouped}234" if grouped else "0" if comma else ""
     example += f"{point}{'5' * digits}" if digits and (grouped or comma) else ""
     sign = next((text[0] for text in inside if text[0] in "+−"), "")
@@ -203,7 +203,7 @@ def _numbers_in_text(known: _Cells) -> Iterator[Look]:
         yield Look(f"numbers written as {known.texts[0]}", kind)
 
 
-def _two_numbers(known: _Cells) -> Iterator[Look]:
+def _two_numbers(known: KnownTexts) -> Iterator[Look]:
     """Yield two numbers in a cell. Their bounds follow from the number of digits: parts cannot be open."""
     found = known.matched(_TWO)
     between = {one[2] for one in found if one}
@@ -220,7 +220,7 @@ def _two_numbers(known: _Cells) -> Iterator[Look]:
     yield Look(f"two numbers, such as {known.texts[0]}", entry)
 
 
-def _codes(known: _Cells) -> Iterator[Look]:
+def _codes(known: KnownTexts) -> Iterator[Look]:
     """Yield codes of a public hierarchy, if nearly all texts are some."""
     for name, system in SYSTEMS.items():
         fits = np.array([len(system.chain(str(text))) > 1 for text in known.texts], np.bool_)
@@ -230,13 +230,13 @@ def _codes(known: _Cells) -> Iterator[Look]:
             return
 
 
-def _words(known: _Cells) -> Iterator[Look]:
+def _words(known: KnownTexts) -> Iterator[Look]:
     """Yield few words that rows share."""
     if known.different <= FEW_WORDS and known.rows.sum() >= SHARED * known.different:
         yield _levels(known, "words")
 
 
-def _levels(known: _Cells, what: str) -> Look:
+def _levels(known: KnownTexts, what: str) -> Look:
     shown = ", ".join(map(str, known.texts[:4])) + (", ..." if known.different > 4 else "")
     rare = int((known.rows < RARE * known.rows.sum()).sum())
     kind = "binary" if known.different == 2 else "categorical"
@@ -244,7 +244,7 @@ def _levels(known: _Cells, what: str) -> Look:
     return Look(f"{known.different} {what}: {shown}", {"kind": kind}, loss, frozenset(map(str, known.texts)))
 
 
-def _rest(known: _Cells) -> Iterator[Look]:
+def _rest(known: KnownTexts) -> Iterator[Look]:
     """Yield keys or free text: what no model can learn."""
     long = [len(str(t)) > FREE_TEXT_CHARACTERS or len(str(t).split()) >= FREE_TEXT_WORDS for t in known.texts]
     blanks = known.share(np.array([" " in str(text) for text in known.texts], np.bool_))
@@ -254,7 +254,7 @@ def _rest(known: _Cells) -> Iterator[Look]:
     yield Look(f"{known.different} texts, most of them rare", dropped, "all of it: a sentence can name a patient")
 
 
-def _all_differ(known: _Cells) -> bool:
+def _all_differ(known: KnownTexts) -> bool:
     return bool(known.rows.max() <= 2) and known.different >= max(KEY_ROWS, KEY_SHARE * known.rows.sum())
 
 
