@@ -31,6 +31,7 @@ from .dtypes import cast, checked
 
 Level = StrictBool | StrictInt | StrictStr
 Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or levels as text with None
+Related = Mapping[str, Values]  # of the columns that one depends on
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
@@ -87,12 +88,13 @@ class SharedCell(Protocol):
     """What the columns of one shared cell of a table have in common (parts.py)."""
 
     together: ClassVar[bool]  # whether all of them are missing if one is
+    label: str | None  # of the whole cell
 
     def split(self, text: str, index: int) -> str | None:
         """Return the text of one column in a cell's text, None if that does not have the form."""
 
-    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
-        """Return the cells of rows from the codes of the columns."""
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
+        """Return the cells of rows from the codes of the columns. `related`: as `Column.csv_cells`, for each."""
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the shared cell, as plain data."""
