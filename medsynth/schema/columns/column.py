@@ -202,6 +202,12 @@ class Column(BaseModel, ABC):
         return getattr(self, "unknown", None) == "missing" not in self.levels
 
     @property
+    def title(self) -> str:
+        """The label, after that of the whole cell for a part of it; "" without any."""
+        whole = self.part.whole.label if self.part else None
+        return ": ".join(label for label in (whole, self.label) if label)
+
+    @property
     def gaps(self) -> int:
         """The number of kinds of missing values: their codes follow those of the values."""
         return len(self.gap_words)
