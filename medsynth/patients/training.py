@@ -32,10 +32,10 @@ import numpy as np
 
 from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins
-from ..methods.digit_preference import digit_kinds
+from ..methods.digit_preference import preferred_kinds
 from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
-from ..privacy.accounting.calibration import Plan
+from ..privacy.accounting.calibration import Plan, of_table
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..rng import Stream
@@ -44,7 +44,7 @@ from .chain import Chain, later_rows, second_rows
 from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts, moving, plain
-from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, of_table
+from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY
 from .split_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .variables import Axis, Variable, fine_cells
@@ -158,7 +158,7 @@ class ChainTraining:
         k = self.schema.core.names.index(name)
         if column.categorical:
             return replace(Bins.of(column, None, None, CELLS), shares=shares)
-        kinds = digit_kinds(self.schema.core).get(name)
+        kinds = preferred_kinds(self.schema.core).get(name)
         codes = self.several[:, k]
         digits = None if kinds is None else np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
         return Bins.of(column, shares, digits, CELLS, wide=WIDE)

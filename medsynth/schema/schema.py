@@ -150,7 +150,7 @@ class Schema(Declaration):
             )
         if self.max_rows == 1 or column.missing:
             raise ValueError(f"`order`: {name!r} needs `max_rows` of two or more, and must not have missing cells")
-        if not set(self.core.columns) - {*self.constant, name}:
+        if self.other_columns != "learn" and not set(self.core.columns) - {*self.constant, name}:
             raise ValueError(f"`order`: no column other than {name!r} changes over a patient's rows. Leave out `order`")
         if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
             raise ValueError(f"`order`: {name!r} must be a date without `after`, a number or an identifier")
