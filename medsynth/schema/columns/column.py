@@ -88,7 +88,10 @@ class SharedCell(Protocol):
     """What the columns of one shared cell of a table have in common (parts.py)."""
 
     together: ClassVar[bool]  # whether all of them are missing if one is
-    label: str | None  # of the whole cell
+
+    @property
+    def label(self) -> str | None:
+        """The label of the whole cell."""
 
     def split(self, text: str, index: int) -> str | None:
         """Return the text of one column in a cell's text, None if that does not have the form."""

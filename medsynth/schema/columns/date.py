@@ -60,12 +60,8 @@ class Date(Quantity):
     dated: ClassVar[bool] = True
 
     @property
-    def examples(self) -> tuple[str, ...]:
-        return (self.written_as,) if isinstance(self.written_as, str) else self.written_as
-
-    @property
     def format(self) -> str:
-        """The first format: of cells that say all there is, and of new ones."""
+        """The first format, which has a day."""
         return self.examples[0]
 
     @property

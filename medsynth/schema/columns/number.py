@@ -59,7 +59,8 @@ class Quantity(Column):
     @property
     def examples(self) -> tuple[str, ...]:
         """The forms of cells as declared; none for plain numbers."""
-        return ()
+        given = getattr(self, "written_as", None) or ()
+        return (given,) if isinstance(given, str) else given
 
     @property
     @abstractmethod
@@ -244,10 +245,6 @@ class WrittenNumber(Quantity):
     written_as: Annotated[StrictStr | tuple[StrictStr, ...] | None, Field(alias="text")] = None
     below: Limits = ()
     above: Limits = ()
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        return (self.written_as,) if isinstance(self.written_as, str) else self.written_as or ()
 
     @property
     def forms(self) -> tuple[NumberText, ...]:

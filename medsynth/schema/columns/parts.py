@@ -28,74 +28,45 @@ FLAGS = {"text": "flag", "format": "format"}  # names of the column of a cell's 
 PLAIN = "plain"  # its level for a number alone
 YES, NO = "yes", "no"  # the levels of an answer
 NO_FORM = "\N{REPLACEMENT CHARACTER}"  # read in place of a cell that does not have the form: no column has such a value
-OF_ALL = ("missing", "unknown")  # keys that the first part shares with the others
 Value = TypeVar("Value")
 
 
-class Parts(BaseModel):
+class _Whole(BaseModel):
+    """The declaration of a shared cell, which its parts have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: Label | None = None
+    missing: bool | tuple[StrictInt | StrictStr, ...] = False
+    unknown: StrictStr | None = None
+
+    @property
+    def of_all(self) -> dict[str, object]:
+        """The keys that say which cells are missing."""
+        return {key: value for key in ("missing", "unknown") if (value := getattr(self, key))}
+
+
+class Parts(_Whole):
     """Two or more values in a cell: `text` is a template such as {}/{}, with braces for each of the `parts`.
 
     Parts are named, or numbered from 1 on. All are missing together.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     text: StrictStr
     parts: Annotated[list[dict[str, Any]] | dict[str, dict[str, Any]], Field(min_length=2, max_length=9)]
-    label: Label | None = None
-    missing: bool | tuple[StrictInt | StrictStr, ...] = False
-    unknown: StrictStr | None = None
+    together: ClassVar[bool] = True
 
     def columns(self, name: str) -> dict[str, object]:
         """Return the declarations of the parts, by name."""
         if self.text.count("{}") != len(self.parts) or set("{}") & set(self.text.replace("{}", "")):
             raise ValueError(f"column {name!r}: `text` must contain {{}} once for each part, such as '{{}}/{{}}'")
         named = self.parts.items() if isinstance(self.parts, dict) else enumerate(self.parts, 1)
-        shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
-        whole = Values(self.text, isinstance(self.parts, dict), self.label)
+        # From here on, the columns declare the rest.
+        whole = self.model_copy(update={"parts": type(self.parts)(), "missing": False, "unknown": None})
         return {
-            f"{name}.{key}": shared | own | {"part": CellPart(name, k, whole)} for k, (key, own) in enumerate(named)
+            f"{name}.{key}": self.of_all | own | {"part": CellPart(name, k, whole)}
+            for k, (key, own) in enumerate(named)
         }
-
-
-class Answers(BaseModel):
-    """Several answers in a cell: `levels`, with the text `between` two. `none` is the cell without an answer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=200)]
-    between: Annotated[StrictStr, Field(min_length=1)] = ";"
-    none: StrictStr = ""
-    label: Label | None = None
-    value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
-    missing: bool | tuple[StrictInt | StrictStr, ...] = False
-    unknown: StrictStr | None = None
-
-    def columns(self, name: str) -> dict[str, object]:
-        """Return the declarations of the answers, by name. The first one knows which cells are missing."""
-        words = tuple(map(str, self.levels))
-        if len({*words, self.none}) <= len(words) or any(self.between.strip() in word for word in words):
-            raise ValueError(f"column {name!r}: `levels` and `none` must differ, and not contain `between`")
-        if lost := [word for word in self.value_labels if word not in words]:
-            raise ValueError(f"column {name!r}: `value_labels`: {lost[0]!r} is not one of the `levels`")
-        whole = Chosen(words, self.between, self.none, self.label)
-        shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
-        made = dict[str, object]()
-        for k, word in enumerate(words):
-            own = {} if k else shared
-            own = own | ({"label": self.value_labels[word]} if word in self.value_labels else {})
-            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": CellPart(name, k, whole), **own}
-        return made
-
-
-@dataclass(frozen=True)
-class Values:
-    """Values with texts between them. `named`: whether the parts have names."""
-
-    text: str
-    named: bool
-    label: str | None = None
-    together: ClassVar[bool] = True
 
     def split(self, text: str, index: int) -> str | None:
         """Return one of the values in a cell's text, None if it does not have the form."""
@@ -110,38 +81,55 @@ class Values:
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the whole."""
-        own = [column.to_dict() for column in columns.values()]
-        names = [name.rpartition(".")[2] for name in columns]
-        parts = dict(zip(names, own, strict=True)) if self.named else own
-        return {"kind": "parts", "text": self.text, "parts": parts} | _labelled(self.label)
+        own = {name.rpartition(".")[2]: column.to_dict() for name, column in columns.items()}
+        parts = own if isinstance(self.parts, dict) else [*own.values()]
+        return {"kind": "parts", "text": self.text, "parts": parts} | ({"label": self.label} if self.label else {})
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Answers that were chosen among `levels`."""
+class Answers(_Whole):
+    """Several answers in a cell: `levels`, with the text `between` two. `none` is the cell without an answer."""
 
-    levels: tuple[str, ...]
-    between: str
-    none: str
-    label: str | None = None
+    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=200)]
+    between: Annotated[StrictStr, Field(min_length=1)] = ";"
+    none: StrictStr = ""
+    value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
     together: ClassVar[bool] = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The levels as texts."""
+        return tuple(map(str, self.levels))
+
+    def columns(self, name: str) -> dict[str, object]:
+        """Return the declarations of the answers, by name. The first one knows which cells are missing."""
+        words = self.words
+        if len({*words, self.none}) <= len(words) or any(self.between.strip() in word for word in words):
+            raise ValueError(f"column {name!r}: `levels` and `none` must differ, and not contain `between`")
+        if lost := [word for word in self.value_labels if word not in words]:
+            raise ValueError(f"column {name!r}: `value_labels`: {lost[0]!r} is not one of the `levels`")
+        made = dict[str, object]()
+        for k, word in enumerate(words):
+            own = ({} if k else self.of_all) | {"label": self.value_labels.get(word)}
+            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": CellPart(name, k, self), **own}
+        return made
 
     def split(self, text: str, index: int) -> str | None:
         """Return whether a cell contains an answer; None, for the first one, if something in it is not an answer."""
+        words = self.words
         sign = self.between.strip() or " "
-        if sign == "," and "." not in "".join(self.levels):
+        if sign == "," and "." not in "".join(words):
             text = text.replace(".", ",")  # a file with semicolons is read with 1.3 for 1,3
         found = [word.strip() for word in text.split(sign)] if text not in (self.none, "") else []
-        if (text == "" != self.none) or not {*found} <= {*self.levels}:
+        if (text == "" != self.none) or not {*found} <= {*words}:
             return NO if index else None
-        return YES if self.levels[index] in found else NO
+        return YES if words[index] in found else NO
 
     def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
         """Return the cells of rows, with the answers in the declared order."""
         first = columns[0].csv_cells(codes[0], related[0])
         gone = codes[0] >= columns[0].size
         rows = zip(*((own == 1).tolist() for own in codes), strict=True)
-        chosen = ([word for word, yes in zip(self.levels, row, strict=True) if yes] for row in rows)
+        chosen = ([word for word, yes in zip(self.words, row, strict=True) if yes] for row in rows)
         return [
             text if out else self.between.join(words) or self.none
             for text, out, words in zip(first, gone, chosen, strict=True)
@@ -149,18 +137,7 @@ class Chosen:
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the whole."""
-        first = next(iter(columns.values())).to_dict()
-        shared = {key: first[key] for key in OF_ALL if key in first}
-        found = {
-            "kind": "answers",
-            "levels": [*self.levels],
-            "between": self.between,
-            **shared,
-            **_labelled(self.label),
-        }
-        named = zip(self.levels, columns.values(), strict=True)
-        labels = {word: column.label for word, column in named if column.label}
-        return found | ({"none": self.none} if self.none else {}) | ({"value_labels": labels} if labels else {})
+        return {"kind": "answers", **self.model_dump(mode="json", exclude_defaults=True)}
 
 
 @dataclass(frozen=True)
@@ -168,7 +145,7 @@ class Flagged:
     """The form that the cell of a number or a date has, of those that its column declares. `reader`: of cells."""
 
     reader: Continuous | Date
-    label: ClassVar[None] = None  # the column has it
+    label: None = None  # the column has it
     together: ClassVar[bool] = False
 
     @property
@@ -189,10 +166,6 @@ class Flagged:
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the value, which includes the forms."""
         return next(iter(columns.values())).to_dict()
-
-
-def _labelled(label: str | None) -> dict[str, object]:
-    return {"label": label} if label else {}
 
 
 @cache
