@@ -211,7 +211,7 @@ class PrivateTable:
                 f"the header: {columns}, their names and their order ({', '.join(names)})",
                 f"the header ({columns}: {some(names)})",
             ),
-            *settings.facts_of_the_header.values(),
+            *settings.facts_of_the_file.values(),
         ]
         facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
         if settings.decimal_comma:

@@ -115,7 +115,7 @@ class PrivateTables(PrivateTable):
                 f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
                 f"the headers of {len(tables.tables)} tables",
             ),
-            *settings.facts_of_the_header.values(),
+            *settings.facts_of_the_file.values(),
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
             Message(
                 f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",

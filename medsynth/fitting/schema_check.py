@@ -208,7 +208,8 @@ class _OfColumn:
     def problems(self) -> Iterator[str]:
         """Yield what stops a fit."""
         for one in self.faults.values():
-            yield fault_in(self.where, one)
+            totals = " If this last row has totals, set `skip_last_rows=1`." if one.row == self.rows > 1 else ""
+            yield fault_in(self.where, one) + totals
         if self.known >= KEY_ROWS and self.stray > MOSTLY_UNKNOWN * self.known:
             yield (
                 f"{self.where}: column {self.name!r}: nearly all cells are read as `unknown`, so a model would learn "

@@ -117,7 +117,7 @@ class Levels(Column):
             whole = np.array([*self.levels, 0], np.int64)[place]
             return pd.Series(pd.array(whole, "Int64")).mask(missing) if self.missing else pd.Series(whole)
         words = np.empty(len(self.levels) + 1, dtype=object)  # the last is None, for a missing value
-        words[:-1] = [level or None for level in self.levels]  # an empty level is an empty cell
+        words[:-1] = [None if level == "" else level for level in self.levels]  # an empty level is an empty cell
         return pd.Series(words[place], dtype=object)
 
     def value_text(self, code: int) -> str:

@@ -31,6 +31,7 @@ from .dtypes import cast, checked
 
 Level = StrictBool | StrictInt | StrictStr
 Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or levels as text with None
+Related = Mapping[str, Values]  # of the columns that one depends on
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
@@ -88,11 +89,15 @@ class SharedCell(Protocol):
 
     together: ClassVar[bool]  # whether all of them are missing if one is
 
+    @property
+    def label(self) -> str | None:
+        """The label of the whole cell."""
+
     def split(self, text: str, index: int) -> str | None:
         """Return the text of one column in a cell's text, None if that does not have the form."""
 
-    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
-        """Return the cells of rows from the codes of the columns."""
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
+        """Return the cells of rows from the codes of the columns. `related`: as `Column.csv_cells`, for each."""
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the shared cell, as plain data."""
@@ -203,6 +208,12 @@ class Column(BaseModel, ABC):
     def reads_as_missing(self) -> bool:
         """Whether an unreadable cell is read as missing."""
         return getattr(self, "unknown", None) == "missing" not in self.levels
+
+    @property
+    def title(self) -> str:
+        """The label, after that of the whole cell for a part of it; "" without any."""
+        whole = self.part.whole.label if self.part else None
+        return ": ".join(label for label in (whole, self.label) if label)
 
     @property
     def gaps(self) -> int:
