@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -61,7 +61,10 @@ class ClinicalColumn:
             return {"kind": self.kind, "levels": [*self.levels], "missing": True}
         if self.bounds is None:
             return {}
-        found = {"kind": self.kind, "bounds": [int(end) if end % 1 == 0 else end for end in self.bounds]}
+        found: dict[str, object] = {
+            "kind": self.kind,
+            "bounds": [int(end) if end % 1 == 0 else end for end in self.bounds],
+        }
         found |= {"scale": "log"} if self.scale == "log" else {}
         found |= {"decimals": self.decimals} if self.kind == "continuous" else {}
         return (
@@ -214,8 +217,12 @@ def rules(columns: Mapping[str, ClinicalColumn]) -> list[str]:
             wanted = same if rule.get("units") == "same" else rule.get("units", {})
             words = {".".join(part).strip("."): _written(at[part[0]], own[at[part[0]]], part[1]) for part in parts}
             if all(words.values()) and units | wanted == units:
-                found.append(_IN_RULE.sub(lambda word, to=words: to[word[0]], rule["rule"]))
+                found.append(_IN_RULE.sub(partial(_word, words), rule["rule"]))
     return found
+
+
+def _word(to: Mapping[str, str], found: re.Match[str]) -> str:
+    return to[found[0]]
 
 
 def _written(name: str, column: ClinicalColumn, meaning: str) -> str:

@@ -81,7 +81,7 @@ def look(cells: pd.Series) -> Look:
         return Look("only empty cells", {"kind": "identifier", "drop": True}, "all of it: it has no value")
     counts = there.value_counts()
     some = counts.iloc[:MOST_TEXTS]
-    known = KnownTexts(some.index.to_numpy(object), some.to_numpy(np.float64), len(counts))
+    known = KnownTexts(some.index.to_numpy(object), some.to_numpy().astype(np.float64), len(counts))
     found = next(found for reading in READINGS for found in reading(known))
     codes = tuple(code for code in (*MISSING_WORDS, *MISSING_NUMBERS) if code in {*cells[gone], *some.index})
     gaps = bool(gone.any()) and found.entry["kind"] != "identifier"

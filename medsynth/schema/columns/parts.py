@@ -76,7 +76,7 @@ class Parts(_Whole):
 
     def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
         """Return the cells of rows whose parts have these codes; those of the first part if it is missing."""
-        texts = (column.csv_cells(*own) for column, *own in zip(columns, codes, related, strict=True))
+        texts = [column.csv_cells(own, other) for column, own, other in zip(columns, codes, related, strict=True)]
         gone = columns[0].gap_words
         return [row[0] if row[0] in gone else _filled(self.text, row) for row in zip(*texts, strict=True)]
 
@@ -84,7 +84,8 @@ class Parts(_Whole):
         """Return the declaration of the whole."""
         own = {name.rpartition(".")[2]: column.to_dict() for name, column in columns.items()}
         parts = own if isinstance(self.parts, dict) else [*own.values()]
-        return {"kind": "parts", "text": self.text, "parts": parts} | ({"label": self.label} if self.label else {})
+        found: dict[str, object] = {"kind": "parts", "text": self.text, "parts": parts}
+        return found | ({"label": self.label} if self.label else {})
 
 
 class Answers(_Whole):
@@ -206,7 +207,7 @@ def expanded(columns: object) -> object:
 
 def _with_flag(name: str, declared: object, columns: Mapping[object, object]) -> dict[str, object]:
     """Return the column of a number's flag, if its `text` is a list and nothing has added that column."""
-    content = declared.to_dict() if isinstance(declared, Column) else declared
+    content: Any = declared.to_dict() if isinstance(declared, Column) else declared
     key = "format" if isinstance(content, Mapping) and content.get("kind") == "date" else "text"
     given = content.get(key) if isinstance(content, Mapping) else None
     flag = f"{name}.{FLAGS[key]}"
