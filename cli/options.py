@@ -55,6 +55,7 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "na_values": (list[str] | None, {}),
     "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
     **dict.fromkeys(COUNTS_OF_LINES, (int | None, {"parser": whole_number, "metavar": "N"})),
+    "patients": (int | None, {"parser": whole_number, "metavar": "N"}),
     "header_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
     "unit": (str | None, {"metavar": "COLUMN"}),

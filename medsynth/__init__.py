@@ -95,9 +95,13 @@ def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | N
     from .report.build import build, save
     from .report.data.tables import read
     from .sampling import sample
+    from .sampling.patients import cut_short
 
     rows = read(Path(real)) if isinstance(real, str | Path) else real
-    made = build(synthetic=sample(model), real=rows, model=model, drawn_by_model=True, title=model.name)
+    synthetic = sample(model)
+    counts = {model.name: own} if (own := synthetic.attrs.get("counts")) else {}
+    made = build(synthetic=synthetic, real=rows, model=model, drawn_by_model=True, title=model.name,
+                 notes=cut_short(counts))  # fmt: skip
     if output is not None:
         save(made, Path(output), force=force)
     return made

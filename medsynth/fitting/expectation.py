@@ -176,12 +176,17 @@ def _scaled(
             own = replace(own, delta=min(own.delta * some / of_all, delta))
         found[label] = own, times
     if BY_CLASS in found:
-        one, other = (found[label][0].multiplier ** -2 for label in (ONE_WAY, BY_CLASS))
         event, times = found[ONE_WAY]
-        found[ONE_WAY] = replace(event, multiplier=(one + other / CLASSES) ** -0.5), times
+        found[ONE_WAY] = replace(event, multiplier=of_one_way(found)), times
     return Plan(
         epsilon_asked=1.0, epsilon=1.0, delta=delta, rows=used, accountant="prv", events=found, rows_std=0.0
     )  # fmt: skip
+
+
+def of_one_way(events: Mapping[str, tuple[Event, int]]) -> float:
+    """Return the noise multiplier of one-way counts: those by class, added up over classes, count the columns again."""
+    one = events[ONE_WAY][0].multiplier ** -2
+    return float((one + (events[BY_CLASS][0].multiplier ** -2 / CLASSES if BY_CLASS in events else 0.0)) ** -0.5)
 
 
 # A table without a schema: texts of typical columns, what is learned of them, and what is sampled.

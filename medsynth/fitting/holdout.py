@@ -113,11 +113,11 @@ def training_part(
 ) -> tuple[Table | LargeTable | PrivateTables, FitSettings, str]:
     """Hold rows out of training, or patients of several tables, each with the probability `fraction`.
 
-    Returns the training part, the settings of its fit and the split's number. Declared `rows` become the expected
-    number of training rows. Raises UsageError, TableError or SchemaError.
+    Returns the training part, the settings of its fit and the split's number. Declared `rows` and `patients` become
+    the expected numbers of the training part. Raises UsageError, TableError or SchemaError.
     """
-    if settings.rows is not None:
-        settings = replace(settings, rows=max(2, round(settings.rows * (1 - fraction))))
+    declared = {name: own for name in ("rows", "patients") if (own := getattr(settings, name)) is not None}
+    settings = replace(settings, **{name: max(2, round(own * (1 - fraction))) for name, own in declared.items()})
     if files.tables:
         check_settings(settings)  # before rows are split
         tables, number = hold_out_tables(find(path), files, fraction, settings.saved, resume=resume)

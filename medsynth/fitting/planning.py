@@ -19,6 +19,7 @@ from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from .expectation import LIMIT, Expectation
+from .forecast import Forecast
 from .opening import Fittable, opened
 from .private_table import PrivateTable, PublicRows
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
@@ -89,7 +90,7 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
     plan = _planned(private, options, method.module, method.config)
     plan = replace(plan, rows_std=private.rows_std if options.rows is None else None)
     if not options.no_dp:
-        for note in notes_on_quality(private, plan, stop=not options.anyway):
+        for note in notes_on_quality(private, plan, options.patients, stop=not options.anyway):
             options.notice(note)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
@@ -127,13 +128,15 @@ def check_inference(config: Any, max_rows: int | None) -> None:
         )
 
 
-def notes_on_quality(private: PrivateTable, plan: Plan, *, stop: bool) -> list[str]:
+def notes_on_quality(private: PrivateTable, plan: Plan, patients: int | None, *, stop: bool) -> list[str]:
     """Return what to expect of a fit, and notes about its noise, from public numbers alone.
 
-    Raises BudgetError, if this should `stop` the fit, for an expectation below the limit.
+    `patients`: their declared number, if they have several rows. Raises BudgetError, if this should `stop` the fit, for
+    an expectation below the limit, and UsageError for an impossible number of patients.
     """
     found = private.expected(plan)
     notes = private.notes_on_noise(plan)
+    notes += Forecast(plan=plan, schema=private.declared, columns=private.columns, patients=patients).notes()
     if found is None:
         return notes
     if not found.stops:
@@ -275,6 +278,6 @@ def plan_fit(
         f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
         *private.doubts(settings),
     ]
-    notes += notes_on_quality(private, made, stop=False)
+    notes += notes_on_quality(private, made, settings.patients, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
     return made, notes, private.expected(made)

@@ -249,6 +249,8 @@ class PrivateTable:
                 f"that {self.unit!r} names the patient of each row, and that a patient counts with at most "
                 f"{rows_of(self.max_rows)}"
             )
+        if settings.patients is not None:
+            facts.append(f"the number of patients, {settings.patients}, as `patients` declares it")
         if settings.one_row_a_patient:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:

@@ -166,6 +166,9 @@ class FitSettings(TableSettings):
     rows: int | None = _setting(
         None, "Declare the public row count, rounded if you like [default: the table's own].", common=True
     )
+    patients: int | None = _setting(
+        None, "Declare the number of patients, rounded if you like, for a forecast; with several rows per patient."
+    )
     public: Path | str | None = _setting(
         None, f"A table of rows that you declare public: {methods_with('public_rows')}."
     )
@@ -175,7 +178,7 @@ class FitSettings(TableSettings):
     no_dp: bool = _setting(False, "Add no noise: NOT PRIVATE, for comparison.")
 
     def __post_init__(self) -> None:
-        check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
+        check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, patients=self.patients, seed=self.seed)
         super().__post_init__()
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
@@ -305,7 +308,7 @@ def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
 def check_kinds(**numbers: object) -> None:
     """Raise UsageError for a parameter that should be a number and is not one."""
     for name, value in numbers.items():
-        whole = name in ("rows", "seed", "max_rows", "header_lines", *COUNTS_OF_LINES)
+        whole = name in ("rows", "patients", "seed", "max_rows", "header_lines", *COUNTS_OF_LINES)
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")

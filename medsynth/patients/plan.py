@@ -11,8 +11,9 @@ SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables: ha
 LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
 ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
 SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
+WITHIN = "later rows: pairs within a row"
 LAST_ROWS = "later rows: last ones"
-SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, SELECTION: 0.1, TWO_WAY: 0.4}
+SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, WITHIN: 0.2, SELECTION: 0.1, TWO_WAY: 0.2}
 LAST_SHARE = 0.2  # of the loss for a table's later rows, if a rule is about the last one
 
 

@@ -43,8 +43,8 @@ from ..schema import Schema
 from .chain import Chain, later_rows, second_rows
 from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
-from .contexts import EVERY, Context, Contexts, moving, plain
-from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY
+from .contexts import EVERY, MOVED, Context, Contexts, moving, plain
+from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, WITHIN
 from .split_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .variables import Axis, Variable, fine_cells
@@ -60,6 +60,7 @@ MOST_CANDIDATES = 4000
 CHANGES_OF = "\0changes of "  # prefix of the table of a column's changes; no column has such a name
 TELLING = 0.1  # of the patients: if a distance's noise is larger than this share, distances are not informative
 LEAST = 0.5  # patients that a group is assumed to have
+APART = 0.02  # of the patients: a pair's table that is closer to the chain's adds nothing to it
 SIMULATED = 12_000  # later rows on which conditionals are fitted
 ROUNDS = 2  # of fitting to all tables: each round simulates rows from the fit before
 
@@ -238,15 +239,18 @@ class ChainTraining:
         With few patients distances are not informative: then the moves that `sure` names are measured in any case.
         """
         contexts, rows, weights = chain.contexts, *self.simulated(chain)
-        keys = self.candidates(contexts)
+        inside = self.within(contexts)
+        keys = self.candidates(contexts, inside)
         sure = self.sure(contexts, len(keys))
         axes = self.axes(contexts, keys)
         scale = self.patients / weights.sum()
-        expected = {}
-        for k, own in axes.items():
+
+        def counted(own: Sequence[Axis]) -> Floats:
             shape = own[0][1].cells, own[1][1].cells
             place = contexts.cells(own[0], rows) * shape[1] + contexts.cells(own[1], rows)
-            expected[k] = scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
+            return scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
+
+        expected = {k: counted(own) for k, own in axes.items()}
         distances = self.vault.measure_distances(self._label(SELECTION), axes, expected, averaged=True)
         always = [str(k) for k, key in enumerate(keys) if key in sure]
         chosen = worthwhile(
@@ -274,7 +278,47 @@ class ChainTraining:
             else:
                 response = variable.response(variable.coarse)
                 found[name, context] = Chances.by_group(counts, LEFT_OF_NOISE * std, response)
-        return found
+        return found | self.measure_within(contexts, inside, counted)
+
+    def within(self, contexts: Contexts) -> list[tuple[str, Context]]:
+        """Return the pairs of a row's columns, which are always measured.
+
+        With few patients they are those of the target and of columns that depend on whether a row is the last.
+        """
+        names = [name for name in contexts.variables if name != GAP]
+        how = {name: MOVED * contexts.variables[name].repeats for name in names}
+        every = [(name, (how[name] + NOW, other)) for k, name in enumerate(names) for other in names[:k]]
+        told = {self.schema.target, *ending(self.schema)}
+        some = [pair for pair in every if not told.isdisjoint((pair[0], pair[1][1]))]
+        found = every if self._deviation(WITHIN, len(every)) <= TELLING * self.patients else some
+        return found or [(names[-1], (how[names[-1]] + OF, VISIT))]  # without a pair, anything
+
+    def measure_within(
+        self, contexts: Contexts, keys: Sequence[tuple[str, Context]], counted: Callable[[Sequence[Axis]], Floats]
+    ) -> dict[tuple[str, Context], Chances]:
+        """Measure pairs of a row's columns, whatever the chain makes of them. Return those that it fits worst.
+
+        By its noise and by chance, the distance of a weak relation's table is no larger than that of independent
+        columns. But the relation is in few waves of the table, which are clear of the noise.
+        """
+        axes = dict[str, list[Axis]]()
+        for k, (name, context) in enumerate(keys):
+            axes[str(k)] = [contexts.axis(context), contexts.variables[name].plain_axis]
+        noisy = self.vault.measure_marginals(self._label(WITHIN), axes, averaged=True)
+        std = self._deviation(WITHIN, len(keys))
+        found, apart = dict[tuple[str, Context], Chances](), dict[tuple[str, Context], float]()
+        for (name, context), own in zip(keys, axes, strict=True):
+            variable = contexts.variables[name]
+            ordered = contexts.ordered(context), variable.ordered(variable.coarse)
+            expected = counted(axes[own])
+            counts = denoised(noisy[own], std, ordered, self.patients, expected)
+            apart[name, context] = float(np.abs(counts - expected).sum())
+            if moving(context):  # a repeated value counts as that value, so its group depends on the last one
+                found[name, context] = moved(np.maximum(counts, LEAST), LEFT_OF_NOISE * std, variable.reached)
+            else:
+                found[name, context] = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.coarse)
+        worst = sorted(apart, key=apart.__getitem__, reverse=True)[: TABLES_A_COLUMN * len(contexts.variables)]
+        return {key: found[key] for key in worst if apart[key] > APART * self.patients}
 
     def measure_last_rows(self, contexts: Contexts) -> None:
         """Measure how columns that depend on whether a row is the last, such as death, relate to last rows.
@@ -297,10 +341,12 @@ class ChainTraining:
                 found = replace(found, tie=found.tie[variable.coarse], region=variable.coarse)
             self.ends.setdefault(name, []).append((context, found))
 
-    def candidates(self, contexts: Contexts) -> list[tuple[str, Context]]:
-        """Return the pairs of a column and a context whose tables may be measured."""
+    def candidates(self, contexts: Contexts, inside: Sequence[tuple[str, Context]]) -> list[tuple[str, Context]]:
+        """Return the pairs of a column and a context whose tables may be measured, without those `inside` a row."""
         moves = [(name, context) for name in self.moves for context in contexts.of_moves(name)]
         found = moves + [(name, context) for name in contexts.variables for context in contexts.of(name)]
+        known = {(name, plain(context)) for name, context in inside}
+        found = [pair for pair in found if pair not in known]
         if len(found) > MOST_CANDIDATES:
             found = [found[k] for k in np.sort(self.rng.permutation(len(found))[:MOST_CANDIDATES])]
         # With one changing column, in patients of two rows: its own last value again.

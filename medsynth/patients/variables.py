@@ -95,6 +95,17 @@ class Variable:
         )
 
     @property
+    def plain_axis(self) -> Axis:
+        """The axis of coarse groups of the value in this row, whether it is the last row's or not."""
+        return named(NOW, self.name), self.map(self.coarse)
+
+    @property
+    def reached(self) -> Whole:
+        """The coarse group that each cell leads to, (cells of values in the last row, cells)."""
+        found = np.tile(self.coarse, (self.values, 1))
+        return np.column_stack([found, self.coarse]) if self.repeats else found
+
+    @property
     def base(self) -> Floats:
         """Log shares of the cells, (cells,), by their one-way marginal; "as in the last row" counts as one value."""
         shares = np.bincount(self.group, self.shares, self.values)

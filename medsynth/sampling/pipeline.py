@@ -5,6 +5,7 @@ A model draws one table or several. Both are rows by table, and one table is the
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ import pandas as pd
 from ..arrays import Codes
 from ..artifact import Model, load
 from ..cores import in_order
-from ..errors import UsageError, checked_keywords
+from ..errors import MedsynthWarning, UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
@@ -160,9 +161,10 @@ def sample(
     least one row, whichever, that meets all of them together: patients are drawn until there are enough. `balance`: as
     many rows per class. `replicates`: this number of plausible models, from the released measurements alone, draw the
     same amount each. Their rows follow one another, with the number of the replicate, from 1 on, in a first column
-    `replicate`. `medsynth.combine` turns their estimates into one interval. Raises UsageError for counts below one,
-    both `n` and `patients`, patients from a model without them, and conditions that hardly any row or patient meets;
-    ArtifactError for a broken model.
+    `replicate`. `medsynth.combine` turns their estimates into one interval. With an order `attrs["counts"]` contains
+    the planned and the written rows, the patients, and those whom rules cut short; a MedsynthWarning states their
+    share. Raises UsageError for counts below one, both `n` and `patients`, patients from a model without them, and
+    conditions that hardly any row or patient meets; ArtifactError for a broken model.
     """
     draw = Draw(rows=n, patients=patients, seed=seed, where=where, where_any=where_any, balance=balance,
                 replicates=replicates)  # fmt: skip
@@ -171,7 +173,8 @@ def sample(
         raise UsageError("This is a model of several tables. Use medsynth.sample_tables to draw their rows.")
     if replicates is not None:
         return pd.concat((rows for part in frames(model, draw) for rows in part.values()), ignore_index=True)
-    return decode(sample_codes(model, draw), model.schema)
+    rows = decode(sample_codes(model, draw, counts := RowCounts()), model.schema)
+    return _counted({model.name: rows}, counts)[model.name]
 
 
 @partial(checked_keywords, cures={**ONE_TABLE_ONLY, "n": "It draws whole patients: set `patients`."})
@@ -181,13 +184,23 @@ def sample_tables(
     """Return synthetic tables by name, of this number of patients (by default the model's public number).
 
     `seed` repeats the sample. `where`: conditions on the first table's columns, or on those of first rows, such as
-    "visits.ward=heart". Raises UsageError for a model of one table, or if conditions cannot be met.
+    "visits.ward=heart". Tables with an order have counts, as in `sample`. Raises UsageError for a model of one table,
+    or if conditions cannot be met.
     """
     model = model if isinstance(model, Model) else load(model)
     if model.tables is None:
         raise UsageError("This is a model of one table. Use medsynth.sample to draw its rows.")
-    parts = list(frames(model, Draw(patients=patients, seed=seed, where=where)))
-    return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
+    parts = list(frames(model, Draw(patients=patients, seed=seed, where=where), counts := RowCounts()))
+    return _counted({name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}, counts)
+
+
+def _counted(tables: Tables[pd.DataFrame], counts: RowCounts) -> Tables[pd.DataFrame]:
+    """Return tables with the counts of their rows, and warn if patients were cut short."""
+    for name, own in counts.items():
+        tables[name].attrs["counts"] = dict(own)
+    for text in counts.sentences:
+        warnings.warn(text, MedsynthWarning, stacklevel=4)  # where the user called the checked function
+    return tables
 
 
 def sample_csv(model: Model, draw: Draw) -> str:

@@ -137,7 +137,7 @@ class LinkedTables(Declaration):
             raise ValueError(f"{place}: {other!r} has no column of keys {key!r}")
         orders = [one.columns.get(one.order or "") for one in (own, table)]
         known = [column for column in orders if column is not None and column.modelled]  # keys have no time to compare
-        if len(known) < 2 or known[0].dated != known[1].dated:
+        if len(known) < 2 or known[0].dated != known[1].dated or any(column.categorical for column in known):
             raise ValueError(f"{place}: both tables need an `order`, both of dates or both of numbers")
 
     def _schema(self, name: str, table: LinkedTable) -> Schema:

@@ -91,11 +91,16 @@ def figures(tables: Frames) -> dict[str, float]:
         table = pd.crosstab(rows["person_id"], rows[f"{name}_code"].astype(int) - first) > 0
         has[name] = table.reindex(index=ids, columns=range(2 * PAIRS), fill_value=False).astype(float)
     one, other = has["condition"], has["drug"]
-    pairs = [one[2 * k].corr(one[2 * k + 1]) for k in range(PAIRS)]
+    pairs = [related(one[2 * k], one[2 * k + 1]) for k in range(PAIRS)]
     found["mean correlation of pairs of conditions"] = float(np.mean(pairs))
-    across = [one[2 * k].corr(other[2 * k].reset_index(drop=True).set_axis(one.index)) for k in range(DRUGS)]
+    across = [related(one[2 * k], other[2 * k]) for k in range(DRUGS)]
     found["mean correlation of a drug with its condition"] = float(np.mean(across))
     return found
+
+
+def related(one: pd.Series, other: pd.Series) -> float:
+    """Return the correlation of two codes over persons, (persons,) each; zero for a code that nobody has."""
+    return float(np.nan_to_num(one.corr(other)))
 
 
 def main(words: list[str]) -> None:

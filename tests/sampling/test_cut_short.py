@@ -13,7 +13,8 @@ import pytest
 from medsynth_cli.main import app
 from typer.testing import CliRunner
 
-from medsynth.errors import UsageError
+import medsynth
+from medsynth.errors import MedsynthWarning, UsageError
 from medsynth.rng import numpy_stream
 from medsynth.sampling import Draw, sample_codes
 from medsynth.sampling import visits as module
@@ -120,6 +121,9 @@ def test_planned_and_written_rows_are_counted(schema: Schema, tmp_path: Path) ->
     texts = cut_short(counts)
     assert len(texts) == 1
     text = texts[0]
+    with pytest.warns(MedsynthWarning) as warned:
+        assert medsynth.sample(model, patients=400, seed=1).attrs["counts"] == dict(own)
+    assert [str(one.message) for one in warned] == texts and warned[0].filename == __file__
     assert f"{own['rows']:,} of {own['planned']:,} planned rows" in text and f"{own['cut'] / 400:.1%}" in text
     (tmp_path / "followed.schema.yaml").write_text(SCHEMA)
     made = tmp_path / "rows.csv"

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ...arrays import Codes, Mask, Texts, Whole
+from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem
 from ...io.cell_text import value_text
 from .column import (
@@ -140,6 +140,14 @@ class Levels(Column):
         written = {str(level): level_text(level) for level in self.levels}
         texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
         return np.array([None if text is None else written.get(text, text) for text in texts], dtype=object)
+
+    def ranks(self, cells: pd.Series) -> Floats:
+        """Return the numbers of the levels, such as months, if they ascend, else the places of the levels."""
+        place, reading = self.read_rows(cells, {})
+        numbers = numbers_of(np.array([*map(level_text, self.levels)], dtype=object))
+        ranks = np.append(numbers if (np.diff(numbers) > 0).all() else np.arange(self.size), np.nan)
+        known = (reading.codes >= 0) & (reading.codes < self.size)
+        return np.asarray(ranks[np.where(known, reading.codes, self.size)][place], np.float64)
 
     def value_range(self, text: str) -> tuple[int, int]:
         names = [str(level) for level in self.levels]

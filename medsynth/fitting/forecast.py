@@ -1,0 +1,91 @@
+"""Forecast a fit of patients with several rows: what noise hides, and how many rows of a patient should count.
+
+All of it follows from declared numbers and planned noise. No row is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import FEW_ROWS, Message, UsageError
+from ..methods.marginals import ONE_WAY
+from ..patients.plan import LAST_ROWS
+from ..patients.split_rows import ending
+from ..privacy.accounting.calibration import Plan
+from ..row_count import MAX_ROWS_PER_PATIENT
+from ..schema import Schema
+from .expectation import of_one_way
+
+CLEAR = 3.0  # standard deviations of its noise that the count of a class should exceed
+RARE_SHARE = 0.05  # of the rows or patients: warn if classes as rare as this may be lost
+NEARLY_ALL = 0.9  # of the rows: a proposed `max_rows` keeps them, if more rows have no more noise
+
+
+def kept(most: int, mean: float) -> float:
+    """Return the share of rows that count if each patient has at most `most`, for a geometric law with this mean.
+
+    >>> kept(1, 1.0), kept(1, 4.0), round(kept(3, 2.0), 3)
+    (1.0, 0.25, 0.875)
+    """
+    return 1 - (1 - 1 / mean) ** most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What is known before a fit. `columns`: that are counted. `patients`: their declared number."""
+
+    plan: Plan
+    schema: Schema
+    columns: int
+    patients: int | None
+
+    @property
+    def mean(self) -> float:
+        """The mean number of rows per patient, or the smallest one."""
+        return self.plan.rows / (self.patients or self.plan.rows)
+
+    def lost(self, most: int) -> float:
+        """Return the share below which a class of the target may be lost, of first rows if they have an order.
+
+        A rule about a patient's last row has counts of its own.
+        """
+        std = of_one_way(self.plan.events) * math.sqrt(self.columns)
+        if not self.schema.order:
+            return CLEAR * std * most / (self.plan.rows * kept(most, self.mean))
+        if self.schema.target in (last := ending(self.schema)):
+            std = min(std, self.plan.events[LAST_ROWS][0].multiplier * math.sqrt(len(last) * (self.columns + 2)))
+        return CLEAR * std * self.mean / self.plan.rows
+
+    def notes(self) -> Iterator[Message]:
+        """Yield what to expect, and a better `max_rows`. Raise UsageError for an impossible number of patients."""
+        rows, most, patients = self.plan.rows, self.schema.max_rows, self.patients
+        if patients is not None and not (most and 1 < patients <= rows):
+            raise UsageError(
+                "`patients` is the number of patients in a table with several rows per patient: two or more, and at "
+                "most the number of rows. Correct it, or leave it out. Nothing was spent."
+            )
+        if not most or most == 1 or ONE_WAY not in self.plan.events:
+            return
+        what = "levels" if self.schema.target is None else f"classes of {self.schema.target!r}"
+        few = f"{what} below {min(self.lost(most), 1):.1%} of the {'patients' if self.schema.order else 'rows'}"
+        if patients is None:
+            yield Message(
+                f"The noise may hide {few}, and more if patients have several rows. Declare the number of `patients` "
+                "for a forecast."
+            )
+            return
+        if self.lost(most) > RARE_SHARE:
+            yield Message(f"the model may lose {few}.", None, kind=FEW_ROWS)
+        if self.schema.order:
+            tried = range(1, MAX_ROWS_PER_PATIENT)
+            best = next((one for one in tried if kept(one, self.mean) >= NEARLY_ALL), MAX_ROWS_PER_PATIENT)
+        else:
+            best = max((one for one in range(1, most + 1) if self.lost(one) <= RARE_SHARE), default=1)
+        text = f"Forecast for {patients} patients with {self.mean:.1f} rows on average: the noise may hide {few}."
+        for one in dict.fromkeys((most, best)):
+            text += f" With `max_rows` {one} about {kept(one, self.mean):.0%} of the rows count"
+            hidden = f"; levels below {min(self.lost(one), 1):.1%} of them may be hidden." if one != most else "."
+            text += "." if self.schema.order else hidden
+        yield Message(f"{text} Noise {'does not grow' if self.schema.order else 'grows'} with `max_rows`.")
