@@ -248,7 +248,7 @@ class ChainTraining:
         def counted(own: Sequence[Axis]) -> Floats:
             shape = own[0][1].cells, own[1][1].cells
             place = contexts.cells(own[0], rows) * shape[1] + contexts.cells(own[1], rows)
-            return scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
+            return np.asarray(scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape), np.float64)
 
         expected = {k: counted(own) for k, own in axes.items()}
         distances = self.vault.measure_distances(self._label(SELECTION), axes, expected, averaged=True)
