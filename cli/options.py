@@ -16,7 +16,7 @@ import typer
 
 from medsynth.errors import UsageError
 from medsynth.fitting.settings import FitSettings
-from medsynth.io.formats import SavedAs
+from medsynth.io.formats import COUNTS_OF_LINES, SavedAs
 
 WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*([eE]\+?[0-9]{1,2})?")
 MOST_DIGITS = 18
@@ -54,8 +54,8 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "settings": (list[str] | None, {"names": ["--set"]}),
     "na_values": (list[str] | None, {}),
     "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
+    **dict.fromkeys(COUNTS_OF_LINES, (int | None, {"parser": whole_number, "metavar": "N"})),
     "patients": (int | None, {"parser": whole_number, "metavar": "N"}),
-    "skip_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
     "header_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
     "unit": (str | None, {"metavar": "COLUMN"}),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +16,16 @@ from medsynth.io.formats import SUFFIXES, SavedAs, beside, name_of
 
 from .console import guarded, result
 from .flags import translated
+from .looking import Looking
 from .options import Force, with_saved
 
 app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: only the header and the catalogue decide.")]
+AcceptLooks = Annotated[
+    bool,
+    typer.Option("--accept-looks", help="Ask nothing, and take all forms that cells have. Each entry is marked."),
+]
 Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="Table, or the folder of several tables.")]
 
 
@@ -27,23 +35,29 @@ Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="Table, or the fo
 def draft(
     saved: SavedAs,
     table: Drafted,
+    yes: Yes = False,
+    accept_looks: AcceptLooks = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write TABLE's .schema.yaml from its header and the kinds of its cells. It has TODOs, and no value.
+    """Write TABLE's .schema.yaml from its header and the catalogue of clinical columns. It contains no value.
 
-    For a folder, write a .tables.yaml file that names all tables in it.
+    In a terminal it shows what the cells of other columns look like, and asks what of it to declare: kinds and forms,
+    marked `seen: true`. A fit learns what stays TODO. For a folder, write a .tables.yaml file that names all tables in
+    it.
 
     Examples:
 
         medsynth schema draft patients.csv
 
+        medsynth schema draft patients.csv --yes
+
         medsynth schema draft hospital
     """
     from medsynth.fitting.declarations import doubts
-    from medsynth.fitting.private_table import table_kinds
+    from medsynth.fitting.looking import table_to_look_at
     from medsynth.fitting.source import is_folder
-    from medsynth.schema import header
+    from medsynth.schema import drafts
     from medsynth.schema.declared import ENDING
 
     if several := is_folder(table):
@@ -58,16 +72,23 @@ def draft(
         checked = table
         output = beside(table, ".schema.yaml")
     check_outputs(output, inputs=tuple(read), force=force)
-    kinds = {name_of(path): table_kinds(path, saved) for path in read}
-    text = header.draft_tables(name, kinds) if several else header.draft(name, kinds[name])
+    if yes and accept_looks:
+        raise UsageError("Set one of --yes and --accept-looks.")
+    tables = {name_of(path): table_to_look_at(path, saved) for path in read}
+    headers = {one: table.header for one, table in tables.items()}
+    ask = not (yes or accept_looks or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+    looking = Looking(tables if ask or accept_looks else {}, ask=ask)
+    taken = looking.taken
+    one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules)
+    text = drafts.draft_tables(name, headers, taken) if several else one()
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     lines = list[str]()
-    for path, names in zip(read, map(list, kinds.values()), strict=True):
+    for path, names in zip(read, headers.values(), strict=True):
         lines += [f"The header of {path}: {some(names, MOST_WORDS, '')}.", *doubts(names, saved)]
-    lines.append(
-        f"Wrote {output}. Fill in each TODO{'' if several else ' that you know: a fit learns the others'}. "
-        f"Then: medsynth schema check {checked}"
-    )
+    if accept_looks:
+        lines.append(f"{looking.count} entries are declared after a look at the table. The claim takes them as given.")
+    todo = "Fill in each TODO that you know: a fit learns the others."
+    lines.append(f"Wrote {output}. {todo} Then: medsynth schema check {checked}")
     result({"tables" if several else "schema": str(output)}, "\n".join(lines), as_json=as_json)
 
 

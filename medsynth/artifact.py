@@ -99,6 +99,11 @@ class Model:
         return self.epsilon is not None and self.ledger.claims
 
     @property
+    def seen(self) -> int:
+        """The number of its declarations that were made after a look at the table."""
+        return sum(schema.seen for schema in self.written.values())
+
+    @property
     def views(self) -> dict[str, Schema]:
         """The schemas of its rows as they are drawn, by table: those of several have the columns of their patient."""
         tables = self.tables
@@ -332,6 +337,9 @@ def quality(model: Model) -> str | None:
     return f"With the noise, a column is about {mean:.0%} like the real one. Least alike: {least}."
 
 
+SEEN = " Entries declared after a look at the table: {}. The claim takes them as given."
+
+
 def claim(model: Model, *, brief: bool = False) -> str:
     """Return the claim in one sentence. `brief` leaves out the definition of neighbouring tables."""
     if model.structure_only:
@@ -343,5 +351,5 @@ def claim(model: Model, *, brief: bool = False) -> str:
     relation = "" if brief else f"{model.ledger.relation}; "
     return (
         f"({rounded_up(model.epsilon)}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
-        f"{relation}accountant {model.ledger.accountant.upper()}."
+        f"{relation}accountant {model.ledger.accountant.upper()}.{SEEN.format(model.seen) if model.seen else ''}"
     )

@@ -185,8 +185,9 @@ def do_import(session: Session, form: Form) -> str:
 
 
 def do_draft(session: Session, form: Form) -> str:
-    """Draft the schema from the header and the kinds of cells."""
+    """Draft the schema from the header, and from what the cells look like if that box is ticked."""
     words = ["schema", "draft", operand(session.choices.table), *session.choices.saved_as]
+    words += ["--accept-looks" if "looks" in form else "--yes"]
     return _start(session, "public", words, "public")
 
 

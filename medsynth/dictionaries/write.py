@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from ..schema.declared import UNFINISHED
-from ..schema.header import WHO
+from ..schema.drafts import WHO
 from .declare import TODO, Outcome
 from .entry import plain
 

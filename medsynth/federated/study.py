@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ..errors import SchemaError, UsageError, validators_faults
 from ..fitting.planning import check_inference
-from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
+from ..fitting.private_table import rows_per_patient
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
 from ..methods import registry
 from ..privacy.accounting.accountant import rounded_up
-from ..privacy.accounting.calibration import Charge, Plan, default_delta, equivalent_rows, make_plan
+from ..privacy.accounting.calibration import Plan, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
 from ..schema import Schema
 from ..schema.columns.categorical import without_levels
@@ -187,7 +187,7 @@ class Study(BaseModel):
         core, most = self.table_schema.core, self.table_schema.max_rows
         check_inference(config, most)
         rows = equivalent_rows(self.rows, most, self.noises)
-        queries = [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []
+        queries = [rows_per_patient()] if most else []
         queries += module.queries(config, rows, len(core.columns), self.epsilon)
         if self.trust != "server" and getattr(config, "microbatches", None) is not None:
             raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,14 +109,37 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
     schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
     unit, target = settings.unit, settings.target or schema.target
     others = [name for name in header if name not in schema.header] if schema.other_columns == "learn" else []
-    if unit is not None and unit in schema.header:
-        raise UsageError(
-            'The schema declares the column of `unit`. Declare it there, with the keys "unit" and "max_rows".'
+    if unit is not None and schema.unit is not None:
+        raise UsageError(f"The schema names the column of patients, {schema.unit!r}. Leave out `unit` and `max_rows`.")
+    own = schema.columns.get(unit or "")
+    keys_ = [*others, *(name for name, column in schema.columns.items() if not column.modelled)]
+    if unit is not None and (unit not in keys_ or unit == target):
+        wrong = (
+            "is the target"
+            if unit == target
+            else "must be of kind identifier in the schema"
+            if own
+            else (f"is not a column.{did_you_mean(unit, keys_)}")
         )
-    if unit is not None and (unit not in others or unit == target):
-        wrong = "is the target" if unit == target else f"is not a column.{did_you_mean(unit, others)}"
         raise SchemaError(f"`unit` names the column of patients: {unit!r} {wrong}")
-    texts = [name for name in free_texts(others) if name != target]
+    whole = with_open_columns(schema, others, header, {target}, {unit})
+    if not others and unit is None:
+        return SchemaOfTable(given, whole, ())
+    content = {**schema.to_dict(), "columns": whole.columns, "other_columns": "refuse"}
+    if unit is not None:
+        content |= {"unit": unit, "max_rows": settings.max_rows or DEFAULT_MAX_ROWS}
+    return SchemaOfTable(given, Schema.from_dict(content, f"schema {schema.name!r}"), tuple(others))
+
+
+def with_open_columns(
+    schema: Schema, others: Sequence[str], header: Sequence[str], but: Container[str | None],
+    known: Iterable[str | None] = (),
+) -> Schema:  # fmt: skip
+    """Return a schema with the columns `others` of a table's header: keys by their names, or `known`, and open ones.
+
+    `but`: columns that may have any name. Raises SchemaError for a column of free text.
+    """
+    texts = [name for name in free_texts(others) if name not in but]
     if texts:
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
@@ -124,15 +147,9 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
             "`drop: true` leaves it out of the sampled rows.",
             NEEDS_SCHEMA,
         )
-    fresh = {*keys(others), unit} - {target}
+    fresh = {name for name in (*keys(others), *known) if name not in but}
     more: dict[str, Column] = {name: Identifier() if name in fresh else Open() for name in others}
-    whole = schema.with_columns(schema.columns | more).in_order(header)
-    if not others:
-        return SchemaOfTable(given, whole, ())
-    content = {**schema.to_dict(), "columns": whole.columns, "other_columns": "refuse"}
-    if unit is not None:
-        content |= {"unit": unit, "max_rows": settings.max_rows or DEFAULT_MAX_ROWS}
-    return SchemaOfTable(given, Schema.from_dict(content, f"schema {schema.name!r}"), tuple(others))
+    return schema.with_columns(schema.columns | more).in_order(header)
 
 
 def schema_of_fit(

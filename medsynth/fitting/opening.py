@@ -30,7 +30,7 @@ Fittable = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
 # Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
     "epsilon", "anyway", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "skip_lines",
-    "header_lines", "header_is_names", "device", "seed",
+    "skip_rows", "skip_last_rows", "header_lines", "header_is_names", "device", "seed",
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from .training import (
     rows_in_use,
     seal,
     settle,
+    settle_tables,
     train,
     train_in_order,
     train_tables,
@@ -95,6 +96,8 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     with open_releases(private, planned, public_rows, budget) as out, reserved_budget(planned, budget, out):
         options.phase("measuring")
         if isinstance(private, PrivateTables):
+            if private.open:
+                of_tables = coded_tables(private := settle_tables(private, planned, out.releases))
             tensors = train_tables(private, of_tables, planned, out)
             return seal(planned, planned.plan.rows, of_tables.schema, tensors, private.tables)
         form = private.data.file_form

@@ -160,7 +160,7 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
     facts = private.public_facts(options, plan.rows)
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
     short = f"Public: {'; '.join(filter(None, map(brief, facts)))}."
-    header = " ".join(options.facts_of_the_header)
+    header = " ".join(options.facts_of_the_file)
     declared = Message(f"Public by declaration: {'; '.join(facts)}.", None, kind=PUBLIC, entry=header)
     remarks = [Message(listed, short, note=declared)]
     if (number := options.split_number) is not None:

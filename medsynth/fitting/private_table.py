@@ -23,14 +23,13 @@ from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
 from ..patients.split_rows import changing, ending
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting.calibration import Charge, Plan
+from ..privacy.accounting.calibration import Charge, Plan, of_table
 from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.accounting.unit import SEVERAL_ROWS
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from ..privacy.noise import rarely_exceeded
 from ..rng import Entropy
 from ..schema import Schema
-from ..schema.cells import MISSING_WORDS, moment
 from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.open import Open
@@ -95,14 +94,23 @@ class PrivateTable:
         return self.declared.core.open
 
     @property
+    def open_schemas(self) -> dict[str, Schema]:
+        """The schema of each table of which something is open, by the table's name; "" for a single table."""
+        return {"": self.declared} if self.open else {}
+
+    @property
     def bare(self) -> bool:
         """Whether nothing declares a column."""
         return len(self.undeclared) == len(self.declared.columns)
 
+    def most_rows(self, table: str) -> int:
+        """Return the most rows of a patient, or one, in the table of that name."""
+        return self.max_rows or 1
+
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
         """Return all measurements of a fit: those that learn what is open, then the method's own."""
         learning = partition_selection.queries(self.declared)
-        learning += [Charge(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
+        learning += [rows_per_patient()] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
         known = {name: None if name in self.open else one for name, one in self.declared.core.columns.items()}
         check_columns(getattr(config, "regressions", ()), known, self.target)
@@ -203,7 +211,7 @@ class PrivateTable:
                 f"the header: {columns}, their names and their order ({', '.join(names)})",
                 f"the header ({columns}: {some(names)})",
             ),
-            *settings.facts_of_the_header.values(),
+            *settings.facts_of_the_file.values(),
         ]
         facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
         if settings.decimal_comma:
@@ -223,10 +231,11 @@ class PrivateTable:
         else:
             declared = f"the schema {schema.name!r}"
             facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
+            facts += after_a_look([schema])
             if schema.public_labels:
                 facts.append(f"that the labels of {schema.public_labels} are public, as its import declared")
             if self.open:
-                facts.append(f"what the schema leaves open: {self._open_in_words(', '.join)}")
+                facts.append(f"what the schema leaves open: {self.open_in_words(', '.join)}")
         if self.na_values:
             facts.append(f"the codes of missing values that `na_values` adds: {', '.join(self.na_values)}")
         if self.keys_by_name:
@@ -248,7 +257,7 @@ class PrivateTable:
             facts.append("the rows of `public`")
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
-    def _open_in_words(self, listed: Callable[[Sequence[str]], str] = some) -> str:
+    def open_in_words(self, listed: Callable[[Sequence[str]], str] = some) -> str:
         """Return what is open of which columns."""
         found: dict[str, list[str]] = {}
         for name, column in self.open.items():
@@ -268,10 +277,14 @@ class PrivateTable:
 
     def _smallest_levels(self, plan: Plan) -> tuple[float | None, float | None]:
         """Return the rows that an open level needs to survive the noise, and an open class; None if there is none."""
-        asked = partition_selection.asked(self.declared)
-        columns = self.columns if self.bare else len(asked.get(partition_selection.LEVELS, ()))
-        level = smallest_level(plan, partition_selection.LEVELS, columns) if columns else None
-        rare = smallest_level(plan, partition_selection.TARGET, 1) if partition_selection.TARGET in asked else None
+        levels = partition_selection.LEVELS
+        found: dict[str, list[float]] = {levels: [], partition_selection.TARGET: []}
+        for table, schema in self.open_schemas.items():
+            for label, names in partition_selection.asked(schema).items():
+                columns = self.columns if self.bare and label == levels else len(names)
+                if label in found:
+                    found[label].append(smallest_level(plan, of_table(table, label), columns, self.most_rows(table)))
+        level, rare = (max(sizes, default=None) for sizes in found.values())
         return level, rare
 
     def notes_on_noise(self, plan: Plan) -> list[str]:
@@ -281,9 +294,13 @@ class PrivateTable:
         notes = list[str]()
         if self.open and not self.bare:
             shares = plan.shares()
-            cost = sum(shares[label] for label in partition_selection.asked(self.declared))
+            cost = sum(
+                shares[of_table(table, label)]
+                for table, schema in self.open_schemas.items()
+                for label in partition_selection.asked(schema)
+            )
             notes.append(Message(
-                f"Open: {self._open_in_words()}. To learn them takes {cost:.1%} of the privacy loss. What you declare "
+                f"Open: {self.open_in_words()}. To learn them takes {cost:.1%} of the privacy loss. What you declare "
                 "is not measured."
             ))  # fmt: skip
         level, rare = self._smallest_levels(plan)
@@ -315,7 +332,7 @@ class PrivateTable:
                 note="Kinds of columns, levels and bounds were learned from noisy counts.",
             )
         elif self.open:
-            yield Message(note=f"Learned from noisy counts: {self._open_in_words(', '.join)}.")
+            yield Message(note=f"Learned from noisy counts: {self.open_in_words(', '.join)}.")
         yield from self.doubts(settings)
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
@@ -354,6 +371,18 @@ class PrivateTable:
             )
 
 
+def after_a_look(schemas: Iterable[Schema]) -> list[str]:
+    """Return the public fact about entries that were declared after a look at the table; none without such entries."""
+    seen = sum(schema.seen for schema in schemas)
+    text = f"{seen} of these declarations, made after a look at the table: the claim takes them as given"
+    return [Message(text, text)] if seen else []
+
+
+def rows_per_patient(table: str = "") -> Charge:
+    """Return the measurement of the rows per patient, in a table or in one of several by its name."""
+    return Charge(label=of_table(table, ROWS_PER_PATIENT_LABEL), weight=ROWS_PER_PATIENT_SHARE**-0.5)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublicRows:
     """Rows that the user declared public. `digest`: SHA-256 of their file's bytes."""
@@ -367,11 +396,13 @@ class PublicRows:
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
-def smallest_level(plan: Plan, label: str, columns: int) -> float:
-    """Return the rows that a level needs to pass a measurement in 95 of 100 fits. Public: it follows from the plan."""
+def smallest_level(plan: Plan, label: str, columns: int, most: int = 1) -> float:
+    """Return the rows that a level needs to pass a measurement in 95 of 100 fits. Public: it follows from the plan.
+
+    `most`: the most rows of a patient.
+    """
     event = plan.events[label][0]
-    std = plan.noise(label) * math.sqrt(columns)
-    most = plan.max_rows or 1
+    std = event.multiplier * most * math.sqrt(columns)
     delta = event.delta if isinstance(event, Thresholded) else 0.5
     return most + rarely_exceeded(std, delta / (columns * most)) + SURELY_STDS * std
 
@@ -485,22 +516,3 @@ def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
     header = reader.names(path, saved)
     confirm_names(header, str(path), saved)
     return header
-
-
-def table_kinds(path: Path, saved: SavedAs = USUAL) -> dict[str, io_table.Kind]:
-    """Return a table's header and the exact kinds of its columns, for a draft. No fit releases them.
-
-    NO NOISE: a single cell may change a kind. Whoever finishes the draft declares the kinds, from public knowledge.
-    """
-    data = read_table(path, saved)
-    confirm_names(data.header, data.where, saved)
-    # A usual code of missing values does not decide the kind of the other cells.
-    cells = data.cells.mask(data.cells.isin(MISSING_WORDS), "")
-    found = io_table.dtypes(replace(data, cells=cells))
-    dated = {name for name, kind in found.items() if kind == "text" and _all_dates(cells[name].unique())}
-    return {name: "date" if name in dated else kind for name, kind in found.items()}
-
-
-def _all_dates(texts: Iterable[str]) -> bool:
-    known = [text for text in texts if text]
-    return bool(known) and all(map(moment, known))

@@ -16,6 +16,7 @@ from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
 from ..patients.split_rows import SplitRows, changing, ending, split_rows
+from ..privacy import partition_selection
 from ..privacy.accounting.calibration import Charge, Plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
@@ -24,9 +25,11 @@ from ..sampling.placing import view_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.codec import check_header, encode
+from ..schema.columns.column import Column
 from ..schema.linked import LinkedTables, chain_view, joint, name_in_joint, own
+from .declarations import with_open_columns
 from .private_rows import refuse_floats
-from .private_table import PrivateTable, read_rows
+from .private_table import PrivateTable, after_a_look, read_rows, rows_per_patient
 from .settings import FitSettings
 from .source import Source
 
@@ -66,10 +69,38 @@ class PrivateTables(PrivateTable):
         """Return the number of records that a method's notes are about: patients."""
         return plan.rows
 
+    @property
+    def open_schemas(self) -> dict[str, Schema]:
+        """The schema of each table of which something is open, by the table's name."""
+        found = {name: self.tables.alone(name) for name in self.tables.tables}
+        first = found[self.tables.first]
+        found[self.tables.first] = first.with_columns(first.columns, target=self.target)
+        return {name: schema for name, schema in found.items() if schema.open}
+
+    def most_rows(self, table: str) -> int:
+        """Return the most rows of a patient in the table of that name."""
+        return self.tables.tables[table].max_rows
+
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Charge]:
-        """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow."""
+        """Return all measurements of a fit: those that learn what is open, the method's own, of patients, and those of
+        the rows that follow.
+        """
+        learning = list[Charge]()
+        for name, schema in self.open_schemas.items():
+            learning += [] if name == self.tables.first else [rows_per_patient(name)]
+            learning += partition_selection.queries(schema, name, self.columns)
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
-        return with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)
+        return [*learning, *with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)]
+
+    def kept(self, name: str) -> tuple[Whole, PrivacyUnits]:
+        """Return the positions of a table's rows that stay, the first `max_rows` of each patient, and their patients.
+
+        A patient's rows alone decide which of them stay.
+        """
+        table, data, whose = self.tables.tables[name], self.cells[name], self.whose[name]
+        column = self.tables.view(name).columns.get(table.order or "")
+        order = np.arange(data.rows) if column is None else column.ranks(data.cells[table.order])
+        return first_in_order(whose, order, table.max_rows)
 
     def expected(self, plan: Plan) -> None:
         """Return nothing: several tables are not simulated."""
@@ -84,12 +115,13 @@ class PrivateTables(PrivateTable):
                 f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
                 f"the headers of {len(tables.tables)} tables",
             ),
-            *settings.facts_of_the_header.values(),
+            *settings.facts_of_the_file.values(),
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
             Message(
                 f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
                 f"the declarations of {tables.name!r}",
             ),
+            *after_a_look(map(tables.alone, tables.tables)),
             Message(
                 f"that {tables.key!r} names the patient of each row, and that every row in "
                 f"{', '.join(map(repr, others))} belongs to a patient in {first!r}"
@@ -97,6 +129,7 @@ class PrivateTables(PrivateTable):
             "that a patient counts with at most "
             + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
             f"the target, {self.target!r}",
+            *([f"what the tables leave open: {self.open_in_words(', '.join)}"] if self.open else []),
             Message("`epsilon`, `delta`, the method and its settings", "the settings"),
         ]
 
@@ -107,6 +140,9 @@ class PrivateTables(PrivateTable):
                 f"The number of patients, {plan.rows}, is public. To declare another, set `rows`.",
                 note="The number of patients was not declared: the tables' own became public.",
             )
+        yield from map(Message, remarks_on_order(self.tables))
+        if self.open:
+            yield Message(note=f"Learned from noisy counts: {self.open_in_words(', '.join)}.")
         for name in self.in_order:
             schema = self.tables.view(name)
             ordered = f"{schema.order!r} orders the rows of {name!r}. Columns that may change from row to row:"
@@ -118,18 +154,46 @@ class PrivateTables(PrivateTable):
         return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.data.expected_rows}
 
 
+def remarks_on_order(tables: LinkedTables) -> list[str]:
+    """Return a sentence for each table of which only one row of a patient counts."""
+    lone = [name for name in tables.others if not tables.tables[name].order]
+    return [f"Only a patient's first row in the file of {name!r} counts. For more, set an `order`." for name in lone]
+
+
 def open_tables(source: Source, saved: SavedAs = USUAL) -> PrivateTables:
     """Read and check the tables of a source once. Raise TableError or SchemaError, without a cell."""
+    tables, cells = read_tables(source, saved)
+    found = {name: with_declared_columns(data, tables, name) for name, data in cells.items()}
+    return replace(private_tables(tables, found), place=source.folder / source.name)
+
+
+def read_tables(source: Source, saved: SavedAs = USUAL) -> tuple[LinkedTables, dict[str, Table]]:
+    """Return the tables as they are declared, with undeclared columns that are to be learned, and what their files say.
+
+    Headers alone decide about columns. Raises TableError, UsageError for a large table, SchemaError for a column of
+    free text, and for columns of one name.
+    """
+    tables = source.tables
     cells = dict[str, Table]()
-    for name in source.tables.tables:
-        cells[name] = with_declared_columns(read_rows(source.file(name), saved), source.tables, name)
-    return replace(private_tables(source.tables, cells), place=source.folder / source.name)
+    for name in tables.tables:
+        data = read_rows(source.file(name), saved)
+        if isinstance(data, LargeTable):
+            raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
+        cells[name] = data
+    if tables.other_columns != "learn":
+        return tables, cells
+    columns = dict[str, Mapping[str, Column]]()
+    for name, data in cells.items():
+        declared = tables.alone(name)
+        others = [one for one in data.header if one not in declared.header]
+        target = tables.tables[name].target
+        columns[name] = with_open_columns(declared, others, data.header, {target}).columns
+    found = tables.with_columns(columns).model_copy(update={"other_columns": "refuse"})
+    return LinkedTables.from_dict(found.to_dict(), f"the tables {tables.name!r}"), cells
 
 
-def with_declared_columns(data: Table | LargeTable, tables: LinkedTables, name: str) -> Table:
-    """Return the columns of a table that are declared. Raise SchemaError for others, UsageError for a large table."""
-    if isinstance(data, LargeTable):
-        raise UsageError(f"{data.where} is too large to be read at once. Fit a part of the patients.")
+def with_declared_columns(data: Table, tables: LinkedTables, name: str) -> Table:
+    """Return the columns of a table that are declared. Raise SchemaError for others."""
     declared = tables.alone(name)
     if tables.other_columns == "leave out":
         names = [column for column in data.header if column in declared.header]
@@ -148,7 +212,11 @@ def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateT
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
     data = cells[tables.first]
     declared = joint(tables)
-    return PrivateTables(data=data, declared=declared, target=declared.target, tables=tables, cells=cells, whose=whose)
+    named = tables.tables[tables.first].target is not None
+    return PrivateTables(
+        data=data, declared=declared, target=declared.target, target_named=named, tables=tables, cells=cells,
+        whose=whose,
+    )  # fmt: skip
 
 
 def _patients(first: Table, key: str) -> pd.Index[str]:
@@ -221,8 +289,7 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> PatientRows:
     core = schema.core.model_copy(update={"columns": {one: schema.columns[one] for one in names}})
     data, whose = private.cells[name], private.whose[name]
     codes = encode(data, core) if names else np.empty((data.rows, 0), np.int32)
-    order = schema.columns[table.order].ranks(data.cells[table.order]) if table.order else np.arange(data.rows)
-    stay, _ = first_in_order(whose, order, table.max_rows)
+    stay, _ = private.kept(name)
     stay = stay[np.argsort(whose[stay], kind="stable")]
     return PatientRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
 

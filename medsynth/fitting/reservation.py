@@ -18,7 +18,7 @@ from ..privacy.release import SECRET, Releases
 from .holdout import budget_of_part
 from .planning import PlannedFit
 from .private_table import PrivateTable, PublicRows
-from .settings import FACTS_OF_THE_HEADER, FitSettings
+from .settings import FACTS_OF_THE_FILE, FitSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def facts_of(
     """Return everything that the records of a fit's checkpoint depend on: every option, with its final value."""
     options = planned.options
     own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
-    for name in set(FACTS_OF_THE_HEADER).difference(options.facts_of_the_header):
+    for name in set(FACTS_OF_THE_FILE).difference(options.facts_of_the_file):
         del own[name]
     own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
     return {

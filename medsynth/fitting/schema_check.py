@@ -30,7 +30,7 @@ from ..schema.inference import NARROW, by_start
 from .declarations import choose_schema
 from .private_rows import order_of_rows, patients, refuse_floats
 from .private_table import read_rows
-from .private_tables import private_tables, with_declared_columns
+from .private_tables import private_tables, read_tables, remarks_on_order, with_declared_columns
 from .settings import TableSettings
 from .source import find, is_linked
 
@@ -87,16 +87,14 @@ def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> Sch
 
 def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
     """Compare several tables with the file that declares them: columns, keys and rules."""
-    source = find(path)
-    tables = source.tables
+    tables, read = read_tables(find(path), saved)
     cells = dict[str, Table]()
     problems, remarks = list[str](), list[str]()
     for name in tables.tables:
-        read = read_rows(source.file(name), saved)
         schema = tables.alone(name)
         try:
-            cells[name] = data = with_declared_columns(read, tables, name)
-        except (SchemaError, UsageError) as error:
+            cells[name] = data = with_declared_columns(read[name], tables, name)
+        except SchemaError as error:
             problems.append(str(error))
             continue
         found, more = _checked(data, schema.in_order(data.header))
@@ -122,6 +120,7 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
                 rules = _Rules(own_rules)
                 rules.add(replace(data, cells=data.cells[[*own_rules.columns]]))
                 remarks += [f"table {name!r}: {text}" for text in rules.remarks()]
+    remarks += remarks_on_order(tables)
     return SchemaCheck(name=tables.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
@@ -209,7 +208,8 @@ class _OfColumn:
     def problems(self) -> Iterator[str]:
         """Yield what stops a fit."""
         for one in self.faults.values():
-            yield fault_in(self.where, one)
+            totals = " If this last row has totals, set `skip_last_rows=1`." if one.row == self.rows > 1 else ""
+            yield fault_in(self.where, one) + totals
         if self.known >= KEY_ROWS and self.stray > MOSTLY_UNKNOWN * self.known:
             yield (
                 f"{self.where}: column {self.name!r}: nearly all cells are read as `unknown`, so a model would learn "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from ..errors import URGENT, MedsynthWarning, Message, UsageError, brief, check_keywords, checked_keywords
-from ..io.formats import SavedAs
+from ..io.formats import COUNTS_OF_LINES, SavedAs
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..row_count import MAX_ROWS_PER_PATIENT
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
-FACTS_OF_THE_HEADER = ("skip_lines", "header_lines", "header_is_names")  # settings that earlier versions do not have
+FACTS_OF_THE_FILE = {  # settings that earlier versions do not have, in words
+    "skip_lines": "the number of lines above the header", "header_lines": "the lines of the header",
+    "header_is_names": "that the header has names of columns",
+    "skip_rows": "the number of rows to skip below the header",
+    "skip_last_rows": "the number of rows to skip at the end",
+}  # fmt: skip
 NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 MOST_ROWS = 10**11  # of a table
 MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the second it needs `anyway`
@@ -86,8 +91,10 @@ class TableSettings:
         None, "Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."
     )
     skip_lines: int | None = _setting(
-        None, "Lines above the header of a text table; 0 if the header itself begins with #."
+        None, "Lines above the header of a text table or a workbook; 0 if the header itself begins with #."
     )
+    skip_rows: int | None = _setting(None, "Rows below the header that are not patients, such as units.")
+    skip_last_rows: int | None = _setting(None, "Last rows that are not patients, such as totals.")
     header_lines: int | None = _setting(
         None, "Lines of the header of a text table, if names contain line breaks [default: 1]."
     )
@@ -109,7 +116,8 @@ class TableSettings:
     )
 
     def __post_init__(self) -> None:
-        check_kinds(max_rows=self.max_rows, skip_lines=self.skip_lines, header_lines=self.header_lines)
+        counts = ("max_rows", "header_lines", *COUNTS_OF_LINES)
+        check_kinds(**{name: getattr(self, name) for name in counts})
         if self.header_lines is not None and self.header_lines < 1:
             raise UsageError("`header_lines` must be 1 or more: the number of lines of the header.")
         if self.target == "":
@@ -127,16 +135,13 @@ class TableSettings:
         return SavedAs(**{one.name: getattr(self, one.name) for one in fields(SavedAs)})
 
     @property
-    def facts_of_the_header(self) -> dict[str, str]:
-        """What is declared of the header: one phrase per setting, by its name."""
-        found = {}
-        if self.skip_lines is not None:
-            found["skip_lines"] = f"the number of lines above the header, {self.skip_lines}, as `skip_lines` declares"
-        if self.header_lines is not None:
-            found["header_lines"] = f"the lines of the header, {self.header_lines}, as `header_lines` declares"
-        if self.header_is_names:
-            found["header_is_names"] = "that the header has names of columns, as `header_is_names` declares"
-        return found
+    def facts_of_the_file(self) -> dict[str, str]:
+        """What is declared of the header and of other rows: one phrase per setting, by its name."""
+        given = {name: getattr(self, name) for name in FACTS_OF_THE_FILE}
+        return {
+            name: f"{FACTS_OF_THE_FILE[name]}{'' if value is True else f', {value}'}, as `{name}` declares"
+            for name, value in given.items() if value is not None and value is not False
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +308,7 @@ def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
 def check_kinds(**numbers: object) -> None:
     """Raise UsageError for a parameter that should be a number and is not one."""
     for name, value in numbers.items():
-        whole = name in ("rows", "patients", "seed", "max_rows", "skip_lines", "header_lines")
+        whole = name in ("rows", "patients", "seed", "max_rows", "header_lines", *COUNTS_OF_LINES)
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")

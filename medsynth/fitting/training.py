@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Arrays, Codes
+from ..arrays import Arrays, Codes, Floats
 from ..artifact import QUALITY, Model
 from ..cores import one_thread
 from ..errors import DROPPED_TARGET, LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
@@ -21,6 +21,7 @@ from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.plan import plan_of_first_rows
 from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
+from ..privacy.accounting.calibration import of_table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawVault
@@ -33,9 +34,9 @@ from ..sampling.tables import FirstRows
 from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
-from ..schema.columns.column import MAX_CODES
+from ..schema.columns.column import MAX_CODES, Column
 from ..schema.learned import Learned, lost_target
-from ..schema.linked import LinkedTables, chain_view
+from ..schema.linked import LinkedTables, chain_view, joint
 from . import expectation
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
@@ -72,7 +73,11 @@ def settle(
     schema = private.declared
     without_level = dict[str, float]()
     if private.open:
-        learned = _learned(private, planned, releases, rows)
+        data, std = private.data, _rows_std(planned)
+        if planned.units is not None and planned.stay is not None:
+            data = data.only(planned.stay)
+        raw = RawVault(data, rows, releases, schema, private.na_values, planned.units, std)
+        learned = _learned(private, planned, raw)
         schema = learned.schema
         if schema.target is not None and schema.columns[schema.target].size < 2:
             raise lost_target(schema.target)
@@ -89,21 +94,39 @@ def settle(
     return _with_hierarchy_levels(private, planned, releases, schema), without_level
 
 
-def _learned(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Learned:
-    """Learn what is open, and tell the user and the ledger what was learned."""
-    notice, data, units = planned.options.notice, private.data, planned.units
-    if units is not None and planned.stay is not None:
-        data = data.only(planned.stay)
-    raw = RawVault(data, rows, releases, private.declared, private.na_values, units, _rows_std(planned))
+def settle_tables(private: PrivateTables, planned: PlannedFit, releases: Releases) -> PrivateTables:
+    """Return the tables with all columns settled: what is open is learned from noisy measurements, table by table.
+
+    If the measurements show no classes of a target that nobody named, another column of patients is the target.
+    """
+    settled = dict[str, Mapping[str, Column]]()
+    for name, schema in private.open_schemas.items():
+        stay, units = private.kept(name)
+        rows, std = planned.plan.rows, planned.plan.rows_std
+        if name != private.tables.first:
+            label = of_table(name, ROWS_PER_PATIENT_LABEL)
+            counted = vault_of(np.empty((len(stay), 0), np.int32), (), None, releases, units)
+            rows, _ = counted_rows(counted, label, planned.plan.rows * units.max_rows)
+            std = _std_of_counted(planned.plan, label, units.max_rows)
+        raw = RawVault(private.cells[name].only(stay), rows, releases, schema, (), units, std, name)
+        settled[name] = _learned(private, planned, raw, name).schema.columns
+    tables = private.tables.with_columns(settled)
+    declared = joint(tables)
+    return replace(private, tables=tables, declared=declared, target=declared.target)
+
+
+def _learned(private: PrivateTable, planned: PlannedFit, raw: RawVault, table: str = "") -> Learned:
+    """Learn what is open, and tell the user and the ledger what was learned. `table`: the name of one of several."""
+    notice = planned.options.notice
     required = private.target_named or not METHODS[planned.method.name].without_target
     regressions = getattr(planned.method.config, "regressions", ())
     used = {name for regression in regressions for name in regression.columns}
     learned = raw.measure_schema(required=required, used=used)
     summary = learned.summary()
     for text in summary:
-        planned.ledger.note(Message(" ".join(text.split()), kind=LEARNED))  # a note is one line
+        planned.ledger.note(Message(" ".join(of_table(table, text).split()), kind=LEARNED))  # a note is one line
     others = [text for text in summary if text.about.kind not in (LOST, TIMES, WARNING)]
-    head = "Learned from noisy counts:"
+    head = of_table(table, "Learned from noisy counts:")
     shown = [text.brief for text in others if text.brief]
     notice(Message("\n  - ".join([head, *others]), "\n  - ".join([head, *shown])))
     notice(Message(f"As a schema:\n{learned.schema.to_yaml()}"))
@@ -182,19 +205,29 @@ def _rows_std(planned: PlannedFit) -> float | None:
     """Return the standard deviation of the number of rows in use; None if it is not known."""
     if planned.units is None:
         return planned.plan.rows_std
-    sizes = np.arange(1, planned.units.max_rows + 1)
-    return planned.plan.events[ROWS_PER_PATIENT_LABEL][0].multiplier * float(np.linalg.norm(sizes))
+    return _std_of_counted(planned.plan, ROWS_PER_PATIENT_LABEL, planned.units.max_rows)
+
+
+def _std_of_counted(plan: Plan, label: str, most: int) -> float:
+    """Return the standard deviation of a number of rows that counts of patients with 1, 2, ... `most` rows gave."""
+    return plan.events[label][0].multiplier * float(np.linalg.norm(np.arange(1, most + 1)))
 
 
 def rows_of_patients(vault: Measurements, plan: Plan) -> tuple[int, Arrays]:
     """Measure the number of rows, and the shares of patients with 1, 2, ... rows, if patients are the unit."""
     if plan.max_rows is None:
         return plan.rows, {}
-    counts = vault.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
+    rows, shares = counted_rows(vault, ROWS_PER_PATIENT_LABEL, plan.rows)
+    return rows, {ROWS_PER_PATIENT: shares.astype(np.float32)}
+
+
+def counted_rows(vault: Measurements, label: str, most: int) -> tuple[int, Floats]:
+    """Measure the number of rows, from 2 to `most`, and the shares of patients with 1, 2, ... rows."""
+    counts = vault.measure_rows_per_patient(label)
     total = counts.clip(min=0).sum()
     shares = cleaned(counts, total)
     rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))
-    return min(max(rows, 2), plan.rows), {ROWS_PER_PATIENT: shares.astype(np.float32)}
+    return min(max(rows, 2), most), shares
 
 
 def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:

@@ -43,6 +43,8 @@ _UNUSUAL = (OLD_WORKBOOK, *ZIPS, *PACKED)
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
 
+COUNTS_OF_LINES = ("skip_lines", "skip_rows", "skip_last_rows")  # attributes of SavedAs
+_MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\s[^>]*ref=["'][A-Z]+([0-9]+):[A-Z]+([0-9]+)["']""")
 _HASHED = re.compile(r"[\ufeff\s]*#")
 
 
@@ -52,25 +54,30 @@ class SavedAs:
 
     Attributes:
         encoding: Of text, and of text in statistical files; None: UTF-8, or as a mark at the start says.
-        skip_lines: The number of lines above the header of a text file; None: its first line is the header.
+        skip_lines: The number of lines above the header of a text file or a workbook; None: the first is the header.
         header_lines: The number of lines of a text file's header, whose names may contain line breaks; None: one. 0: as
             many as close its quotes, for files that medsynth has written.
         header_is_names: Whether the header has names of columns, although they look like values.
+        skip_rows: The number of rows below the header that are not patients, such as units; in text one line each.
+        skip_last_rows: The number of rows at the end that are not patients, such as totals.
     """
 
     encoding: str | None = None
     skip_lines: int | None = None
     header_lines: int | None = None
     header_is_names: bool = False
+    skip_rows: int | None = None
+    skip_last_rows: int | None = None
 
     def check(self, kind: str = "text") -> None:
         """Raise UsageError for an encoding that is not possible, and for lines of another kind of file."""
         check_encoding(self.encoding)
-        if kind != "text" and (self.skip_lines is not None or self.header_lines):
-            name = "header_lines" if self.skip_lines is None else "skip_lines"
-            raise UsageError(f"`{name}` is for text files. Leave it out, or save the table as CSV.")
-        if self.skip_lines is not None and self.skip_lines < 0:
-            raise UsageError("`skip_lines` must be 0 or more: the number of lines above the header.")
+        given = {name: count for name in COUNTS_OF_LINES if (count := getattr(self, name)) is not None}
+        if wrong := [name for name, count in given.items() if count < 0]:
+            raise UsageError(f"`{wrong[0]}` must be 0 or more: a number of lines.")
+        lines = ["header_lines"] * bool(self.header_lines)
+        if found := {"text": [], "workbook": lines}.get(kind, [*given, *lines]):
+            raise UsageError(f"`{found[0]}` is for text files. Leave it out, or save the table as CSV.")
 
 
 USUAL = SavedAs()
@@ -270,6 +277,14 @@ def worksheets(path: Path) -> Iterator[list[Any]]:
             for sheet in book.worksheets:
                 sheet.reset_dimensions()  # a wrong statement of its size would leave rows out
             yield book.worksheets
+
+
+def merges_rows(path: Path, below: int) -> bool:
+    """Return whether a merged cell of a workbook covers several rows, one of them below the row of that number."""
+    with zipfile.ZipFile(path) as archive:
+        sheets = [archive.read(name) for name in archive.namelist() if name.startswith("xl/worksheets/")]
+    merged = (found for sheet in sheets for found in _MERGED.findall(sheet))
+    return any(int(first) < int(last) > below for first, last in merged)
 
 
 def is_catalogue(path: Path) -> bool:

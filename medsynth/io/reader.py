@@ -28,6 +28,7 @@ LARGE_CELLS = 1 << 25  # of a Parquet file; a larger one is read in pieces
 LARGE_BYTES = 1 << 28  # of a text file; packed ones are about five times as large as their file
 PACKED = 5
 WORKBOOK_CURE = "Save the sheet as 'CSV UTF-8'."
+MERGED_CURE = "No cell of a row may depend on another row. Unmerge the cells, and fill in each row's own value."
 
 
 def read(table: Path | str | TableFile, saved: SavedAs = USUAL) -> Table:
@@ -133,7 +134,7 @@ def _opened(table: Path | str | TableFile, saved: SavedAs) -> Iterator[OpenTable
     saved.check(file.kind)
     with formats.readable(file.path):
         if file.kind == "workbook":
-            opened = cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(file.path)))
+            opened = cast("AbstractContextManager[OpenTable]", nullcontext(_workbook(file.path, saved)))
         elif file.kind == "parquet":
             opened = parquet.opened(file.path)
         elif file.statistical:
@@ -144,27 +145,31 @@ def _opened(table: Path | str | TableFile, saved: SavedAs) -> Iterator[OpenTable
             yield found._replace(file_form=replace(found.file_form, ending=formats.ending_of(file)))
 
 
-def _workbook(path: Path) -> OpenTable:
+def _workbook(path: Path, saved: SavedAs) -> OpenTable:
     """Read a workbook's only sheet, with the saved values of formulas.
 
-    The first row with content is the header. All rows between it and the last row with content belong to the table,
-    empty ones too. They are as wide as the header, and wider if a cell has no name above it.
+    The first row with content below the skipped ones is the header. All rows between it and the last row with content
+    belong to the table, empty ones too. They are as wide as the header, and wider if a cell has no name above it.
 
-    Raises TableError if there is no such sheet, or without the package openpyxl.
+    Raises TableError if there is no such sheet, if its rows share a merged cell, or without the package openpyxl.
     """
+    above = saved.skip_lines or 0
     try:
         with formats.worksheets(path) as opened:
-            sheets = [list(sheet.iter_rows(values_only=True)) for sheet in opened]
+            sheets = [list(sheet.iter_rows(values_only=True))[above:] for sheet in opened]
     except ImportError:
         raise TableError(f"{path} is a workbook. {WORKBOOK_CURE} Or run: pip install 'medsynth[excel]'.") from None
     except Exception:  # a damaged archive can cause any error in the parser
         raise TableError(f"{path} is a workbook that cannot be read. {WORKBOOK_CURE}") from None
     texts = ([list(map(workbook_text, row)) for row in rows] for rows in sheets)
-    found = [(rows, kept) for rows, own in zip(sheets, texts, strict=True) if (kept := _trimmed(own))]
+    found = [(rows, kept) for rows, own in zip(sheets, texts, strict=True) if (kept := _trimmed(own, saved))]
     if len(found) != 1:
         raise TableError(f"{path} is a workbook with {len(found)} sheets that are not empty. {WORKBOOK_CURE}")
     ((written, (head, *rows)),) = found
-    first = next(row for row in written if any(map(workbook_text, row)))
+    at = next(k for k, row in enumerate(written) if any(map(workbook_text, row)))
+    first = written[at]
+    if formats.merges_rows(path, below=above + at + 1 + (saved.skip_rows or 0)):
+        raise TableError(f"{path} is a workbook with merged cells over several rows. {MERGED_CURE}")
     # Names keep their blanks, unlike cells.
     names = (cell if isinstance(cell, str) else own for cell, own in zip(first, head, strict=False))
     header = text.check_header((*names, *head[len(first) :]), str(path))
@@ -173,9 +178,12 @@ def _workbook(path: Path) -> OpenTable:
     return OpenTable(header, table.form, lambda most: iter([table]))
 
 
-def _trimmed(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows from the first to the last with content, all as wide as the widest of them."""
-    widths = [max((k for k, text in enumerate(row, 1) if text), default=0) for row in rows]
-    filled = [k for k, width in enumerate(widths) if width]
-    most = max(widths, default=0)
-    return [[*row[:most], *[""] * (most - len(row))] for row in rows[filled[0] : filled[-1] + 1]] if filled else []
+def _trimmed(rows: list[list[str]], saved: SavedAs) -> list[list[str]]:
+    """Return the rows from the first to the last with content without skipped ones, as wide as the widest of them."""
+    filled = [k for k, row in enumerate(rows) if any(row)]
+    if not filled:
+        return []
+    head, *below = rows[filled[0] : filled[-1] + 1]
+    kept = [head, *below[saved.skip_rows or 0 : max(0, len(below) - (saved.skip_last_rows or 0))]]
+    most = max(k for row in kept for k, text in enumerate(row, 1) if text)
+    return [[*row[:most], *[""] * (most - len(row))] for row in kept]

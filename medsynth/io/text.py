@@ -8,7 +8,7 @@ import io
 import itertools
 import re
 from array import array
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -41,7 +41,8 @@ R_CURE = (
 def opened(file: TableFile, saved: SavedAs) -> Iterator[OpenTable]:
     """Open a text table and read its header. Raise TableError for none."""
     with _begun(file, saved) as (name, header, lines):
-        records, unnamed = _named(header, _records(lines, header))
+        rows = _without_last(lines, saved.skip_last_rows) if saved.skip_last_rows else lines
+        records, unnamed = _named(header, _records(rows, header))
         table = Table(str(file.path), header.names, pd.DataFrame(), form(header.delimiter, name, unnamed))
         pieces = partial(_pieces, records, header.delimiter, header.names, table)
         encoding = name if file.mark else name.removesuffix("-sig")
@@ -137,6 +138,10 @@ def _read_header(file: Iterator[str], where: str, saved: SavedAs) -> _Header:
             f"{where}: blanks or another sign separate the columns. Save the table with commas, semicolons, tabs or "
             "bars between them."
         )
+    rows = saved.skip_rows or 0
+    while rows and (line := next(file, "")):
+        lines += 1
+        rows -= bool(line.strip("\r\n"))
     return _Header(where, fields, delimiter, lines)
 
 
@@ -199,8 +204,8 @@ def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
     for k, cell in enumerate(header or ("",), 1):
         if not cell.strip():
             raise TableError(
-                f"{where}: no header: column {k} of the first line is empty. Add a first line with column names, or "
-                "remove the lines above it."
+                f"{where}: no header: column {k} of the first line is empty. Add a first line with column names. Or "
+                "set `skip_lines` to the number of lines above it."
             )
     for k, cell in enumerate(header):
         if cell in header[:k]:
@@ -304,6 +309,18 @@ def _records(lines: Iterator[str], header: _Header) -> Iterator[list[str]]:
             f"{where}: each row ends with a delimiter, and the header does not. Add a delimiter at the end of the "
             "header. If R wrote row numbers and the last column is empty, add one before the first name instead."
         )
+
+
+def _without_last(lines: Iterator[str], rows: int) -> Iterator[str]:
+    """Yield the lines without the last ones: this number, and all blank ones next to them."""
+    held = deque[str]()
+    filled = 0
+    for line in lines:
+        held.append(line)
+        filled += bool(line.strip("\r\n"))
+        while filled > rows:
+            filled -= bool(held[0].strip("\r\n"))
+            yield held.popleft()
 
 
 def _without_blanks(reader: Iterator[list[str]], header: _Header) -> Iterator[list[str]]:

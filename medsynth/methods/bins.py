@@ -20,7 +20,7 @@ from ..privacy.queries.rows import Axes
 from ..rng import Stream
 from ..schema import Column, Schema
 from ..schema.columns.grid import Grid, grid, scale_edges
-from .digit_preference import digit_kinds, draw_numbers, kind_shares, kind_weights
+from .digit_preference import draw_numbers, kind_shares, kind_weights, kinds_of, preferred_kinds
 from .marginals import GRID_CELLS, Conditioning, Marginal, smoothed
 from .stratified import strata, uniforms
 
@@ -198,14 +198,17 @@ class Bins:
         if self.digits is None:
             return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
         low = self.column.units[0]
-        units = draw_numbers(first + low, last + low, self._of_kinds, rng) - low
+        kinds = kinds_of(self.column, len(self.digits))
+        units = draw_numbers(first + low, last + low, self._of_kinds, kinds, rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)
 
     @cached_property
     def _of_kinds(self) -> Floats:
         """The weights of kinds of numbers by the digit preference, (kinds,); only for a column with `digits`."""
         edges, values = self.grid.ends + self.column.units[0], self.grid.cells - self.column.gaps
-        return np.ones(0) if self.digits is None else kind_weights(edges, self.shares[:values], self.digits)
+        if self.digits is None:
+            return np.ones(0)
+        return kind_weights(edges, self.shares[:values], self.digits, kinds_of(self.column, len(self.digits)))
 
     def drawn_inside(self, places: Whole, rng: Stream) -> Codes:
         """Draw a code in each of the bins `places`, by the column's one-way marginal."""
@@ -228,7 +231,7 @@ class Bins:
 def decoder_axes(schema: Schema, grids: Mapping[str, Grid]) -> dict[str, Axes]:
     """Return the one-way marginals that a decoder needs: numbers on fine `grids`, and kinds of numbers by digits."""
     histograms: dict[str, Axes] = {name: [(name, cells)] for name, cells in grids.items()}
-    return histograms | {f"{DIGITS_OF}{name}": [(name, kinds)] for name, kinds in digit_kinds(schema).items()}
+    return histograms | {f"{DIGITS_OF}{name}": [(name, kinds)] for name, kinds in preferred_kinds(schema).items()}
 
 
 def cleaned_histograms(schema: Schema, noisy: dict[str, Floats], rows: float, std: float) -> dict[str, Floats]:
@@ -246,7 +249,7 @@ def digit_shares(
     return {
         DIGITS_OF + name: kind_shares(
             noisy[DIGITS_OF + name], std[DIGITS_OF + name], rows, cells.edges + schema.columns[name].units[0],
-            shares[name],
+            shares[name], kinds_of(schema.columns[name]),
         )
         for name, cells in grids.items()
         if DIGITS_OF + name in noisy

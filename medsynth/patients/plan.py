@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..privacy.accounting.calibration import Charge, Plan
+from ..privacy.accounting.calibration import Charge, Plan, of_table
 
 SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables: half stays for first rows
 LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
@@ -15,11 +15,6 @@ WITHIN = "later rows: pairs within a row"
 LAST_ROWS = "later rows: last ones"
 SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, WITHIN: 0.15, SELECTION: 0.07, TWO_WAY: 0.28}
 LAST_SHARE = 0.2  # of the loss for a table's later rows, if a rule is about the last one
-
-
-def of_table(table: str, label: str) -> str:
-    """Return the label of a measurement of one of several tables, by its name; "" for a single table."""
-    return f"{table}: {label}" if table else label
 
 
 def shares(ending: bool) -> dict[str, float]:

@@ -32,10 +32,10 @@ import numpy as np
 
 from ..arrays import Codes, Floats, Whole
 from ..methods.bins import Bins
-from ..methods.digit_preference import digit_kinds
+from ..methods.digit_preference import preferred_kinds
 from ..methods.marginals import cleaned, smoothed
 from ..methods.registry import Progress
-from ..privacy.accounting.calibration import Plan
+from ..privacy.accounting.calibration import Plan, of_table
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..rng import Stream
@@ -44,7 +44,7 @@ from .chain import Chain, later_rows, second_rows
 from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
 from .contexts import EVERY, MOVED, Context, Contexts, moving, plain
-from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, WITHIN, of_table
+from .plan import LAST_ROWS, ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, WITHIN
 from .split_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, ending, fixed, gap_column, named, only_rows
 from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .variables import Axis, Variable, fine_cells
@@ -159,7 +159,7 @@ class ChainTraining:
         k = self.schema.core.names.index(name)
         if column.categorical:
             return replace(Bins.of(column, None, None, CELLS), shares=shares)
-        kinds = digit_kinds(self.schema.core).get(name)
+        kinds = preferred_kinds(self.schema.core).get(name)
         codes = self.several[:, k]
         digits = None if kinds is None else np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
         return Bins.of(column, shares, digits, CELLS, wide=WIDE)
@@ -248,7 +248,7 @@ class ChainTraining:
         def counted(own: Sequence[Axis]) -> Floats:
             shape = own[0][1].cells, own[1][1].cells
             place = contexts.cells(own[0], rows) * shape[1] + contexts.cells(own[1], rows)
-            return scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
+            return np.asarray(scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape), np.float64)
 
         expected = {k: counted(own) for k, own in axes.items()}
         distances = self.vault.measure_distances(self._label(SELECTION), axes, expected, averaged=True)

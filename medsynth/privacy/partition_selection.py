@@ -36,7 +36,7 @@ from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
 from ..schema.settling import kind_of, settled_column, with_declared_bounds
-from .accounting.calibration import Charge
+from .accounting.calibration import Charge, of_table
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
 from .noise import noised, rarely_exceeded
@@ -64,17 +64,22 @@ def asked(schema: Schema) -> dict[str, list[str]]:
     return {label: names for label, names in found.items() if names}
 
 
-def queries(schema: Schema) -> list[Charge]:
+def queries(schema: Schema, table: str = "", columns: int | None = None) -> list[Charge]:
     """Return the queries that learn what a schema leaves open: the same for every table, whatever its cells contain.
 
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
+    `table`: the name of one of several tables; they have this number of `columns` in all.
     """
-    columns = len(schema.core.columns)
+    columns = columns or len(schema.core.columns)
     others = columns - (schema.target in schema.core.columns)
     shares = {KINDS: KINDS_SHARE / columns, TARGET: LOSS_SHARE, LEVELS: LOSS_SHARE / max(others, 1),
               FORMATS: LOSS_SHARE / columns}  # fmt: skip
     return [
-        Charge(label=label, weight=(shares[label] * len(names)) ** -0.5, thresholded=label in (TARGET, LEVELS))
+        Charge(
+            label=of_table(table, label),
+            weight=(shares[label] * len(names)) ** -0.5,
+            thresholded=label in (TARGET, LEVELS),
+        )
         for label, names in asked(schema).items()
     ]
 
@@ -85,8 +90,8 @@ class RawVault:
     `rows`: their number, as a public number or as a noisy one with errors of `rows_std`; the errors of a declared
     number are unknown (None). `na_values`: codes of missing values to add. With `units`, the patient of each row,
     the patient is the unit of privacy and has at most `max_rows` rows. These may all have the same cells, so
-    sensitivities, also in the norm, are those of a row times `max_rows`. Raises BudgetError if the ledger has other
-    units.
+    sensitivities, also in the norm, are those of a row times `max_rows`. `name`: that of one of several tables. Raises
+    BudgetError if the ledger has other units.
     """
 
     __slots__ = (
@@ -97,6 +102,7 @@ class RawVault:
         "_given_std",
         "_kinds",
         "_max_rows",
+        "_name",
         "_open",
         "_rows",
         "_rows_std",
@@ -112,6 +118,7 @@ class RawVault:
         na_values: tuple[str, ...] = (),
         units: PrivacyUnits | None = None,
         rows_std: float | None = None,
+        name: str = "",
     ) -> None:
         check_units(units, table.rows, releases.max_rows)
         self.__table, self.__releases = table, releases
@@ -119,7 +126,7 @@ class RawVault:
         self._schema, self._open, self._asked = schema, schema.open, asked(schema)
         self._rows, self._given_std, self._rows_std = rows, rows_std, rows_std or 0.0
         self._kinds = CellKinds(na_values)
-        self._max_rows = units.max_rows if units else 1
+        self._max_rows, self._name = units.max_rows if units else 1, name
 
     def measure_schema(self, *, required: bool = True, used: Collection[str] = ()) -> Learned:
         """Return the schema with all columns settled, by noisy measurements of the open ones.
@@ -358,6 +365,7 @@ class RawVault:
             exact = added([count(rows) for count in parts.values()] for rows in self.__rows())
             return Release([noised(counts, std, self.__releases.entropy) for counts in exact], of=tuple(parts))
 
+        label = of_table(self._name, label)
         found = self.__releases.release(label, sensitivity, draw).by_name(parts)
         return found, self.__releases.event(label).multiplier * sensitivity
 
@@ -387,6 +395,7 @@ class RawVault:
                 words += [str(word) for word in exact.index[passed]]
             return Release(arrays, words, of)
 
+        label = of_table(self._name, label)
         found = self.__releases.release(label, sensitivity, draw)
         words = iter(found.names)
         arrays = found.by_name(of)

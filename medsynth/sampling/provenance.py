@@ -31,6 +31,7 @@ from ..io.table import MISSING_TOKENS
 from ..io.writer import write
 from ..schema.codec import words
 from ..schema.columns.column import Column
+from ..schema.columns.parts import whole_of
 from .draw import Draw
 from .patients import RowCounts, cut_short
 from .pipeline import Parts, as_bytes, as_frames, drawn_parts, replicates_apart
@@ -161,7 +162,7 @@ def _write(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, *,
         write(
             opened, place, as_frames(parts, model, draw), as_bytes(parts, model, draw, form),
             {name: schema.days for name, schema in schemas.items()}, label(model),
-            {name: {key: _of_column(one) for key, one in own.columns.items()} for name, own in schemas.items()},
+            {name: {key: _of_columns(key, one) for key, one in own.header.items()} for name, own in schemas.items()},
         )  # fmt: skip
 
     fill({})
@@ -266,10 +267,14 @@ def _cells(path: Path, kind: str) -> Any:
     return pyarrow.parquet.read_table(path) if kind == "parquet" else cells_of(path)
 
 
-def _of_column(column: Column) -> DeclaredColumn:
+def _of_columns(name: str, columns: Mapping[str, Column]) -> DeclaredColumn:
+    """Return what a file can keep of the column of that name, whose cells these columns may share."""
+    column = columns.get(name) or next(iter(columns.values()))
+    whole = whole_of(columns)
     codes = column.missing if isinstance(column.missing, tuple) else ()
+    codes = tuple(code for code in codes if code not in MISSING_TOKENS)
+    if whole:
+        label, labels = (column.label, column.value_labels) if name in columns else (whole.label, {})
+        return DeclaredColumn(0, codes, label or "", labels, "nominal")
     measure = ("ordinal" if column.ordered else "nominal") if column.categorical else "scale" * column.modelled
-    return DeclaredColumn(
-        max(column.places, 0), tuple(code for code in codes if code not in MISSING_TOKENS), column.label or "",
-        column.value_labels, measure,
-    )  # fmt: skip
+    return DeclaredColumn(max(column.places, 0), codes, column.label or "", column.value_labels, measure)

@@ -50,8 +50,7 @@ def declared_in(source: Path | str) -> tuple[Schema | LinkedTables, Path]:
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{path} is not a schema. Name a YAML file, or a bundled schema such as thyroid.")
     kind = LinkedTables if path.name.endswith(ENDING) else Schema
-    found = kind.load(path)
-    return found.closed() if isinstance(found, Schema) else found, path
+    return kind.load(path), path
 
 
 def structure_model(declared: Schema | LinkedTables | Path | str, rows: int = ROWS) -> Model:
@@ -61,7 +60,7 @@ def structure_model(declared: Schema | LinkedTables | Path | str, rows: int = RO
     hierarchy without levels, which a fit would choose, have those of its finest layer with few enough. Raises as
     `declared_in` does, and UsageError for a schema of identifiers alone.
     """
-    declared = declared_in(declared)[0] if isinstance(declared, Path | str) else declared
+    declared = (declared_in(declared)[0] if isinstance(declared, Path | str) else declared).closed()
     schema = joint(declared) if isinstance(declared, LinkedTables) else declared
     if not schema.core.columns:
         raise UsageError(

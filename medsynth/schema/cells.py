@@ -46,10 +46,9 @@ FAR_DAYS = ("0001-01-01", "1753-01-01", "1799-12-31", "1800-01-01", "1899-12-30"
             "2100-01-01", "2100-12-31", "2199-12-31", "2200-01-01", "2299-12-31", "2999-12-31", "3000-01-01",
             "9999-01-01", "9999-12-30", "9999-12-31")  # fmt: skip
 WORDS = ("text", PADDED, "word", FAR)
-DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y",
-        "%Y-%-m-%-d", "%-d.%-m.%Y", "%-d/%-m/%Y", "%-m/%-d/%Y", "%d/%m/%Y", "%m/%d/%Y")  # fmt: skip
-# Read without a time: each kind of cell costs noise.
-UNTIMED = ("%Y%m%d", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y", "%Y-%-m-%-d", "%-d.%-m.%Y")
+# Other forms are words, which a schema declares. As a number, 20200229 would come back as days that do not exist.
+DAYS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%-d.%-m.%Y", "%-d/%-m/%Y", "%-m/%-d/%Y", "%d/%m/%Y", "%m/%d/%Y")
+UNTIMED = ("%Y%m%d", "%-d.%-m.%Y")  # read without a time: each kind of cell costs noise
 EITHER = "day and month in either order"  # 03/04/2020 does not show the order
 SHORT_EITHER = "short day and month in either order"  # 3/4/2020
 SHORT = (SHORT_EITHER, "%-d/%-m/%Y", "%-m/%-d/%Y")  # with hours and minutes at most
@@ -65,14 +64,9 @@ MOMENTS = tuple(
 ) + (MIDNIGHT, *CLOCKS)
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
 _FORMS = (
-    (re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"), ("%Y-%m-%d",)),
-    (re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})"), ("%Y/%m/%d",)),
+    (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
     (re.compile(r"(?:19|20)[0-9]{6}(?![0-9])"), ("%Y%m%d",)),
     (re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})"), ("%d.%m.%Y",)),
-    (re.compile(r"([0-9]{2})\.([0-9]{2})\.([0-9]{2})"), ("%d.%m.%y",)),
-    (re.compile(r"([0-9]{2})-([0-9]{2})-([0-9]{4})"), ("%d-%m-%Y",)),
-    (re.compile(r"([0-9]{2})-([A-Z][a-z]{2})-([0-9]{4})"), ("%d-%b-%Y",)),
-    (re.compile(r"([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4})"), ("%d %b %Y",)),
     (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
 )
 _ONE_DIGIT = re.compile(r"(?<![0-9])[1-9](?![0-9])")

@@ -5,7 +5,7 @@ Messages never contain a cell.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +15,9 @@ from ..arrays import Codes, Mask, Whole
 from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
-from .columns.column import Column, Values, level_text
+from .columns.column import Column, SharedCell, Values, level_text
 from .columns.dtypes import cast
-from .columns.parts import cells_of, is_shared, joined, shown
+from .columns.parts import cells_of, shown, whole_of
 from .schema import Schema
 
 Range = tuple[int, int]  # of codes, both ends included
@@ -82,7 +82,7 @@ def read_column(table: Table, schema: Schema, name: str, column: Column) -> tupl
 
 def fault_in(where: str, one: Problem) -> str:
     """Return the message of a cell that the schema does not allow: its place and the cure, never its text."""
-    second = " If row 1 is a second header row, such as units, remove it." if one.row == 1 else ""
+    second = " If row 1 is a second header row, such as units, set `skip_rows=1`." if one.row == 1 else ""
     return f"{where}, column {one.column!r}, row {one.row}: {one.text}. {one.cure}{second}"
 
 
@@ -111,10 +111,9 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
     made = dict[str, pd.Series]()
     for name, own in schema.header.items():
         column = own.get(name)
-        if is_shared(own):
-            first, *_ = some = _codes_of(codes, schema, own)
+        if whole := whole_of(own):
             one = next(iter(own.values()))
-            values = shown(joined(own, some), (first >= one.size).tolist())
+            values = shown(_shared_cells(codes, schema, own, whole), one)
             made[name] = values if one.dtype is None else cast(values, one.dtype, pd.CategoricalDtype())
         elif column is not None and column.written:
             made[name] = column.decode(codes[:, schema.names.index(name)], related_values(codes, schema, name))
@@ -126,16 +125,17 @@ def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
     made = dict[str, pd.Series]()
     for name, own in schema.header.items():
         column = own.get(name)
-        if is_shared(own):
-            made[name] = pd.Series(joined(own, _codes_of(codes, schema, own)), dtype=object)
+        if whole := whole_of(own):
+            made[name] = pd.Series(_shared_cells(codes, schema, own, whole), dtype=object)
         elif column is not None and column.written:
             made[name] = column.csv_cells(codes[:, schema.names.index(name)], related_values(codes, schema, name))
     return pd.DataFrame(made)
 
 
-def _codes_of(codes: Codes, schema: Schema, names: Iterable[str]) -> list[Codes]:
-    """Return the codes, (rows,), of each of some columns."""
-    return [codes[:, schema.names.index(name)] for name in names]
+def _shared_cells(codes: Codes, schema: Schema, own: Mapping[str, Column], whole: SharedCell) -> list[str]:
+    """Return the cells that columns have together."""
+    parts = [codes[:, schema.names.index(name)] for name in own]
+    return whole.join([*own.values()], parts, [related_values(codes, schema, name) for name in own])
 
 
 def words(where: Where) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import NEEDS_SCHEMA, Problem, SchemaError, did_you_mean, nearest, validators_faults
+from .columns.open import entries
 from .columns.registry import KINDS
 
 ENDING = ".tables.yaml"  # of a file that declares several tables
@@ -27,10 +28,10 @@ MAX_DEPTH = 100  # of nested brackets
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
-def bundled_files() -> dict[str, Path]:
-    """Return the files of schemas, and of several tables, that come with medsynth, by name without ending."""
-    folder = Path(str(resources.files("medsynth_schemas")))
-    return {path.name.partition(".")[0]: path for path in sorted(folder.glob("*.yaml"))}
+def bundled_files(folder: str = "") -> dict[str, Path]:
+    """Return the files of a folder that come with medsynth, by name without ending: of all schemas if not given."""
+    place = Path(str(resources.files("medsynth_schemas"))) / folder
+    return {path.name.partition(".")[0]: path for path in sorted(place.glob("*.yaml"))}
 
 
 class Declaration(BaseModel):
@@ -103,7 +104,7 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
             columns = content.get("columns")
             declared = columns.get(one["loc"][1]) if isinstance(columns, Mapping) else None
             kind = declared.get("kind") if isinstance(declared, Mapping) else None
-            known = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
+            known = entries(KINDS[kind]) if isinstance(kind, str) and kind in KINDS else {}
         text = "there is no such key."
         cure = did_you_mean(str(one["loc"][-1]), known)
     if one["type"] == "column" and (near := nearest(context.get("kind", "").strip("'"), KINDS)):
@@ -180,7 +181,9 @@ def parse_yaml(text: str, where: str) -> object:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "nested too deeply, keyed by a list, or not a value"
-        raise SchemaError(f"{where}{line}: not valid YAML: {problem}.") from None
+        raise SchemaError(
+            f"{where}{line}: not valid YAML: {problem}. Put words that begin with a sign in quotes."
+        ) from None
 
 
 def _values_in(node: yaml.Node, known: dict[int, int]) -> int:

@@ -1,4 +1,4 @@
-"""Find keys of persons, keys of rows and free text by the header's names, and draft schemas, which contain no cell.
+"""Find keys of persons, keys of rows and free text by the header's names.
 
 The lists of names are public; docs/reference documents them. Names count in lower case, without accents, blanks and
 signs: `Patiënt-Nr.` is `patientnr`.
@@ -8,35 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
-from ..errors import SchemaError
-from ..io.table import Kind
-from .columns.registry import KINDS
-from .declared import yaml_key, yaml_text
-
-HEAD = """\
-# Drafted from column names and from the kinds of their cells: confirm each kind, since the cells are private.
-# Replace each TODO that you know by public knowledge: what the assay can measure, what the form offers.
-# Never look up bounds or levels in the table: copies from patients' cells leak. Leave out `missing: true`
-# where no cell is empty. `out_of_range: error` refuses cells that would be clipped.
-"""
-_LEARNED = "# A fit learns what stays TODO from noisy counts, for a part of the budget.\n"
-_KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name it in `unit`, with `max_rows`'
-_TABLES = """\
-# The first table has one row per patient: move it to the top. In each other table a patient counts with the first
-# `max_rows` rows by its `order`. Leave both out if a patient has at most one row. `latest: {COLUMN: TABLE}` declares
-# that a column contains keys of another table's rows.
-"""
-WHO = """\
-# Who is a row? Keep the lines that fit, without their first mark. Without them, the claim is for one row.
-# unit: COLUMN  # rows can share a patient, whom this column names
-# max_rows: 3  # with `unit`: the most rows of a patient that count
-# one_row_a_patient: true  # no two rows share a patient
-"""
-KEY = '{kind: identifier, shape: "########"}'
 LETTERS = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "ı": "i", "ß": "ss", "æ": "ae", "đ": "d"})
-PATIENTS = ("patients", "patient", "persons", "person", "people", "subjects")  # usual names of first tables
 
 
 def _words(*lines: str) -> frozenset[str]:
@@ -193,48 +167,3 @@ def is_amount(name: str) -> bool:
 def free_texts(header: Iterable[str]) -> list[str]:
     """Return the columns that read like free text."""
     return [name for name in header if normalised(name) in FREE_TEXTS]
-
-
-def draft(name: str, kinds: Mapping[str, Kind]) -> str:
-    """Return the YAML text of an unfinished schema. `kinds`: each column's kind of text, in the table's order."""
-    known = keys(kinds)
-    last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
-    target = f"{_line({'target': last})}  # is this the column to predict?"
-    return (
-        "\n".join(
-            [HEAD + _LEARNED + _line({"name": name}), *WHO.splitlines(), target, "columns:", *column_lines(kinds)]
-        )
-        + "\n"
-    )
-
-
-def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:
-    """Return a line per column. `more`: keys whose names do not show that; `key_line`: the line of a key."""
-    known = {*keys(kinds), *more}
-    forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
-    return [f"  {yaml_key(name)}: {key_line if name in known else forms[kind]}" for name, kind in kinds.items()]
-
-
-def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
-    """Return the YAML text of an unfinished file. `kinds`: of each table each column's kind of text, in its order.
-
-    Raises SchemaError if no column is in all tables.
-    """
-    shared = [one for one in next(iter(kinds.values())) if all(one in table for table in kinds.values())]
-    if not shared:
-        raise SchemaError(
-            "No column is in all tables, as the key of patients must be. Give it the same name in all of them."
-        )
-    key = next((one for one in shared if one in keys(shared)), shared[0])
-    order = sorted(kinds, key=lambda table: (table.lower() not in PATIENTS, list(kinds).index(table)))
-    lines = [*HEAD.splitlines(), *_TABLES.splitlines(), _line({"name": name}), _line({"key": key}), "tables:"]
-    for number, table in enumerate(order):
-        lines.append(f"  {yaml_key(table)}:")
-        lines += [] if number == 0 else ["    order: TODO", "    max_rows: TODO"]
-        lines += ["    columns:", *(f"    {line}" for line in column_lines(kinds[table], {key}, KEY))]
-    return "\n".join(lines) + "\n"
-
-
-def _line(content: Mapping[str, object]) -> str:
-    """Return a mapping with one entry as a line of YAML."""
-    return yaml_text(dict(content)).strip()

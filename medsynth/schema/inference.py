@@ -606,14 +606,10 @@ def day(
         ends, first, last = (CLOCK_DAY, CLOCK_DAY), 0, 0
     timed = "%H" in kind.form
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
-    column = Date(
-        bounds=ends,
-        format=kind.form or ISO,
-        resolution=("second" if seconds else "minute") if timed else "day",
-        missing=with_empty(gaps),
-        unknown="missing",
-        out_of_range="missing",
-    )
+    column = Date.model_validate({
+        "bounds": ends, "format": kind.form or ISO, "missing": with_empty(gaps), "unknown": "missing",
+        "resolution": ("second" if seconds else "minute") if timed else "day", "out_of_range": "missing",
+    })  # fmt: skip
     far = tuple(text for text in named if not math.isnan(ordinal(text, kind.form)))
     limit = std * clear_stds(YEARS)
     return column, Far(far, tuple(str(FIRST_YEAR + year) for year in apart if counts[year] > limit))
@@ -712,6 +708,5 @@ def _date_after(
         return None
     if NARROW * (ends[1] - ends[0] + 1) > column.size or (start.has_gaps and not own.has_gaps):
         return None
-    return Date(
-        bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing or True, unknown="missing"
-    )
+    given = {"after": first, "missing": column.missing or True, "unknown": "missing"}
+    return Date.model_validate({"bounds": ends, "format": own.kind.form or ISO, **given})

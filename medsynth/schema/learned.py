@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..errors import LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
+from ..io.text import ESCAPED
 from .cells import CLOCKS
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
@@ -210,6 +211,10 @@ class Learned:
         yield LearnedFact("far", [f"{n} (near {', '.join(c.far.near)})" for n, c in learned if c.far.near])
         strange = [self._with_share(n, c.unread) for n, c in learned if c.has_unread]
         yield LearnedFact("unread", strange)
+        words = {
+            n: (*(c.levels if c.categorical else ()), *c.gap_words) for n, c in columns.items() if n in self.columns
+        }
+        yield LearnedFact("escaped", [n for n, own in words.items() if any(map(ESCAPED.search, map(str, own)))])
         yield LearnedFact(TIMES, [n for n in self.columns if _shows_clock(columns[n])])
         yield LearnedFact(
             "after", [f"{n} after {columns[n].depends_on[0]}" for n in self.columns if columns[n].depends_on]
@@ -252,6 +257,12 @@ class Learned:
         if column.categorical or not column.modelled:
             return "of levels" if column.modelled else "of keys"
         return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
+
+
+def _has_bytes(column: Column) -> bool:
+    """Return whether words of a column contain bytes that the file's encoding does not explain."""
+    words = (*(column.levels if column.categorical else ()), *column.gap_words)
+    return any(ESCAPED.search(str(word)) for word in words)
 
 
 def _shows_clock(column: Column) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -29,7 +30,7 @@ class LinkedTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    columns: Columns
+    columns: Columns = {}
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     order: str | None = None
     max_rows: int = Field(1, ge=1, le=MAX_ROWS_PER_PATIENT)
@@ -41,7 +42,8 @@ class LinkedTable(BaseModel):
     @classmethod
     def _without_todos(cls, content: Any) -> Any:
         """Leave out what is null, as a TODO is."""
-        return {key: one for key, one in content.items() if one is not None} if isinstance(content, dict) else content
+        some = {} if content is None else content
+        return {key: one for key, one in some.items() if one is not None} if isinstance(some, dict) else some
 
 
 class LinkedTables(Declaration):
@@ -72,9 +74,23 @@ class LinkedTables(Declaration):
 
     name: str
     key: str
-    other_columns: Literal["refuse", "leave out"] = "refuse"  # columns of the files that are not declared
+    other_columns: Literal["refuse", "leave out", "learn"] = "refuse"  # columns of the files that are not declared
     tables: dict[str, LinkedTable] = Field(min_length=2, max_length=MAX_TABLES)
     _schemas: dict[str, Schema] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_keys(cls, content: Any) -> Any:
+        """Add the column `key` to each table that does not declare it, if undeclared columns are learned."""
+        if not (isinstance(content, dict) and content.get("other_columns") == "learn"):
+            return content
+        tables = content.get("tables")
+        key = {content.get("key"): {"kind": "identifier"}}
+        mine = {name: table or {} for name, table in tables.items()} if isinstance(tables, dict) else {}
+        if not all(isinstance(table, dict) for table in mine.values()):
+            return content
+        found = {name: {**table, "columns": key | (table.get("columns") or {})} for name, table in mine.items()}
+        return {**content, "tables": found}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -89,8 +105,6 @@ class LinkedTables(Declaration):
             raise ValueError(f"the table {name!r}: its name must not contain points, slashes or backslashes")
         if table.file is not None and Path(table.file).name != table.file:
             raise ValueError(f"the table {name!r}: the key file must be a name, not a path")
-        if opened := [one for one, column in table.columns.items() if isinstance(column, Open)]:
-            raise ValueError(f"the table {name!r}: {opened[0]!r} is open. Several tables need declared columns")
         column = table.columns.get(self.key)
         if column is None or column.modelled:
             raise ValueError(f"the table {name!r} needs the column {self.key!r}, of kind identifier")
@@ -131,6 +145,7 @@ class LinkedTables(Declaration):
         beside = {} if name == self.first else dict(self._schemas[self.first].core.columns)
         content: dict[str, object] = {
             "name": name, "columns": {**table.columns, **beside}, "rules": table.rules, "target": table.target,
+            "other_columns": self.other_columns,
         }  # fmt: skip
         if name != self.first:
             content |= {"unit": self.key, "max_rows": table.max_rows, "order": table.order}
@@ -158,6 +173,27 @@ class LinkedTables(Declaration):
     def view(self, name: str) -> Schema:
         """Return the schema of a table's rows with the first table's columns, which are constant per patient."""
         return self._schemas[name]
+
+    def closed(self) -> Self:
+        """Return the tables if nothing is open. Raise SchemaError for a column that only a fit can learn."""
+        for schema in self._schemas.values():
+            schema.closed()
+        return self
+
+    def with_columns(self, columns: Mapping[str, Mapping[str, Column]]) -> Self:
+        """Return the tables with other columns in those that this names. Nothing is validated: no declaration is
+        contradicted by what a fit learned.
+        """
+        tables = dict[str, LinkedTable]()
+        for name, table in self.tables.items():
+            tables[name] = table.model_copy(update={"columns": dict(columns.get(name, table.columns))})
+        found = self.model_copy(update={"tables": tables})
+        found._schemas = {}
+        for name, schema in self._schemas.items():
+            beside = {} if name == self.first else dict(found._schemas[self.first].core.columns)
+            own = {**tables[name].columns, **beside}
+            found._schemas[name] = schema.with_columns(own, constant=tuple(beside))
+        return found
 
     def alone(self, name: str) -> Schema:
         """Return the schema of the columns in a table's file; without rules, which may read others."""
@@ -276,5 +312,6 @@ def joint(tables: LinkedTables) -> Schema:
         columns[count_column(table)] = Count(bounds=(0, tables.tables[table].max_rows))
         of_table = chain_view(tables, table).columns
         columns |= {name_in_joint(table, name): absent(of_table[name]) for name in own(tables, table)}
-    target = patients.target or patients.core.names[-1]
+    known = [name for name, column in patients.core.columns.items() if column.size > 1 or isinstance(column, Open)]
+    target = patients.target or (known or patients.core.names)[-1]
     return patients.model_copy(update={"name": tables.name, "columns": columns, "target": target})

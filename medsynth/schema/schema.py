@@ -67,6 +67,7 @@ class Schema(Declaration):
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
+    seen_rules: tuple[str, ...] = ()  # those of the rules that a person declared after a look at the table
     public_labels: str | None = None  # the file whose labels were declared public, if levels come from them
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
@@ -79,7 +80,10 @@ class Schema(Declaration):
             return content
         found = {key: value for key, value in content.items() if value is not None}
         if isinstance(rules := found.get("rules"), list):
-            found["rules"] = [rule for rule in rules if rule is not None]
+            marked = [rule["rule"] for rule in rules if isinstance(rule, dict) and {*rule} == {"rule", "seen"}]
+            texts = [rule["rule"] if isinstance(rule, dict) and "rule" in rule else rule for rule in rules]
+            found["rules"] = [rule for rule in texts if rule is not None]
+            found |= {"seen_rules": marked} if marked else {}
         return found
 
     @model_validator(mode="after")
@@ -150,7 +154,7 @@ class Schema(Declaration):
             )
         if self.max_rows == 1 or column.missing:
             raise ValueError(f"`order`: {name!r} needs `max_rows` of two or more, and must not have missing cells")
-        if not set(self.core.columns) - {*self.constant, name}:
+        if self.other_columns != "learn" and not set(self.core.columns) - {*self.constant, name}:
             raise ValueError(f"`order`: no column other than {name!r} changes over a patient's rows. Leave out `order`")
         unordered = column.categorical and column.kind != "ordinal"
         if column.modelled and (name not in self.core.columns or unordered or column.depends_on):
@@ -289,6 +293,13 @@ class Schema(Declaration):
         """The columns of which something is open, so that a fit learns it."""
         return {name: column for name, column in self.columns.items() if isinstance(column, Open)}
 
+    @property
+    def seen(self) -> int:
+        """The number of entries that a person declared after a look at the table."""
+        entries = ([one.given.get("seen") if isinstance(one, Open) else one.seen for one in own.values()]
+                   for own in self.header.values())  # fmt: skip
+        return len(self.seen_rules) + sum(any(own) for own in entries)
+
     def closed(self) -> Self:
         """Return the schema if nothing is open. Raise SchemaError for a column that only a fit can learn."""
         for name, column in self.open.items():
@@ -343,8 +354,9 @@ class Schema(Declaration):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data without defaults; `from_dict` reads it back."""
-        head = self.model_dump(mode="json", exclude_defaults=True, exclude={"columns", "rules"})
-        return {**head, "columns": to_dict(self.columns), **({"rules": [*self.rules]} if self.rules else {})}
+        head = self.model_dump(mode="json", exclude_defaults=True, exclude={"columns", "rules", "seen_rules"})
+        rules = [{"rule": rule, "seen": True} if rule in self.seen_rules else rule for rule in self.rules]
+        return {**head, "columns": to_dict(self.columns), **({"rules": rules} if rules else {})}
 
     def to_yaml(self) -> str:
         """Return YAML text with one line per column; `from_yaml` reads it back."""

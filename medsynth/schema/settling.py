@@ -39,10 +39,8 @@ def kind_of(column: Open, measured: ColumnKind | None) -> ColumnKind:
 def with_declared_bounds(column: Open, kind: ColumnKind) -> LearnedColumn:
     """Return a column of dates of which only the format was open: the noisy counts of its kinds show it."""
     resolution = ("second" if kind.seconds else "minute") if "%H" in kind.form else "day"
-    found = Date(
-        bounds=column.given[BOUNDS], format=kind.form, resolution=resolution, missing=with_empty(kind.codes),
-        unknown="missing",
-    )  # fmt: skip
+    given = {"bounds": column.given[BOUNDS], "missing": with_empty(kind.codes), "unknown": "missing"}
+    found = Date.model_validate({"format": kind.form, "resolution": resolution, **given})
     return LearnedColumn(kind=kind, column=found)
 
 

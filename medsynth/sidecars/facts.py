@@ -31,7 +31,7 @@ from ..schema.columns.column import Column, level_text
 from ..schema.columns.date import CLOCK_DAY, Date
 from ..schema.columns.dtypes import holds_moments
 from ..schema.columns.number import Quantity, WrittenNumber
-from ..schema.columns.parts import is_shared, to_dict
+from ..schema.columns.parts import to_dict, whole_of
 
 ValueKind = Literal["integer", "number", "boolean", "date", "datetime", "string"]
 WEEKS = ("%G", "%V", "%U", "%W")  # codes of weeks, with which no usual reader makes a date
@@ -279,10 +279,12 @@ def _stored(schema: Schema, path: Path) -> Schema:
     if _form(path) == "csv":
         return schema
     found = dict(schema.columns)
-    for name, column in schema.columns.items():
-        texts = column.dtype is not None and not holds_moments(column.dtype)
-        if isinstance(column, Date) and not texts and column.bounds != (CLOCK_DAY, CLOCK_DAY):
-            found[name] = column.model_copy(update={"format": "%Y-%m-%d" if column.days else "%Y-%m-%d %H:%M:%S"})
+    for own in schema.header.values():
+        for name, column in own.items():
+            texts = whole_of(own) or (column.dtype is not None and not holds_moments(column.dtype))
+            if isinstance(column, Date) and not texts and column.bounds != (CLOCK_DAY, CLOCK_DAY):
+                form = "%Y-%m-%d" if column.days else "%Y-%m-%d %H:%M:%S"
+                found[name] = column.model_copy(update={"written_as": form})
     return schema.model_copy(update={"columns": found})
 
 
@@ -315,7 +317,7 @@ def _columns(
             role = review.roles.get(name, "target" if name == schema.target else "")
             of_it = codes[:, schema.names.index(name)]
             found.append(_column(name, column, role, links.get(name), about, of_it, schema_learned(model.ledger)))
-        shared += [_of_shared_cell(file_column, schema, found)] if is_shared(own) else found
+        shared += [_of_shared_cell(file_column, schema, found)] if whole_of(own) else found
     return tuple(shared)
 
 
@@ -323,10 +325,11 @@ def _of_shared_cell(name: str, schema: Schema, parts: list[SharedColumn]) -> Sha
     """Return a column of the file whose cells several columns of the schema share. Its notes describe each part."""
     first = parts[0]
     declared = to_dict(schema.header[name])[name]
+    form = first.format if first.name == name else str(declared.get("text", ""))
     roles = ", ".join(f"{part.name}: {part.role}" for part in parts if part.role)
     return SharedColumn(
-        name=name, kind=str(declared["kind"]), values="string", label=first.label, role=roles, origin=first.origin,
-        missing=first.missing, format=first.format or str(declared.get("text", "")),
+        name=name, kind=str(declared["kind"]), values="string", label=str(declared.get("label", "")), role=roles,
+        origin=first.origin, missing=first.missing, format=form,
         about=tuple(f"{part.name}: {part.in_words}" for part in parts),
     )  # fmt: skip
 
@@ -357,7 +360,7 @@ def _column(
         ordered=column.ordered and column.categorical,
         missing=column.gap_words,
         decimals=column.places if column.kind == "continuous" else None,
-        format=column.format if isinstance(column, Date) else ", ".join(getattr(column, "examples", ())),
+        format=", ".join(column.examples) if isinstance(column, Quantity) else "",
         is_key=not column.modelled,
         refers_to=link,
         about=tuple(about),

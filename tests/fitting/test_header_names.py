@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import MedsynthError, SchemaError, TableError
 from medsynth.fitting.holdout import saved_as
-from medsynth.fitting.private_table import table_header, table_kinds
+from medsynth.fitting.looking import table_to_look_at
+from medsynth.fitting.private_table import table_header
 from medsynth.fitting.settings import FitSettings
 from medsynth.io.formats import OWN, SavedAs
 from medsynth.io.split import number_split
@@ -89,7 +90,7 @@ def test_a_declaration_answers_the_question(tmp_path: Path, monkeypatch: pytest.
     assert result.exit_code == 0 and "(Cardiology, male, no, II)" in result.stdout and "WARNING" not in result.stdout
     assert "as --header-is-names declares" in result.stdout
     assert CliRunner().invoke(app, ["schema", "draft", "t.csv", "--header-is-names"]).exit_code == 0
-    assert list(table_kinds(path, SavedAs(header_is_names=True))) == ["Cardiology", "male", "no", "II"]
+    assert table_to_look_at(path, SavedAs(header_is_names=True)).header == ("Cardiology", "male", "no", "II")
 
 
 def test_the_names_are_printed_and_some_doubtful_ones_are_named(

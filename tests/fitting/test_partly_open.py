@@ -56,7 +56,7 @@ def test_a_draft_with_its_todos_fits(cohort: pd.DataFrame, tmp_path: Path, monke
     run = CliRunner().invoke
     assert run(app, ["schema", "draft", "clinic.csv"]).exit_code == 0
     checked = run(app, ["schema", "check", "clinic.csv"])
-    assert checked.exit_code == 0 and "bounds open. A fit learns this" in checked.stdout
+    assert checked.exit_code == 0 and "kind open. A fit learns this" in checked.stdout
     fitted = run(app, ["fit", "clinic.csv", "--epsilon", "30", "--method", "independent", "--anyway", "--json"])
     assert fitted.exit_code == 0 and json.loads(fitted.stdout)["epsilon"] <= 30
     assert not load(tmp_path / "clinic.medsynth").schema.open

@@ -9,10 +9,9 @@ from medsynth_cli.main import app
 from typer.testing import CliRunner
 
 from medsynth.errors import SchemaError
-from medsynth.fitting.private_table import table_kinds
 from medsynth.fitting.schema_check import check_schema
 from medsynth.schema import Schema
-from medsynth.schema.header import draft
+from medsynth.schema.drafts import draft
 
 TEXT = """
 name: t
@@ -119,22 +118,14 @@ def test_dates_that_come_after_another_are_suggested(tmp_path: Path) -> None:
     assert not [text for text in check_schema(table, None).remarks if text.startswith("column 'discharged': nearly")]
 
 
-def test_a_draft_offers_dates_where_all_cells_are_dates(tmp_path: Path) -> None:
-    """Codes of missing values aside. One odd cell makes words of them: a draft is finished by a person."""
-    kinds = table_kinds(stays(tmp_path))
-    assert {name for name, kind in kinds.items() if kind == "date"} == set(kinds) - {"sick"}
-    assert "born: {kind: date, bounds: [TODO, TODO], format: TODO, missing: true}" in draft("t", kinds)
-    frame = pd.read_csv(tmp_path / "t.csv", dtype=str)
-    frame.assign(born=["01.02.1980", "soon"] * 150, moved="").to_csv(tmp_path / "t.csv", index=False)
-    assert {table_kinds(tmp_path / "t.csv")[name] for name in ("born", "moved")} == {"text"}
-
-
 def test_a_draft_passes_once_it_is_filled_in() -> None:
-    text = draft("t", {"patient_id": "text", "age": "int", "sick": "text", "mrn": "int"})
-    assert "target: sick" in text and text.count("kind: identifier") == 2
-    assert {*Schema.from_yaml(text).open} == {"age", "sick"}
-    filled = text.replace("[TODO, TODO]", "[0, 120]").replace("[TODO]", '["no", "yes"]')
-    finished = Schema.from_yaml(filled + "# TODO: ask the ward\n")
+    text = draft("t", ["patient_id", "visits", "sick", "mrn"])
+    assert "target: sick" in text and text.count("kind: identifier, shape") == 2
+    assert {*Schema.from_yaml(text).open} == {"visits", "sick"}
+    filled = text.replace("visits: TODO", "visits: {kind: count, bounds: [0, 120]}")
+    finished = Schema.from_yaml(
+        filled.replace("sick: TODO", 'sick: {kind: binary, levels: ["no", "yes"]}  # TODO: ask')
+    )
     assert finished.target == "sick" and not finished.open
 
 
@@ -152,12 +143,13 @@ def test_all_faults_of_a_schema_are_told_with_the_nearest_names() -> None:
 def test_other_encodings(tmp_path: Path) -> None:
     """Drafts and checks read a table in the encoding that is declared."""
     path = tmp_path / "t.csv"
-    path.write_bytes("größe,ort\n1,Zürich\n2,Bern\n".encode("cp1252"))
+    path.write_bytes("länge,ort\n1,Zürich\n2,Bern\n".encode("cp1252"))
     for words in (["draft", str(path)], ["check", str(path)]):
         assert CliRunner().invoke(app, ["schema", *words]).exit_code != 0
     assert CliRunner().invoke(app, ["schema", "draft", str(path), "--encoding", "cp1252"]).exit_code == 0
     declared = tmp_path / "t.schema.yaml"
-    text = declared.read_text("utf-8").replace("[TODO, TODO]", "[0, 9]").replace("[TODO]", "[Zürich, Bern]")
+    text = declared.read_text("utf-8").replace("länge: TODO", "länge: {kind: count, bounds: [0, 9]}")
+    text = text.replace("ort: TODO", "ort: {kind: binary, levels: [Zürich, Bern]}")
     declared.write_text(text, "utf-8")
     done = CliRunner().invoke(app, ["schema", "check", str(path), "--encoding", "cp1252"])
     assert done.exit_code == 0, done.stderr

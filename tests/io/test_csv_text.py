@@ -188,12 +188,13 @@ def test_the_header_is_below_the_lines_that_are_skipped(text: str, tmp_path: Pat
         assert table.cells.to_numpy().tolist() == [["7", "54"], ["8", "60"]]
 
 
-def test_lines_are_skipped_in_text_alone(tmp_path: Path) -> None:
+def test_lines_are_skipped_in_text_and_workbooks_alone(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2], "b": [3, 4]}).to_parquet(tmp_path / "t.parquet")
     pd.DataFrame({"a": [1, 2], "b": [3, 4]}).to_excel(tmp_path / "t.xlsx", index=False)
+    for name in ("skip_lines", "skip_rows", "skip_last_rows"):
+        with pytest.raises(UsageError, match=f"`{name}` is for text files"):
+            read(tmp_path / "t.parquet", SavedAs(**{name: 0}))
     for path in (tmp_path / "t.parquet", tmp_path / "t.xlsx"):
-        with pytest.raises(UsageError, match="`skip_lines` is for text files"):
-            read(path, SavedAs(skip_lines=0))
         with pytest.raises(UsageError, match="`header_lines` is for text files"):
             read(path, SavedAs(header_lines=2))
     with pytest.raises(UsageError, match="must be 0 or more"):

@@ -57,7 +57,7 @@ def test_the_schemas_that_follow(tables: LinkedTables) -> None:
         ("  consent:\n", "  consent:\n    file: ../consent.csv\n", "the key file must be a name, not a path"),
         ("  consent:\n", "  consent:\n    max_row: 2\n", "there is no such key"),
         ("taken: {kind: date, bounds: [1990-01-01, 2024-12-31]}", "taken: {kind: count, bounds: [0, 9]}", "both of da"),
-        ("sex: {kind: binary, levels: [F, M]}", "sex: TODO", "'sex' is open"),
+        ("admitted: {kind: date, bounds: [1990-01-01, 2024-12-31]}", "admitted: {kind: date}", "'admitted' is open"),
     ],
 )  # fmt: skip
 def test_faults_are_named(old: str, new: str, words: str) -> None:

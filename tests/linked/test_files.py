@@ -185,13 +185,12 @@ def test_a_draft_of_a_folder_passes_once_its_todos_are_filled(ward: Path, frames
     text = made.read_text()
     assert "key: patient\n" in text and text.index("  patients:") < text.index("  consent:") < text.index("  stays:")
     assert not any(cell in text for cell in ("K1", "kidney", "2005", "178"))
-    assert "is open" in str(invoked("plan", str(ward), "--epsilon", "1", code=4)["error"])
+    assert invoked("plan", str(ward), "--epsilon", "1")["rows"] == 300  # what is TODO is learned
     filled = re.sub(r"  #.*", "", text)
     for found, by in (
-        (r"(order|max_rows): TODO", ""), (r"format: TODO", 'format: "%Y-%m-%d"'), (r"decimals: TODO", "decimals: 1"),
-        (r", unit: TODO", ""), (r"bounds: \[TODO, TODO\](?=, format)", "bounds: [1900-01-01, 2030-12-31]"),
-        (r"bounds: \[TODO, TODO\]", "bounds: [0, 300]"),
-        (r"levels: \[TODO[^]]*\]", 'levels: [F, M, heart, kidney, lung, "no", "yes", "True", "False"]'),
+        (r"(order|max_rows): TODO", ""), (r"(born|admitted|discharged|taken|done): TODO", r"\1: {kind: date}"),
+        (r"value: TODO", "value: {kind: continuous, bounds: [0, 300], decimals: 1}"),
+        (r"ward: TODO", "ward: {kind: categorical, levels: [heart, kidney, lung]}"),
     ):  # fmt: skip
         filled = re.sub(found, by, filled)
     made.write_text(filled)

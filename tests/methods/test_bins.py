@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from medsynth.methods.bins import Bins
-from medsynth.methods.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, kind_shares
+from medsynth.methods.digit_preference import DigitKinds, draw_numbers, kind_shares, kinds_of, preferred_kinds
 from medsynth.methods.marginals import cleaned, smoothed
 from medsynth.schema import Continuous, Count, Schema
 
@@ -20,7 +20,7 @@ def fitted(column: Any, codes: Any, most: int = 20) -> Any:
 
     fine = grid(column, GRID_CELLS)
     shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)
-    kinds = DigitKinds(column.units[0], column.size)
+    kinds = kinds_of(column)
     digits = np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
     return Bins.of(column, shares, digits, most)
 
@@ -49,14 +49,15 @@ def test_preferred_digits_come_back_and_even_values_stay_even(rounded: bool, rng
 def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng: np.random.Generator) -> None:
     """The seed is fixed: it cannot fail by chance."""
     first, last = np.array([-7, 0, 13, 99, 9_990]), np.array([12, 0, 13, 1205, 10_010])
-    kinds, members = DigitKinds(-50, 10**6), count_kinds(first, last)
+    kinds = DigitKinds(-50, 10**6)
+    members = kinds.count(first, last)
     for j, (a, b) in enumerate(zip(first, last, strict=True)):
         found = kinds.cell_of(np.arange(a, b + 1) + 50)
         assert (members[:, j] == np.bincount(found, minlength=kinds.cells)[:-1]).all()
         assert members[:, j].sum() == b - a + 1
     weight = np.zeros(len(members))
     weight[[3, 9 + 1]] = 1.0  # last digit 4, or tens that end in 20
-    drawn = draw_numbers(np.full(2000, 1), np.full(2000, 199), weight, rng)
+    drawn = draw_numbers(np.full(2000, 1), np.full(2000, 199), weight, kinds, rng)
     assert set(drawn) == {*range(4, 200, 10), 20, 120}
     assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
 
@@ -73,7 +74,7 @@ def errors_of_kinds(values: Any, width: int, std: float, rng: np.random.Generato
     far = np.zeros(2)
     for _ in range(20):
         noisy = true + rng.normal(0, std, len(true))
-        found = kind_shares(noisy, std, len(values), edges, shares)
+        found = kind_shares(noisy, std, len(values), edges, shares, kinds)
         assert found.sum() == pytest.approx(1.0) and (found >= 0).all()
         far += [np.abs(some * len(values) - true).sum() for some in (found, noisy)]
     return far / 2 / 20 / len(values)
@@ -86,9 +87,12 @@ def test_noise_prefers_no_digit(rng: np.random.Generator) -> None:
     found, noisy = errors_of_kinds(values, 2, 50.0, rng)
     assert found < 0.1 * noisy
     even, edges = np.append(np.full(251, 1 / 251), 0.0), np.arange(50, 302)
-    true = np.append(count_kinds(edges[:-1], edges[1:] - 1).sum(1), 0) * 4000 / 251
+    kinds = kinds_of(PRESSURE)
+    true = np.append(kinds.count(edges[:-1], edges[1:] - 1).sum(1), 0) * 4000 / 251
     noisy = true + 75.0 * (np.arange(38) == 18)
-    assert kind_shares(noisy, 50.0, 4000, edges, even)[18] < 1.5 / 251  # 100, the one number of its kind: 3.7 times 20
+    assert (
+        kind_shares(noisy, 50.0, 4000, edges, even, kinds)[18] < 1.5 / 251
+    )  # 100, the one number of its kind: 3.7 times 20
 
 
 @pytest.mark.statistical
@@ -129,7 +133,7 @@ def test_overlap_of_a_span_with_cells() -> None:
 
 def test_digit_kinds_only_where_cells_are_wider_than_values() -> None:
     columns = {"a": {"kind": "count", "bounds": [0, 50]}, "b": {"kind": "continuous", "bounds": [0, 9], "decimals": 3}}
-    assert set(digit_kinds(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
+    assert set(preferred_kinds(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
 
 
 @pytest.mark.statistical

@@ -258,7 +258,7 @@ def test_the_plan_is_made_before_a_cell_is_read(tmp_path: Path) -> None:
 CELLS_OF_ALL_KINDS = [
     "", "?", "-9", "99", "0", "7", "7.0", "7.00", "7.5", "7.50", "7.125", "1e-8", "5.4e-09", "007", "true", "FALSE",
     "x", "hemolysed", "2020-02-29", "29.02.2020", "20200229", "9999-12-31", "1900-01-01", "01/01/1900",
-    "2020-02-29 13:45", "2020-02-29T13:45:00Z", "29-Feb-2020", "inf", "1e308", "-9999.9",
+    "2020-02-29 13:45", "2020-02-29T13:45:00Z", "29-Feb-2020", "20200229", "inf", "1e308", "-9999.9",
     "a long text with more than eight words in it, see",
 ]  # fmt: skip
 KINDS_OF_COLUMNS = [

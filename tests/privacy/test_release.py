@@ -4,6 +4,7 @@ import ast
 import copy
 import functools
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,20 +99,15 @@ def _within(tree: ast.AST, function: str | None, call: str) -> int:
 
 
 def test_no_fit_asks_for_the_exact_kinds_of_columns() -> None:
-    """They turn on a single cell. Only a draft, which a person finishes, and the report, which is kept back, read them.
+    """They turn on a single cell. Only looks, for a person's own screen, and the report, which is kept back, read them.
 
     On the old code the plan of a table without a schema was made from them.
     """
-    asked = sorted(set(calls("dtypes")) | set(calls("table_kinds")))
-    assert asked == ["fitting/private_table.py", "report/data/columns.py", "report/sections/structure.py"]
-    tree = ast.parse((SOURCES / "fitting" / "private_table.py").read_text())
-    callers = [
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        and any(isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "dtypes" for n in ast.walk(node))
+    assert sorted(set(calls("dtypes"))) == ["report/data/columns.py", "report/sections/structure.py"]
+    assert set(calls("look")) == {"fitting/looking.py"}
+    assert not [
+        path for path in SOURCES.rglob("*.py") if re.search(r"import .*looking|from \.looking", path.read_text())
     ]
-    assert callers == ["table_kinds"]
 
 
 def test_a_release_is_charged_then_drawn_then_stored(tmp_path: Path) -> None:

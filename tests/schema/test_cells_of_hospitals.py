@@ -21,9 +21,10 @@ from medsynth.sampling import Draw
 from medsynth.sampling import pipeline as sampling
 from medsynth.sampling.rejection import broken
 from medsynth.schema import Schema
-from medsynth.schema.codec import csv_cells, decode, encode
+from medsynth.schema.codec import csv_cells, decode, encode, parse
 from medsynth.schema.columns.grid import grid
 from medsynth.schema.columns.number import WrittenNumber
+from medsynth.schema.columns.parts import whole_of
 
 
 class Form(NamedTuple):
@@ -92,6 +93,29 @@ FORMS = {
                           r"\d\d\. [A-Zä][a-zä]+ \d{4}", {"1. märz 2021": "01. März 2021"}, "27. Juny 2021"),
     "short German months": Form({**DAY, "format": "%d-%b-%y", "months": "de"}, ["27-Okt-21", "01-Mär-22"],
                                 r"\d\d-[A-Z][a-zä]{2}-2[12]", {"27-OKT-21": "27-Okt-21", "01-Mrz-22": "01-Mär-22"}),
+    "partial dates": Form({**DAY, "format": ["%Y-%m-%d", "%Y-%m", "%Y"], "missing": True, "label": "First seen"},
+                          ["2021-04-24", "2022-02", "2021", ""], r"202[12](-\d\d){0,2}|", {"NA": ""}, "2021-13"),
+    "unknown days": Form({**DAY, "format": ["%d/%m/%Y", "XX/%m/%Y", "XX/XX/%Y"], "missing": ["unk"]},
+                         ["24/04/2021", "XX/02/2022", "XX/XX/2021", "unk"], r"(\d\d|XX)/(\d\d|XX)/202[12]|unk",
+                         {"2021-04-24": "24/04/2021"}, "24/XX/2021"),
+    "partial German months": Form({**DAY, "format": ["%d. %B %Y", "%B %Y"], "months": "de"},
+                                  ["27. März 2021", "Mai 2022"], r"(\d\d\. )?[A-Zä][a-zä]+ 202[12]",
+                                  {"1. märz 2021": "01. März 2021"}, "27. 2021"),
+    "mixed dates": Form({**DAY, "format": ["%d.%m.%Y", "%Y-%m-%d"]}, ["24.04.2021", "2022-02-01"],
+                        r"\d\d\.\d\d\.202[12]|202[12]-\d\d-\d\d", {}, "24.04."),
+    "first days": Form({**DAY, "format": "%Y-%m-01"}, ["2021-04-01", "2022-12-01"], r"202[12]-\d\d-01", {},
+                       "24.04.2021"),
+    "stay": Form({"kind": "parts", "text": "{} - {}", "missing": True, "label": "Stay", "parts": {
+                     "first": {**DAY, "format": "%d.%m.%Y"},
+                     "last": {"kind": "date", "after": "stay.first", "bounds": [0, 60], "format": "%d.%m.%Y"}}},
+                 ["24.04.2021 - 30.04.2021", "01.03.2022 - 01.03.2022", ""], r"(\d\d\.\d\d\.202[123]( - |$)){2}|",
+                 {"24.04.2021-30.04.2021": "24.04.2021 - 30.04.2021"}, "24.04.2021"),
+    "ordered words": Form({"kind": "ordinal", "levels": ["neg", "(+)", "+", "++"], "missing": ["n.d."]},
+                          ["neg", "++", "(+)", "n.d.", "+"], r"neg|\(\+\)|\+\+?|n\.d\.", {}, "+++"),
+    "titres": Form({"kind": "ordinal", "levels": ["<1:20", "1:20", "1:40", ">1:40"]},
+                   ["1:20", ">1:40", "<1:20", "1:40"], r"<1:20|1:[24]0|>1:40", {}, "1:30"),
+    "grades": Form({"kind": "ordinal", "levels": [0, "(1)", "1+", "2+"]}, ["0", "(1)", "2+"], r"0|\(1\)|[12]\+",
+                   {"0.0": "0"}),
     "half days": Form({**MINUTES, "bounds": ["2021-01-01", "2022-12-31"], "format": "%m/%d/%Y %I:%M %p"},
                       ["09/23/2022 09:55 AM", "01/16/2021 06:30 PM"], r"\d\d/\d\d/\d{4} [01]\d:[0-5]\d [AP]M"),
     "visit": Form({"kind": "parts", "text": "{} {}", "parts": {
@@ -106,7 +130,9 @@ FORMS = {
 def schema(**columns: dict[str, Any]) -> Schema:
     content = {"name": "t", "target": "died", "one_row_a_patient": True}
     found = Schema.from_dict({**content, "columns": {**columns, "died": {"kind": "binary", "levels": ["no", "yes"]}}})
-    assert Schema.from_yaml(found.to_yaml()) == found  # each form is one line of YAML
+    again = Schema.from_yaml(found.to_yaml())  # each form is one line of YAML
+    assert again == found
+    assert again.to_dict() == found.to_dict()
     return found
 
 
@@ -124,7 +150,8 @@ def test_each_form_is_read_and_written_back(name: str) -> None:
     # In a frame, missing cells are empty, and all others have the same text as in a file.
     texts = [form.others.get(cell, cell) for cell in cells]
     again = from_frame(decode(codes, declared))
-    if not declared.columns.get(name, declared.columns["died"]).dated:  # moments have one text in frames
+    column = declared.header[name].get(name)
+    if not (column and column.dated) or len(declared.header[name]) > 1:  # moments have one text in frames
         assert [*again.cells[name]] == texts
         assert (encode(again, declared) == codes).all()
 
@@ -138,11 +165,8 @@ def test_a_broken_cell_moves_no_other_row(name: str) -> None:
     usual = encode(from_frame(table(name, cells)), declared)
     found = encode(from_frame(table(name, [*cells[:-1], form.broken])), declared)
     assert (found[:-1] == usual[:-1]).all()
-    assert {*csv_cells(found, declared)[name][-1:]} <= {
-        "",
-        "-9",
-        "n.d.",
-    }  # the broken cell is missing, and not near a number
+    # The broken cell is missing, and not near a number.
+    assert {*csv_cells(found, declared)[name][-1:]} <= {"", "-9", "n.d.", "unk"}
     with pytest.raises(SchemaError, match=r"row \d") as refused:
         encode(from_frame(table(name, [*cells[:-1], form.broken])), schema(**{name: form.column}))
     assert form.broken not in str(refused.value)
@@ -251,6 +275,44 @@ def test_each_limit_has_a_cell_of_its_own(scale: str) -> None:
     assert (grid(plain, 27).edges + 2 == cells.edges[2:-1]).all()  # numbers have the same cells as without limits
 
 
+def test_a_date_without_a_day_is_in_the_middle_of_its_time() -> None:
+    """At an end of it, sampled dates of the same cell of a grid would be of another month or year."""
+    column = schema(x=FORMS["partial dates"].column).columns["x"]
+    cells = grid(column, 12)
+    for text, within in (("2022", slice(365, 730)), ("2021-06", slice(151, 181))):
+        codes = np.arange(column.size)[within]
+        code = int(column.read(np.array([text], dtype=object)).codes[0])
+        near = np.flatnonzero(cells.cell_of(np.arange(column.size, dtype=np.int32)) == cells.cell_of(np.int32([code])))
+        assert code in codes and np.isin(near, codes).mean() > 0.4
+        assert text != "2022" or np.isin(near, codes).all()
+
+
+def test_words_are_in_their_order_wherever_they_are_shown() -> None:
+    levels = [*FORMS["ordered words"].column["levels"]]
+    declared = schema(x={**FORMS["ordered words"].column, "dtype": "category"})
+    column = declared.columns["x"]
+    frame = decode(encode(from_frame(table("x", ["++", "neg", "n.d.", "(+)"])), declared), declared)
+    assert column.describe().domain == ", ".join(levels)
+    assert frame["x"].dtype == pd.CategoricalDtype([*levels, "n.d."], ordered=True)
+    assert frame.sort_values("x")["x"].tolist() == ["neg", "(+)", "++", "n.d."]
+    assert parse("x=(+)", declared) == {"x": ((1, 1),)}
+    text = "name: t\ncolumns: {x: {kind: ordinal, levels: [>1:20, 1:40]}}"
+    with pytest.raises(SchemaError, match="begin with a sign in quotes"):
+        Schema.from_yaml(text)
+
+
+def test_labels_of_shared_cells_stay_with_the_whole() -> None:
+    columns = {
+        "rr": {**FORMS["pressure"].column, "label": "Blood pressure"},
+        "symptoms": {**FORMS["answers"].column, "label": "Symptoms", "value_labels": {"A": "Ache"}},
+    }
+    declared = schema(**columns)
+    assert declared.to_dict()["columns"]["rr"]["label"] == "Blood pressure"  # type: ignore[index]
+    assert [column.label for column in declared.columns.values()] == [None, None, "Ache", None, None, None]
+    wholes = [whole_of(own) for own in declared.header.values()]
+    assert [whole and whole.label for whole in wholes] == ["Blood pressure", "Symptoms", None]
+
+
 def test_parts_of_a_cell_are_missing_together() -> None:
     declared = schema(**{name: FORMS[name].column for name in ("pressure", "answers", "flag")})
     codes = encode(from_frame(drawn(declared, 40)), declared)
@@ -261,7 +323,7 @@ def test_parts_of_a_cell_are_missing_together() -> None:
 
 @pytest.mark.parametrize(("column", "words"), [
     ({**NUMBER, "text": "mg"}, "one pair of braces"),
-    ({**NUMBER, "text": ["{}"]}, "two or more examples"),
+    ({**NUMBER, "text": ["{}"]}, "two or more different examples"),
     ({**NUMBER, "below": "<0.5"}, "narrow the bounds"),
     ({**NUMBER, "above": ["-9", ">100"], "missing": [-9]}, "not codes of missing values"),
     ({"kind": "parts", "text": "{}", "parts": [COUNT, COUNT]}, "once for each part"),
@@ -269,6 +331,11 @@ def test_parts_of_a_cell_are_missing_together() -> None:
     ({"kind": "answers", "levels": ["A", "A;B"]}, "not contain `between`"),
     ({**COUNT, "part": 1}, "cannot declare `part`"),
     ({**DAY, "pivot": 1920}, "%y"),
+    ({**DAY, "format": ["%Y-%m-%d"]}, "two or more different examples"),
+    ({**DAY, "format": ["%Y-%m-%d", "unknown"]}, "format must have"),
+    ({"kind": "date", "format": ["%Y-%m-%d", "%Y"]}, "a list in `format` needs `bounds`"),
+    ({**DAY, "fromat": "%Y"}, "'format'"),
+    ({"kind": "answers", "levels": ["A", "B"], "value_labels": {"C": "x"}}, "'C' is not one of the `levels`"),
 ])  # fmt: skip
 def test_a_wrong_declaration_is_refused_with_a_cure(column: dict[str, Any], words: str) -> None:
     with pytest.raises(SchemaError, match=re.escape(words)):

@@ -12,6 +12,7 @@ import pytest
 from open_tables import queries as bare_queries
 from open_tables import raw_vault
 
+from medsynth.errors import LOST
 from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.release import Releases
@@ -150,3 +151,17 @@ def test_a_level_that_is_a_word_is_named_when_it_is_probably_lost() -> None:
         LearnedColumn(kind=ColumnKind(cells="word"), column=column, kept=kept, rest=rest, std=40.0) for rest in (60, 90)
     ]
     assert [one.merged for one in make] == [False, True]
+
+
+def test_bytes_of_another_encoding_are_named() -> None:
+    found, _ = learned(lambda rng: rng.choice(["m\\xe4nnlich", "weiblich"], N), 0)
+    assert any("x contain bytes" in text and "`encoding`" in text for text in found.summary())
+    assert not any("contain bytes" in text for text in learned(lambda rng: rng.choice(["m", "w"], N), 0)[0].summary())
+
+
+@pytest.mark.parametrize("form", ["%d-%b-%Y", "%Y/%m/%d", "%d.%m.%y", "%d-%m-%Y"])
+def test_other_forms_of_dates_are_lost_and_named(form: str) -> None:
+    days = pd.Timestamp("2019-01-01") + pd.to_timedelta(np.arange(N) % 900, unit="D")
+    found, _ = learned(lambda rng: days.strftime(form).to_numpy(), 0)
+    said = [text for text in found.summary() if text.about.kind == LOST]
+    assert found.columns["x"].lost and len(said) == 1 and "x. Hardly" in said[0]

@@ -28,7 +28,7 @@ TOLERANCE = 0.004  # The plan spends at least this close to the budget, relative
 SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # Range of noise scales in which a plan is sought.
 PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
 LARGEST_DEFAULT_DELTA = 1e-5
-PARTITION_SELECTION_DELTA = 0.1  # Share of delta that partition selection may use.
+PARTITION_SELECTION_DELTA, SELECTIONS_DELTA = 0.1, 0.2  # Shares of delta that a partition selection, and all, may use.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +47,22 @@ class Charge:
     shards: int | None = None
     public_order: bool = False
 
-    def event(self, scale: float, delta: float) -> Event:
-        """Return the event at noise `scale`."""
+    def event(self, scale: float, delta: float, selections: int = 1) -> Event:
+        """Return the event at noise `scale`, in a plan with this number of partition selections."""
         if self.thresholded:
-            return Thresholded(multiplier=self.weight * scale, delta=PARTITION_SELECTION_DELTA * delta)
+            share = min(PARTITION_SELECTION_DELTA, SELECTIONS_DELTA / selections)
+            return Thresholded(multiplier=self.weight * scale, delta=share * delta)
         if self.shards is not None:
             kind = PublicOrderGaussian if self.public_order else ShardSampledGaussian
             return kind(multiplier=self.weight * scale, shards=self.shards)
         if self.rate < 1:
             return SubsampledGaussian(multiplier=self.weight * scale, rate=self.rate)
         return Gaussian(multiplier=self.weight * scale)
+
+
+def of_table(table: str, label: str) -> str:
+    """Return the label of a measurement of one of several tables, by its name; "" for a single table."""
+    return f"{table}: {label}" if table else label
 
 
 Query = Charge  # its name in earlier versions, for methods outside this package
@@ -183,13 +189,17 @@ def make_plan(
     Raises UsageError for a budget out of range, and BudgetError if no usable noise meets it.
     """
     check_budget(epsilon, delta)
+    selections = sum(query.thresholded for query in queries)
+
+    def events(scale: float) -> list[tuple[Event, int]]:
+        return [(query.event(scale, delta, selections), query.times) for query in queries]
 
     @functools.cache
     def cost(scale: float, by: accountant.Accountant) -> float:
-        return accountant.epsilon([(query.event(scale, delta), query.times) for query in queries], delta, by)
+        return accountant.epsilon(events(scale), delta, by)
 
     # RDP is quick and above PRV. The exact curve of PRV, if there is one, is quicker still.
-    plain = accountant.is_plain([(query.event(1.0, delta), query.times) for query in queries])
+    plain = accountant.is_plain(events(1.0))
     quick: accountant.Accountant = "prv" if plain else "rdp"
     if cost(LARGEST_SCALE, quick) > epsilon:
         raise BudgetError(
@@ -211,7 +221,7 @@ def make_plan(
         max_rows=max_rows,
         one_row_a_patient=one_row_a_patient,
         accountant=chosen,
-        events={query.label: (query.event(scale, delta), query.times) for query in queries},
+        events={query.label: pair for query, pair in zip(queries, events(scale), strict=True)},
     )
 
 

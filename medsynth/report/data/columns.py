@@ -68,6 +68,17 @@ def limits_of(schema: Schema | None) -> dict[str, dict[float, str]]:
     return {n: c.limit_values for n, c in columns.items() if isinstance(c, WrittenNumber) and c.limits}
 
 
+def levels_in_order(schema: Schema | None) -> dict[str, tuple[str, ...]]:
+    """Return the levels of each ordinal column, as words."""
+    columns = schema.columns if schema else {}
+    return {n: tuple(map(level_text, c.levels)) for n, c in columns.items() if c.categorical and c.ordered}
+
+
+def by_order(shown: list[str], in_order: Sequence[str]) -> list[str]:
+    """Return levels in their declared order, if there is one; others follow."""
+    return sorted(shown, key=lambda level: in_order.index(level) if level in in_order else len(in_order))
+
+
 def without_codes(
     tables: Sequence[pd.DataFrame], real: Sequence[pd.DataFrame], schema: Schema | None
 ) -> list[pd.DataFrame]:

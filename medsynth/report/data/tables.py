@@ -28,6 +28,7 @@ from ...similarity import CELLS, cells_in, count_of, edges_of
 from .columns import (
     comparable,
     is_number,
+    levels_in_order,
     limits_of,
     missing_codes,
     number_columns,
@@ -54,7 +55,8 @@ class Tables:
     All have the columns `names`, which include the target, if any. Those in `numbers` are compared as numbers, the rest
     as words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients`
     has the number of each row's patient by the table's field if patients are the privacy unit, else nothing. `lost`:
-    columns that fidelity leaves out, since all of their cells are compared as one value. `limits` as `limits_of`.
+    columns that fidelity leaves out, since all of their cells are compared as one value. `limits` as `limits_of`, and
+    `in_order` as `levels_in_order`.
     """
 
     real: pd.DataFrame
@@ -68,6 +70,7 @@ class Tables:
     patients: Mapping[str, Patients] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     limits: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
+    in_order: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def kept(self) -> Tables:
@@ -155,7 +158,7 @@ def gather(
     held = frames[:: len(kept)]
     fitted = frames[1::2] if train is not None else [None, None]
     return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost),
-                  limits_of(schema))  # fmt: skip
+                  limits_of(schema), levels_in_order(schema))  # fmt: skip
 
 
 def plain(

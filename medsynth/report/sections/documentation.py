@@ -114,7 +114,7 @@ def _variables(context: Context) -> Variables:
         words = column.describe() if column else NOT_DECLARED
         kind = column.kind if column else "number" if name in numbers else "levels"
         known_from = origin if column else "not declared"
-        label = (column and column.label) or ""
+        label = column.title if column else ""
         found.append(DescribedColumn(name=name, label=label, kind=kind, role=role, origin=known_from,
                                      **words._asdict()))  # fmt: skip
     return Variables(columns=found)

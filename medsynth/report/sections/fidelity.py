@@ -26,7 +26,7 @@ from ...schema import Schema
 from ...schema.columns.number import Quantity
 from ...similarity import similarity
 from ..data import statistics as stats
-from ..data.columns import NO_LIMITS, Limits, codes_of, limits_of, values_alone, words
+from ..data.columns import NO_LIMITS, Limits, by_order, codes_of, levels_in_order, limits_of, values_alone, words
 from ..data.proposal import EXPLORING, TEACHING
 from ..data.protocol import features
 from ..data.question import FEWER, Question, Wording
@@ -151,7 +151,11 @@ def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole]
     real, twin, made = (x[:, k] for x in coded)
     frames = tables.real[name], tables.synthetic[name]
     number = name in tables.numbers
-    labels, shares = number_bars(*frames, tables.limits.get(name, {})) if number else level_bars(*frames)
+    labels, shares = (
+        number_bars(*frames, tables.limits.get(name, {}))
+        if number
+        else level_bars(*frames, tables.in_order.get(name, ()))
+    )
     return ColumnFidelity(
         name=name,
         kind="number" if name in tables.numbers else "levels",
@@ -205,13 +209,16 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) ->
     return [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)], shares
 
 
-def level_bars(real: pd.Series, made: pd.Series) -> Bars:
-    """Return shares of the most frequent levels of the real rows, and of up to four levels that only `made` has."""
+def level_bars(real: pd.Series, made: pd.Series, in_order: Sequence[str] = ()) -> Bars:
+    """Return shares of the most frequent levels of the real rows, and of up to four levels that only `made` has.
+
+    `in_order`: the levels of an ordinal column.
+    """
     counts = [words(column).value_counts(normalize=True) for column in (real, made)]
     if not len(counts[0]):  # No value, as in a number column: no share can be computed.
         return [], [np.zeros(0), np.zeros(0)]
     shown = list(counts[0].index[:WIDTH]) + [x for x in counts[1].index if x not in counts[0].index][:4]
-    shown = sorted(shown) if len(shown) <= 8 else shown
+    shown = by_order(sorted(shown) if len(shown) <= 8 else shown, in_order)
     return [str(x) for x in shown], [np.asarray(c.reindex(shown).fillna(0), np.float64) for c in counts]
 
 
@@ -459,11 +466,14 @@ def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticCol
     """Summarise each column of a table of text cells."""
     made, numbers = values_alone(cells, schema)
     limits = limits_of(schema)
+    in_order = levels_in_order(schema)
     found = []
     for name, values in made.items():
         number = name in numbers
         own = limits.get(str(name), {})
-        labels, shares = number_bars(values, values, own) if number else level_bars(values, values)
+        labels, shares = (
+            number_bars(values, values, own) if number else level_bars(values, values, in_order.get(str(name), ()))
+        )
         found.append(
             Summary(
                 name=str(name),

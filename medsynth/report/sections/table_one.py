@@ -6,15 +6,15 @@ are standardised (Austin 2009, Statistics in Medicine 28): of means or shares, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy.stats import skew
 
 from ...arrays import Floats, Mask
-from ..data.columns import Limits, limits_of, words
+from ..data.columns import Limits, by_order, levels_in_order, limits_of, words
 from ..data.context import Context
 from ..data.verdict import Record
 from .registry import Section
@@ -23,7 +23,7 @@ Summary = Literal["mean (SD)", "median [quartiles]", "n (%)"]
 SKEWED = 1.0  # Skewness of the synthetic rows. Above it, a median describes a column better than a mean.
 MOST_LEVELS = 10  # Levels of a column; the others share a line.
 MOST_CLASSES = 4  # Classes of the target that have columns of their own.
-NONE_DECLARED: Mapping[str, Limits] = {}
+NONE_DECLARED: Mapping[str, Any] = {}
 OTHERS, MISSING, EVERYBODY = "(other levels)", "missing", "all rows"
 
 
@@ -72,11 +72,12 @@ class TableOne(Record):
 def table_one(
     synthetic: pd.DataFrame, real: pd.DataFrame | None, numbers: frozenset[str], target: str | None = None,
     *, skewed: frozenset[str] = frozenset(), dates: frozenset[str] = frozenset(),
-    limits: Mapping[str, Limits] = NONE_DECLARED,
+    limits: Mapping[str, Limits] = NONE_DECLARED, in_order: Mapping[str, Sequence[str]] = NONE_DECLARED,
 ) -> TableOne:  # fmt: skip
     """Return the table of compared values; without `real` that of synthetic rows.
 
     `skewed`: columns that the schema declares with a log scale. `limits` of assays, texts by their numbers, by column.
+    `in_order`: the levels of ordinal columns.
     """
     sides = [table for table in (real, synthetic) if table is not None]
     classes = (
@@ -88,7 +89,7 @@ def table_one(
     columns = [
         _number([t[name] for t in sides], groups, name, limits.get(name, {}), skewed=name in skewed)
         if name in numbers
-        else _levels([words(t[name]) for t in sides], groups, name)
+        else _levels([words(t[name]) for t in sides], groups, name, in_order.get(name, ()))
         for name in names
     ]
     columns.sort(key=lambda lines: -max((abs(line.difference or 0.0) for line in lines), default=0.0))
@@ -130,12 +131,12 @@ def _spread(values: Floats, *, median: bool) -> Figures:
     return Figures(value=float(known.mean()), low=float(known.std(ddof=1)) if len(known) > 1 else None)
 
 
-def _levels(sides: list[pd.Series], groups: list[list[Mask]], name: str) -> list[Line]:
+def _levels(sides: list[pd.Series], groups: list[list[Mask]], name: str, in_order: Sequence[str]) -> list[Line]:
     """Return a line for each level, or for the rarer of two, then for all other levels and for missing cells."""
     counts = pd.concat([side.value_counts(normalize=True) for side in sides], axis=1).fillna(0.0).sum(axis=1)
     order = list(counts.sort_values(ascending=False, kind="stable").index)
     # The commoner of two levels mirrors the other.
-    shown = order[1:] if len(order) == 2 else order[:MOST_LEVELS]
+    shown = by_order(order[1:] if len(order) == 2 else order[:MOST_LEVELS], in_order)
     others = order[MOST_LEVELS:]
     lines = [_share(name, str(level), [(side == level).to_numpy() for side in sides], groups) for level in shown]
     if others:
@@ -168,13 +169,15 @@ def _table_one(context: Context) -> TableOne:
     skewed = frozenset(n for n, c in declared.items() if getattr(c, "scale", None) == "log")
     dates = frozenset(n for n, c in declared.items() if c.dated)
     labels = {
-        "labels": {name: column.label for name, column in declared.items() if column.label},
+        "labels": {name: column.title for name, column in declared.items() if column.title},
         "value_labels": {name: column.value_labels for name, column in declared.items() if column.value_labels},
     }
     real = context.tables.real if context.tables else None
     made, numbers = context.synthetic_values
     target = context.target if context.target in made else None
-    found = table_one(made, real, numbers, target, skewed=skewed, dates=dates, limits=limits_of(context.schema))
+    limits = limits_of(context.schema)
+    in_order = levels_in_order(context.schema)
+    found = table_one(made, real, numbers, target, skewed=skewed, dates=dates, limits=limits, in_order=in_order)
     return found.model_copy(update=labels)
 
 

@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem
 from ...io.cell_text import value_text
-from ...io.table import Kind
 from .column import (
     APART,
     LEVEL_APART,
@@ -118,7 +117,7 @@ class Levels(Column):
             whole = np.array([*self.levels, 0], np.int64)[place]
             return pd.Series(pd.array(whole, "Int64")).mask(missing) if self.missing else pd.Series(whole)
         words = np.empty(len(self.levels) + 1, dtype=object)  # the last is None, for a missing value
-        words[:-1] = [level or None for level in self.levels]  # an empty level is an empty cell
+        words[:-1] = [None if level == "" else level for level in self.levels]  # an empty level is an empty cell
         return pd.Series(words[place], dtype=object)
 
     def value_text(self, code: int) -> str:
@@ -188,10 +187,6 @@ class Categorical(Levels):
     to the finest level that contains it, else to `unknown`; levels that are not given are chosen by noisy counts, as
     fine as these allow.
     """
-
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "text": "{kind: categorical, levels: [TODO], missing: true}  # or {kind: binary, levels: [F, M]}"
-    }
 
     kind: Literal["categorical", "ordinal"] = "categorical"
     levels: tuple[Level, ...] = Field((), max_length=MAX_LEVELS)

@@ -25,12 +25,13 @@ from pydantic import (
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem, UsageError
-from ...io.table import MISSING_TOKENS, Kind, whole_text
+from ...io.table import MISSING_TOKENS, whole_text
 from ..cells import MISSING_NUMBERS
 from .dtypes import cast, checked
 
 Level = StrictBool | StrictInt | StrictStr
 Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or levels as text with None
+Related = Mapping[str, Values]  # of the columns that one depends on
 MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
@@ -88,11 +89,15 @@ class SharedCell(Protocol):
 
     together: ClassVar[bool]  # whether all of them are missing if one is
 
+    @property
+    def label(self) -> str | None:
+        """The label of the whole cell."""
+
     def split(self, text: str, index: int) -> str | None:
         """Return the text of one column in a cell's text, None if that does not have the form."""
 
-    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
-        """Return the cells of rows from the codes of the columns."""
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
+        """Return the cells of rows from the codes of the columns. `related`: as `Column.csv_cells`, for each."""
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the shared cell, as plain data."""
@@ -126,7 +131,6 @@ class Column(BaseModel, ABC):
     modelled: ClassVar[bool] = True  # a model learns it; otherwise sampled rows get fresh values
     may_be_target: ClassVar[bool] = True
     dated: ClassVar[bool] = False  # values are written as dates, which no plain reader parses as numbers
-    drafts: ClassVar[Mapping[Kind, str]] = {}  # its line in a drafted schema, by the kinds of text that it suits
 
     kind: str
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
@@ -134,6 +138,7 @@ class Column(BaseModel, ABC):
     # For people and for files that keep them. No model, measurement or draw depends on labels.
     label: Label | None = None
     value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
+    seen: bool = False  # whether a person declared it after a look at its cells
     part: Annotated[CellPart | None, PlainValidator(_part), Field(exclude=True)] = None  # set by the schema alone
 
     if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property
@@ -175,6 +180,11 @@ class Column(BaseModel, ABC):
         return not self.categorical
 
     @property
+    def units_of_day(self) -> int:
+        """The number of its units in a day of the calendar; zero if its values do not lie in such days."""
+        return 0
+
+    @property
     def days(self) -> bool:
         """Whether its values are days without a time."""
         return False
@@ -198,6 +208,12 @@ class Column(BaseModel, ABC):
     def reads_as_missing(self) -> bool:
         """Whether an unreadable cell is read as missing."""
         return getattr(self, "unknown", None) == "missing" not in self.levels
+
+    @property
+    def title(self) -> str:
+        """The label, after that of the whole cell for a part of it; "" without any."""
+        whole = self.part.whole.label if self.part else None
+        return ": ".join(label for label in (whole, self.label) if label)
 
     @property
     def gaps(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
@@ -14,7 +15,7 @@ from pydantic import Field, StrictInt, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import Problem
-from ...io.table import MISSING_TOKENS, Kind
+from ...io.table import MISSING_TOKENS
 from .column import MAX_CODES, Column, Reading, Values
 from .dtypes import holds_moments
 from .number import Quantity, check_apart
@@ -33,29 +34,30 @@ _WORD = re.compile(r"[^\W\d_]+")
 class Date(Quantity):
     """A calendar day between two public days or, with `after`, a number of days after the date column of that name.
 
-    `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD. With `after` they are
-    whole numbers of days from the day of the other date, which may be a timestamp. With `resolution` minute or second
-    it is a timestamp, up to the end of the last day; with `after` too, `bounds` are minutes or seconds after the other
-    timestamp. `pivot`: the first of the hundred years that two digits mean. `months`: the language of their names.
+    `format` is that of the cells, in the codes of strptime, or a list of several: then a column of its own contains
+    which of them a cell has (parts.py). `bounds` are days as YYYY-MM-DD. With `after` they are whole numbers of days
+    from the day of the other date, which may be a timestamp. With `resolution` minute or second it is a timestamp, up
+    to the end of the last day; with `after` too, `bounds` are minutes or seconds after the other timestamp. `pivot`:
+    the first of the hundred years that two digits mean. `months`: the language of their names.
 
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
     """
 
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "date": "{kind: date, bounds: [TODO, TODO], format: TODO, missing: true}  "
-        "# it follows a date? after: COLUMN, bounds in days"
-    }
-
     kind: Literal["date"] = "date"
     bounds: tuple[StrictInt, StrictInt] | tuple[date, date]
-    format: str = "%Y-%m-%d"
+    written_as: Annotated[str | tuple[str, ...], Field(alias="format")] = "%Y-%m-%d"
     after: str | None = None
     resolution: Literal["day", "minute", "second"] = "day"
     pivot: Annotated[int, Field(ge=1, le=9900)] | None = None
     months: Literal["en", "de"] = "en"
     scale: ClassVar[Literal["linear"]] = "linear"
     dated: ClassVar[bool] = True
+
+    @property
+    def format(self) -> str:
+        """The first format, which has a day."""
+        return self.examples[0]
 
     @property
     def units(self) -> tuple[int, int]:
@@ -69,6 +71,10 @@ class Date(Quantity):
     def per_day(self) -> int:
         """The number of codes per day."""
         return PER_DAY[self.resolution]
+
+    @property
+    def units_of_day(self) -> int:
+        return 0 if self.after or self.bounds == (CLOCK_DAY, CLOCK_DAY) else self.per_day
 
     @property
     def days(self) -> bool:
@@ -91,19 +97,20 @@ class Date(Quantity):
             raise ValueError("bounds must be two days, the earlier one first")
         if self.resolution != "day" and self.size > MAX_CODES:
             raise ValueError("a `resolution` finer than a day needs bounds that are closer together")
-        if self.pivot is not None and "%y" not in self.format:
+        if self.pivot is not None and "%y" not in "".join(self.examples):
             raise ValueError("`pivot` needs years of two digits, %y, in `format`")
         check_apart(self.gap_words, *self.units)
         self.check_values()
-        self._check_format()
+        for k, form in enumerate(self.examples):
+            self._check_format(form, partial=k > 0)
         return self
 
-    def _check_format(self) -> None:
-        """Raise ValueError unless the format has all that the resolution and the bounds need.
+    def _check_format(self, form: str, *, partial: bool) -> None:
+        """Raise ValueError unless the format has all that the resolution and the bounds need; `partial`: the year.
 
         A month or a week may be without a day. With bounds that are the first day of 1900, the format is a time of day.
         """
-        if "%z" in self.format or "%Z" in self.format:
+        if "%z" in form or "%Z" in form:
             raise ValueError(
                 "format cannot contain a zone's code. Write the zone as the cells do, as %Y-%m-%dT%H:%M:%S+01:00 does: "
                 "cells with other zones keep their clock's time"
@@ -113,8 +120,9 @@ class Date(Quantity):
             sample = datetime.combine(CLOCK_DAY, sample.time())
         whole = (sample, sample.replace(day=1)) if self.per_day == 1 else (sample,)
         try:
-            known = _parsed(sample.strftime(self.format), self.format)  # in English
-            if known not in whole and not ("%V" in self.format and known == datetime(2003, 12, 29)):
+            known = _parsed(sample.strftime(form), form)  # in English
+            week = "%V" in form and known == datetime(2003, 12, 29)
+            if known not in whole and not week and not (partial and known.year == sample.year):
                 raise ValueError
         except (ValueError, re.error):  # strptime makes a regular expression of it, which may be invalid
             time = ", an hour and a minute, as %d.%m.%Y %H:%M" if self.per_day > 1 else ", as %d.%m.%Y"
@@ -143,24 +151,38 @@ class Date(Quantity):
         """Return a day, or with `after` a number of days, in units."""
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
+    @property
+    def _precision(self) -> str:
+        return f"{self.resolution}s"
+
     def unreadable(self) -> Problem:
-        cure = "Correct the cell or the schema's `format`, or set `unknown: missing`."
-        return Problem(text=f"not a date in the form {self.format}", cure=cure)
+        cure = "Correct the cell, list its form in `format`, or set `unknown: missing`."
+        return Problem(text=f"not a date in the form {' or '.join(self.examples)}", cure=cure)
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
 
     def _number(self, text: str) -> float:
         """Return a text's number of days, minutes or seconds, NaN if it is not a date; finer parts are cut off."""
-        day = ordinal(self._in_english(text), self.format, self.pivot)
-        return float(np.floor(day * self.per_day + 1e-3))
+        return self.form_of(text)[1]
+
+    def form_of(self, text: str) -> tuple[int, float]:
+        """Return the number of the first format that a text has, 0 for ISO's or none, and its number as `_number`.
+
+        Of several formats, one without a day means the middle of its month, and one without a month that of its year.
+        """
+        word = self._in_english(text)
+        several = len(self.examples) > 1
+        read = ((k, _day_of(word, form, self.pivot) + several * _middle(form)) for k, form in enumerate(self.examples))
+        own = next(((k, day) for k, day in read if not math.isnan(day)), (0, _day_of(word, None)))
+        return own[0], float(np.floor(own[1] * self.per_day + 1e-3))
 
     def _in_english(self, text: str) -> str:
         """Return a cell's text with English names of months, as long as the format has them."""
         if self.months == "en":
             return text
         names = {name[:length].lower(): k for k, name in enumerate(GERMAN) for length in (3, len(name))} | _OTHERS
-        length = None if "B" in self.format else 3
+        length = None if "B" in "".join(self.examples) else 3
         months = {name: ENGLISH[k][:length] for name, k in names.items()}
         return _WORD.sub(lambda word: months.get(word[0].lower(), word[0]), text)
 
@@ -282,18 +304,25 @@ def _parsed(word: str, form: str) -> datetime:
     )
 
 
-def ordinal(word: str, form: str, pivot: int | None = None) -> float:
-    """Return a date's day number, in its format or ISO's, with its time as a part of the day; NaN for none.
+def ordinal(word: str, form: str) -> float:
+    """Return a date's day number, in its format or ISO's, with its time as a part of the day; NaN for none."""
+    day = _day_of(word, form)
+    return _day_of(word, None) if math.isnan(day) else day
 
-    `pivot`: the first of the hundred years that two digits mean.
-    """
+
+def _day_of(word: str, form: str | None, pivot: int | None = None) -> float:
+    """Return as `ordinal` does, in this format alone; None: ISO's. `pivot`: the first year of two digits."""
     try:
-        found = _parsed(word, form)
+        found = datetime.fromisoformat(word) if form is None else _parsed(word, form)
         found = found if pivot is None else found.replace(year=pivot + (found.year - pivot) % 100)
     except ValueError:
-        try:
-            found = datetime.fromisoformat(word)
-        except ValueError:
-            return float("nan")
+        return math.nan
     seconds = 3600 * found.hour + 60 * found.minute + found.second
     return found.toordinal() + seconds / PER_DAY["second"]
+
+
+def _middle(form: str) -> int:
+    """Return how many days after its first day the middle of a format's month or year is; 0 if it has a day."""
+    if re.search("%[-^]?[djuwUVWcx]", form) or not re.search("%[-^]?[yYG]", form):
+        return 0
+    return 14 if re.search("%[-^]?[mbB]", form) else 182

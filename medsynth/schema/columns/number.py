@@ -17,7 +17,6 @@ from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, StrictStr, 
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
 from ...errors import OUTSIDE, Problem
-from ...io.table import Kind
 from .column import (
     MAX_CODES,
     UNREADABLE,
@@ -55,6 +54,12 @@ class Quantity(Column):
     out_of_range: Policy = "clip"
     unknown: StrictInt | StrictFloat | date | Literal["missing"] | None = None
     cut_points: tuple[StrictInt | StrictFloat | date, ...] = ()
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The forms of cells as declared; none for plain numbers."""
+        given = getattr(self, "written_as", None) or ()
+        return (given,) if isinstance(given, str) else given
 
     @property
     @abstractmethod
@@ -211,9 +216,14 @@ class Quantity(Column):
         unit = getattr(self, "unit", None)
         cuts = f", cut at {', '.join(self._ends_of(self.cut_points))}" if self.cut_points else ""
         domain = f"{self._ends()}{f' {unit}' if unit else ''}, {self.scale} scale{cuts}"
-        precision = f"{self.places} decimal{'s' * (self.places > 1)}" if self.places else "whole numbers"
-        precision = f"rounded to {10**-self.places:,}" if self.places < 0 else precision
-        return Description(domain, self.describe_missing(), precision)
+        written = f", written {' or '.join(self.examples)}" if self.examples else ""
+        return Description(domain, self.describe_missing(), f"{self._precision}{written}")
+
+    @property
+    def _precision(self) -> str:
+        if self.places < 0:
+            return f"rounded to {10**-self.places:,}"
+        return f"{self.places} decimal{'s' * (self.places > 1)}" if self.places else "whole numbers"
 
     def _ends(self) -> str:
         return " to ".join(self._ends_of(self.bounds))
@@ -234,11 +244,6 @@ class WrittenNumber(Quantity):
     written_as: Annotated[StrictStr | tuple[StrictStr, ...] | None, Field(alias="text")] = None
     below: Limits = ()
     above: Limits = ()
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """The examples of cells; none for plain numbers."""
-        return (self.written_as,) if isinstance(self.written_as, str) else self.written_as or ()
 
     @property
     def forms(self) -> tuple[NumberText, ...]:
@@ -299,16 +304,12 @@ class WrittenNumber(Quantity):
         faults = tuple(fault._replace(found=fault.found & (codes < 0)) for fault in read.faults)
         return Reading(np.where(codes < 0, read.codes, codes), faults)
 
-    def text(self, code: int) -> str:
-        """Return a code as the text of a CSV cell, in the first form."""
-        return self.text_in(code, 0)
-
     def with_zeros(self, text: str) -> str:
         """Return a number's text with the zeros at its end that the column declares."""
         return text
 
-    def text_in(self, code: int, form: int) -> str:
-        """Return a code as the text of a CSV cell in one of the forms."""
+    def text(self, code: int) -> str:
+        """Return a code as the text of a CSV cell, in the first form."""
         if code < len(self.below):
             return self.below[code]
         if self.size - len(self.above) <= code < self.size:
@@ -316,7 +317,7 @@ class WrittenNumber(Quantity):
         plain = super().text(code)
         if code >= self.size:
             return plain
-        return self.forms[form].write(self.with_zeros(plain)) if self.forms else self.with_zeros(plain)
+        return self.forms[0].write(self.with_zeros(plain)) if self.forms else self.with_zeros(plain)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Return numbers; words for limits, and texts for all values if they have a form."""
@@ -365,8 +366,7 @@ class WrittenNumber(Quantity):
     def describe(self) -> Description:
         found = super().describe()
         limits = f", limits {', '.join((*self.below, *self.above))}" if self.limits else ""
-        written = f", written {', '.join(self.examples)}" if self.examples else ""
-        return found._replace(domain=f"{found.domain}{limits}", precision=f"{found.precision}{written}")
+        return found._replace(domain=f"{found.domain}{limits}")
 
 
 class Continuous(WrittenNumber):
@@ -379,11 +379,6 @@ class Continuous(WrittenNumber):
     >>> Continuous(bounds=(0, 1), scale="log", decimals=5).places
     5
     """
-
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO, missing: true}  "
-        "# scale: log for skewed assays; or, of few values, {kind: ordinal, levels: ['0.5', '1.0']}"
-    }
 
     kind: Literal["continuous"] = "continuous"
     bounds: tuple[float, float]
@@ -443,10 +438,6 @@ class Count(WrittenNumber):
     >>> Count(bounds=(0, 50)).size
     51
     """
-
-    drafts: ClassVar[Mapping[Kind, str]] = {
-        "int": "{kind: count, bounds: [TODO, TODO], missing: true}  # or {kind: binary, levels: [0, 1]}, or categorical"
-    }
 
     kind: Literal["count"] = "count"
     bounds: tuple[StrictInt, StrictInt]

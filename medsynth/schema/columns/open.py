@@ -178,6 +178,8 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
             rest = {key: value for key, value in given.items() if key not in (LEVELS, "others")}
             some = {LEVELS: found, "others": "learn"} if found else {}
             return _checked(OpenLevels, {**rest, **some}, [own])
+    if own is Date and isinstance(given.get(FORMAT), list) and is_open_range(given.get(BOUNDS)):
+        raise ValueError("a list in `format` needs `bounds`")
     if BOUNDS in fields and (is_open_range(given.get(BOUNDS)) or (own is Date and given.get(FORMAT, "") is None)):
         if given.get("after") is not None:
             raise ValueError("the date in `after` needs `bounds`, two whole numbers of days")

@@ -1,4 +1,4 @@
-"""Cells that several columns share: two numbers, several answers, or a number with a flag.
+"""Cells that several columns share: two numbers, several answers, or a number or a date in one of several forms.
 
 A schema declares such a cell as one column of the table. It becomes columns of its parts, which a model learns one by
 one, and whose cells are joined again in sampled rows. A part is read from its own cell alone.
@@ -16,122 +16,122 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter
 
-from ...arrays import Codes, Mask, Texts
+from ...arrays import Codes, Mask
 from ...io.table import MISSING_TOKENS
-from .column import CellPart, Column, Level
-from .number import Continuous, WrittenNumber
+from .column import CellPart, Column, Label, Level, Related, SharedCell, code_texts
+from .date import Date
+from .number import Continuous
 from .number_text import spaced
 from .registry import SHARED, AnyColumn
 
-FLAG, PLAIN = "flag", "plain"  # the column of a number's flag, and its level for a number without one
+FLAGS = {"text": "flag", "format": "format"}  # names of the column of a cell's form, by the key that lists the forms
+PLAIN = "plain"  # its level for a number alone
 YES, NO = "yes", "no"  # the levels of an answer
 NO_FORM = "\N{REPLACEMENT CHARACTER}"  # read in place of a cell that does not have the form: no column has such a value
-OF_ALL = ("missing", "unknown")  # keys that the first part shares with the others
 Value = TypeVar("Value")
 
 
-class Parts(BaseModel):
+class _Whole(BaseModel):
+    """The declaration of a shared cell, which its parts have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: Label | None = None
+    missing: bool | tuple[StrictInt | StrictStr, ...] = False
+    unknown: StrictStr | None = None
+    seen: bool = False
+
+    @property
+    def of_all(self) -> dict[str, object]:
+        """The keys that say which cells are missing, and whether it was declared after a look."""
+        return {key: value for key in ("missing", "unknown", "seen") if (value := getattr(self, key))}
+
+
+class Parts(_Whole):
     """Two or more values in a cell: `text` is a template such as {}/{}, with braces for each of the `parts`.
 
     Parts are named, or numbered from 1 on. All are missing together.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     text: StrictStr
     parts: Annotated[list[dict[str, Any]] | dict[str, dict[str, Any]], Field(min_length=2, max_length=9)]
-    missing: bool | tuple[StrictInt | StrictStr, ...] = False
-    unknown: StrictStr | None = None
+    together: ClassVar[bool] = True
 
     def columns(self, name: str) -> dict[str, object]:
         """Return the declarations of the parts, by name."""
         if self.text.count("{}") != len(self.parts) or set("{}") & set(self.text.replace("{}", "")):
             raise ValueError(f"column {name!r}: `text` must contain {{}} once for each part, such as '{{}}/{{}}'")
         named = self.parts.items() if isinstance(self.parts, dict) else enumerate(self.parts, 1)
-        shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
-        whole = Values(self.text, isinstance(self.parts, dict))
+        # From here on, the columns declare the rest.
+        whole = self.model_copy(update={"parts": type(self.parts)(), "missing": False, "unknown": None, "seen": False})
         return {
-            f"{name}.{key}": shared | own | {"part": CellPart(name, k, whole)} for k, (key, own) in enumerate(named)
+            f"{name}.{key}": self.of_all | own | {"part": CellPart(name, k, whole)}
+            for k, (key, own) in enumerate(named)
         }
-
-
-class Answers(BaseModel):
-    """Several answers in a cell: `levels`, with the text `between` two. `none` is the cell without an answer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=200)]
-    between: Annotated[StrictStr, Field(min_length=1)] = ";"
-    none: StrictStr = ""
-    missing: bool | tuple[StrictInt | StrictStr, ...] = False
-    unknown: StrictStr | None = None
-
-    def columns(self, name: str) -> dict[str, object]:
-        """Return the declarations of the answers, by name. The first one knows which cells are missing."""
-        words = tuple(map(str, self.levels))
-        if len({*words, self.none}) <= len(words) or any(self.between.strip() in word for word in words):
-            raise ValueError(f"column {name!r}: `levels` and `none` must differ, and not contain `between`")
-        whole = Chosen(words, self.between, self.none)
-        shared = {key: value for key in OF_ALL if (value := getattr(self, key))}
-        made = dict[str, object]()
-        for k, word in enumerate(words):
-            own = {} if k else shared
-            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": CellPart(name, k, whole), **own}
-        return made
-
-
-@dataclass(frozen=True)
-class Values:
-    """Values with texts between them. `named`: whether the parts have names."""
-
-    text: str
-    named: bool
-    together: ClassVar[bool] = True
 
     def split(self, text: str, index: int) -> str | None:
         """Return one of the values in a cell's text, None if it does not have the form."""
         found = _values(self.text).fullmatch(text)
         return None if found is None else found.group(index + 1).strip()
 
-    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
         """Return the cells of rows whose parts have these codes; those of the first part if it is missing."""
-        texts = (column.csv_cells(own, {}) for column, own in zip(columns, codes, strict=True))
-        gone = codes[0] >= columns[0].size
-        rows = zip(gone, zip(*texts, strict=True), strict=True)
-        return [row[0] if out else _filled(self.text, row) for out, row in rows]
+        texts = [column.csv_cells(own, other) for column, own, other in zip(columns, codes, related, strict=True)]
+        gone = columns[0].gap_words
+        return [row[0] if row[0] in gone else _filled(self.text, row) for row in zip(*texts, strict=True)]
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the whole."""
-        own = [column.to_dict() for column in columns.values()]
-        names = [name.rpartition(".")[2] for name in columns]
-        return {"kind": "parts", "text": self.text, "parts": dict(zip(names, own, strict=True)) if self.named else own}
+        own = {name.rpartition(".")[2]: column.to_dict() for name, column in columns.items()}
+        parts = own if isinstance(self.parts, dict) else [*own.values()]
+        found: dict[str, object] = {"kind": "parts", "text": self.text, "parts": parts}
+        return found | ({"label": self.label} if self.label else {})
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Answers that were chosen among `levels`."""
+class Answers(_Whole):
+    """Several answers in a cell: `levels`, with the text `between` two. `none` is the cell without an answer."""
 
-    levels: tuple[str, ...]
-    between: str
-    none: str
+    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=200)]
+    between: Annotated[StrictStr, Field(min_length=1)] = ";"
+    none: StrictStr = ""
+    value_labels: Annotated[dict[str, Label], BeforeValidator(code_texts)] = {}
     together: ClassVar[bool] = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The levels as texts."""
+        return tuple(map(str, self.levels))
+
+    def columns(self, name: str) -> dict[str, object]:
+        """Return the declarations of the answers, by name. The first one knows which cells are missing."""
+        words = self.words
+        if len({*words, self.none}) <= len(words) or any(self.between.strip() in word for word in words):
+            raise ValueError(f"column {name!r}: `levels` and `none` must differ, and not contain `between`")
+        if lost := [word for word in self.value_labels if word not in words]:
+            raise ValueError(f"column {name!r}: `value_labels`: {lost[0]!r} is not one of the `levels`")
+        made = dict[str, object]()
+        for k, word in enumerate(words):
+            own = ({} if k else self.of_all) | {"label": self.value_labels.get(word)}
+            made[f"{name}.{word}"] = {"kind": "binary", "levels": [NO, YES], "part": CellPart(name, k, self), **own}
+        return made
 
     def split(self, text: str, index: int) -> str | None:
         """Return whether a cell contains an answer; None, for the first one, if something in it is not an answer."""
+        words = self.words
         sign = self.between.strip() or " "
-        if sign == "," and "." not in "".join(self.levels):
+        if sign == "," and "." not in "".join(words):
             text = text.replace(".", ",")  # a file with semicolons is read with 1.3 for 1,3
         found = [word.strip() for word in text.split(sign)] if text not in (self.none, "") else []
-        if (text == "" != self.none) or not {*found} <= {*self.levels}:
+        if (text == "" != self.none) or not {*found} <= {*words}:
             return NO if index else None
-        return YES if self.levels[index] in found else NO
+        return YES if words[index] in found else NO
 
-    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
         """Return the cells of rows, with the answers in the declared order."""
-        first = columns[0].csv_cells(codes[0], {})
+        first = columns[0].csv_cells(codes[0], related[0])
         gone = codes[0] >= columns[0].size
         rows = zip(*((own == 1).tolist() for own in codes), strict=True)
-        chosen = ([word for word, yes in zip(self.levels, row, strict=True) if yes] for row in rows)
+        chosen = ([word for word, yes in zip(self.words, row, strict=True) if yes] for row in rows)
         return [
             text if out else self.between.join(words) or self.none
             for text, out, words in zip(first, gone, chosen, strict=True)
@@ -139,42 +139,35 @@ class Chosen:
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the whole."""
-        first = next(iter(columns.values())).to_dict()
-        shared = {key: first[key] for key in OF_ALL if key in first}
-        found = {"kind": "answers", "levels": [*self.levels], "between": self.between, **shared}
-        return found | ({"none": self.none} if self.none else {})
+        return {"kind": "answers", **self.model_dump(mode="json", exclude_defaults=True)}
 
 
 @dataclass(frozen=True)
 class Flagged:
-    """The form that a number's cell has, of the `examples` that its column declares."""
+    """The form that the cell of a number or a date has, of those that its column declares. `reader`: of cells."""
 
-    examples: tuple[str, ...]
+    reader: Continuous | Date
+    label: None = None  # the column has it
     together: ClassVar[bool] = False
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The names of the forms: what is left of each example without its number."""
-        return tuple(" ".join(re.sub(r"\{[^{}]*\}", " ", example).split()) or PLAIN for example in self.examples)
+        """The names of the forms: formats of dates, and what is left of each example without its number."""
+        return tuple(" ".join(re.sub(r"\{[^{}]*\}", " ", one).split()) or PLAIN for one in self.reader.examples)
 
     def split(self, text: str, index: int) -> str | None:
-        """Return the name of the first form that a cell has, or of the first one if it is not a number."""
-        return self.levels[_number(self.examples).form_of(text)[0]]
+        """Return the name of the first form that a cell has, or of the first one if it has none."""
+        return self.levels[self.reader.form_of(text)[0]]
 
-    def join(self, columns: Sequence[Column], codes: Sequence[Codes]) -> list[str]:
-        """Return the cells of numbers, each in its form."""
-        number = columns[0]
-        assert isinstance(number, WrittenNumber)
-        return [number.text_in(int(code), int(form)) for code, form in zip(*codes, strict=True)]
+    def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
+        """Return the cells of values, each in its form."""
+        forms = (columns[0].model_copy(update={"written_as": one}) for one in self.reader.examples)
+        made = [form.csv_cells(codes[0], related[0]).to_list() for form in forms]
+        return [made[form][row] for row, form in enumerate(codes[1].tolist())]
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
-        """Return the declaration of the number, which includes the forms."""
+        """Return the declaration of the value, which includes the forms."""
         return next(iter(columns.values())).to_dict()
-
-
-@cache
-def _number(examples: tuple[str, ...]) -> WrittenNumber:
-    return Continuous.model_construct(written_as=examples, bounds=(0.0, 1.0))
 
 
 @cache
@@ -214,14 +207,18 @@ def expanded(columns: object) -> object:
 
 def _with_flag(name: str, declared: object, columns: Mapping[object, object]) -> dict[str, object]:
     """Return the column of a number's flag, if its `text` is a list and nothing has added that column."""
-    given = declared.get("text") if isinstance(declared, Mapping) else getattr(declared, "written_as", None)
-    flag = f"{name}.{FLAG}"
+    content: Any = declared.to_dict() if isinstance(declared, Column) else declared
+    key = "format" if isinstance(content, Mapping) and content.get("kind") == "date" else "text"
+    given = content.get(key) if isinstance(content, Mapping) else None
+    flag = f"{name}.{FLAGS[key]}"
     known = columns.get(flag)
-    if not isinstance(given, list | tuple) or (isinstance(known, Column) and known.part):
+    if not isinstance(given, list) or (isinstance(known, Column) and known.part):
         return {}
-    if len(given) < 2 or not all(isinstance(one, str) for one in given):
-        raise ValueError(f"column {name!r}: a list in `text` must contain two or more examples")
-    whole = Flagged(tuple(given))
+    if len({*map(str, given)}) < max(2, len(given)) or not all(isinstance(one, str) for one in given):
+        raise ValueError(f"column {name!r}: a list in `{key}` must contain two or more different examples")
+    own = {"months": content.get("months", "en"), "pivot": content.get("pivot")} if key == "format" else {}
+    reader = (Date if key == "format" else Continuous).model_construct(written_as=tuple(given), **own)
+    whole = Flagged(reader)
     return {flag: {"kind": "categorical", "levels": [*whole.levels], "part": CellPart(name, 1, whole)}}
 
 
@@ -235,11 +232,6 @@ def file_columns(columns: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
         part = getattr(column, "part", None)
         found.setdefault(part.of if part else name, {})[name] = column
     return found
-
-
-def is_shared(columns: Mapping[str, Column]) -> bool:
-    """Return whether columns of one cell are its parts."""
-    return any(column.part for column in columns.values())
 
 
 def missing_alone(codes: Codes, columns: Mapping[str, Column]) -> Mask:
@@ -257,8 +249,8 @@ def to_dict(columns: Mapping[str, Column]) -> dict[str, dict[str, object]]:
     """Return plain data that declares columns and shared cells."""
     found = dict[str, dict[str, object]]()
     for name, own in file_columns(columns).items():
-        part = next((column.part for column in own.values() if column.part), None)
-        found[name] = part.whole.declared(own) if part else own[name].to_dict()
+        whole = whole_of(own)
+        found[name] = whole.declared(own) if whole else own[name].to_dict()
     return found
 
 
@@ -278,7 +270,7 @@ def cells_of(cells: pd.DataFrame, name: str, column: Column) -> pd.Series:
 
 def apart(cells: pd.DataFrame, columns: Mapping[str, Column]) -> pd.DataFrame:
     """Return a table of texts with columns of parts in place of shared cells."""
-    shared = {name: own for name, own in file_columns(columns).items() if is_shared(own)}
+    shared = {name: own for name, own in file_columns(columns).items() if whole_of(own)}
     if not {*shared} & {*cells}:
         return cells
     made = dict[str, pd.Series]()
@@ -288,13 +280,12 @@ def apart(cells: pd.DataFrame, columns: Mapping[str, Column]) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
-def joined(columns: Mapping[str, Column], codes: Sequence[Codes]) -> Texts:
-    """Return the cells, (rows,), that columns of one shared cell have together."""
-    part = next(column.part for column in columns.values() if column.part)
-    return pd.Series(part.whole.join([*columns.values()], codes), dtype=object).to_numpy(object)
+def whole_of(columns: Mapping[str, Column]) -> SharedCell | None:
+    """Return what columns of one shared cell have in common; None for the column of a plain cell."""
+    return next((column.part.whole for column in columns.values() if column.part), None)
 
 
-def shown(cells: Texts, gone: Sequence[bool]) -> pd.Series:
-    """Return joined cells as values of a frame: those of missing values that readers treat as empty are None."""
-    return pd.Series([None if out and text in MISSING_TOKENS else text for text, out in zip(cells, gone, strict=True)],
-                     dtype=object)  # fmt: skip
+def shown(cells: Sequence[str], first: Column) -> pd.Series:
+    """Return joined cells as values of a frame: missing values that readers treat as empty are None."""
+    gone = MISSING_TOKENS.intersection(first.gap_words)
+    return pd.Series([None if text in gone else text for text in cells], dtype=object)

@@ -18,7 +18,6 @@ from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.columns.column import Column, Description, Reading
 from medsynth.schema.columns.number import Quantity
 from medsynth.schema.columns.registry import KINDS, register
-from medsynth.schema.header import draft
 
 
 class Clock(Quantity):
@@ -141,12 +140,6 @@ def test_every_kind_declares_its_facts() -> None:
         assert len(column.bounds) == 2 and isinstance(column.describe(), Description)
         assert column.places == (2 if column.kind == "continuous" else 0)
         assert column.ordered == (column.kind in ("ordinal", "continuous", "count", "date"))
-
-
-def test_a_draft_offers_a_kind_for_every_kind_of_text() -> None:
-    text = draft("t", {"a": "int", "b": "float", "c": "text", "d": "date"})
-    assert "a: {kind: count" in text and "b: {kind: continuous" in text and "c: {kind: categorical" in text
-    assert "d: {kind: date" in text
 
 
 def test_no_other_room_asks_for_a_kind() -> None:

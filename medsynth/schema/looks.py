@@ -1,0 +1,261 @@
+"""See what the cells of a column look like, and propose kind and form: for a person who may see the table.
+
+NO NOISE: a single cell may change a look. It is for that person's screen. What is taken from it into a schema are
+kinds, forms, and words that nearly all cells share, such as a unit: never a value, level, minimum, maximum or count.
+What a form cannot say stays open, and a fit learns it with noise.
+
+The first reading that explains nearly all cells wins: dates, numbers, codes of a hierarchy, numbers in a text, two
+numbers, few words, keys, free text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from ..arrays import Floats, Mask, Texts
+from ..io.table import is_number, is_padded, whole_text
+from .cells import FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS, MISSING_NUMBERS, MISSING_WORDS
+from .columns.date import CLOCK_DAY, Date
+from .columns.hierarchies import SYSTEMS
+from .columns.number_text import number_text
+
+Entry = dict[str, Any]
+NEARLY, MOSTLY = 0.97, 0.6  # shares of the cells that a form must explain, and plain numbers among words
+MOST_TEXTS = 3000  # different texts of a column that are read, the commonest first
+FEW_WORDS, SHARED, FEW_NUMBERS = 60, 4, 6  # levels at most; rows of each on average; whole numbers that are levels
+RARE = 0.01  # of the rows: levels that a fit probably merges
+KEY_SHARE, KEY_ROWS = 0.98, 50  # of the cells that differ; rows from which on that means a key
+DAYS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%-d.%-m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%-m/%-d/%Y",
+        "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%-m/%-d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y",
+        "%d%b%Y", "%d%^b%Y", "%d-%^b-%Y", "%B %-d, %Y", "%b %-d, %Y", "%d. %B %Y", "%-d. %B %Y", "%-d %B %Y",
+        "%Y-%m")  # fmt: skip
+TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %I:%M %p", " %-I:%M %p")
+CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p")
+OLDEST = 1920  # the first of the years that two digits mean
+_NUMBER = re.compile(r"[+\-−]?[0-9]{1,3}(?:[,.'’\s][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])|[+\-−]?[0-9]+(?:[.,][0-9]+)?")
+_GROUPED = re.compile(r"[0-9]{1,3}([,.'’\s])[0-9]{3}(?![0-9])")
+_POWER = re.compile(r"-?[0-9](?:\.(?P<rest>[0-9]+))?[eE](?P<power>[+-]?[0-9]{1,3})")
+_TWO = re.compile(r"([0-9]+(?:\.[0-9]+)?)(\s*[/–x:-]\s*)([0-9]+(?:\.[0-9]+)?)")
+
+
+class Look(NamedTuple):
+    """What cells look like, for a screen; what a schema could declare of the column; and what a fit would lose."""
+
+    cells: str
+    entry: Entry
+    loss: str = ""
+    words: frozenset[str] = frozenset()  # all, of a column of few words; some of those next to numbers
+    codes: tuple[str, ...] = ()  # usual codes of missing values among the cells
+
+
+class KnownTexts(NamedTuple):
+    """Different texts except usual words for missing values, with the rows of each, and how many texts there are."""
+
+    texts: Texts
+    rows: Floats
+    different: int
+
+    def share(self, fits: Mask) -> float:
+        """Return the share of the cells whose text fits, (texts,)."""
+        return float(self.rows[fits].sum() / self.rows.sum())
+
+    def matched(self, pattern: re.Pattern[str]) -> list[re.Match[str] | None]:
+        """Return the whole match of each text."""
+        return [pattern.fullmatch(str(text)) for text in self.texts]
+
+
+def look(cells: pd.Series) -> Look:
+    """Return what the cells of a column look like. `cells`: all of them, as texts."""
+    gone = cells.isin(MISSING_WORDS)
+    there = cells[~gone]
+    if there.empty:
+        return Look("only empty cells", {"kind": "identifier", "drop": True}, "all of it: it has no value")
+    counts = there.value_counts()
+    some = counts.iloc[:MOST_TEXTS]
+    known = KnownTexts(some.index.to_numpy(object), some.to_numpy().astype(np.float64), len(counts))
+    found = next(found for reading in READINGS for found in reading(known))
+    codes = tuple(code for code in (*MISSING_WORDS, *MISSING_NUMBERS) if code in {*cells[gone], *some.index})
+    gaps = bool(gone.any()) and found.entry["kind"] != "identifier"
+    return found._replace(entry=found.entry | ({"missing": True} if gaps else {}), codes=codes)
+
+
+def _dates(known: KnownTexts) -> Iterator[Look]:
+    """Yield the form of dates that writes nearly all texts as they are."""
+    found = list[tuple[float, Date]]()
+    for form in sorted({form for text in known.texts[:5] for form in _forms().get(_signs(str(text)), ())}):
+        for months in ("en", "de") if "b" in form.lower() else ("en",):
+            column = _date(form, months)
+            if column is not None and _written_alike(column, known.texts[:5]).any():
+                found.append((known.share(_written_alike(column, known.texts)), column))
+    share, first = max(found, key=lambda one: one[0], default=(0.0, None))
+    if first is None or share < NEARLY:
+        return
+    orders = {column.format.replace("-", "") for one, column in found if one == share}
+    clock = first.format in CLOCKS
+    left = set() if clock and share < 1 else {"unknown", "missing"}
+    own = {key: one for key, one in first.to_dict().items() if key not in left and (clock or key != "bounds")}
+    own |= {"format": first.format}
+    what = "times" if clock else "dates"
+    yield Look(f"{what} such as {known.texts[0]}{' (is the day first?)' if len(orders) > 1 else ''}", own)
+
+
+def _signs(text: str) -> str:
+    """Return a text's signs and blanks alone."""
+    return re.sub(r"\w", "", text)
+
+
+@cache
+def _forms() -> dict[str, list[str]]:
+    """Return the forms of dates and times by their signs: few of them need to be tried."""
+    found = dict[str, list[str]]()
+    for form in (*map("".join, product(DAYS, TIMES)), *CLOCKS):
+        found.setdefault(_signs(re.sub("%[-^]?[a-zA-Z]", "", form)), []).append(form)
+    return found
+
+
+@cache
+def _date(form: str, months: str) -> Date | None:
+    """Return a column of dates in a form, None if the form is ambiguous."""
+    resolution = "second" if "%S" in form else "minute" if "%M" in form else "day"
+    first, last = (1980, 2046) if resolution == "second" else (1800, 2199)  # seconds need codes of 32 bits
+    bounds = (CLOCK_DAY, CLOCK_DAY) if form in CLOCKS else (date(first, 1, 1), date(last, 12, 31))
+    given = {"bounds": bounds, "format": form, "resolution": resolution, "months": months, "missing": True}
+    given |= {"unknown": "missing"} | ({"pivot": OLDEST} if "%y" in form else {})
+    try:
+        return Date.model_validate(given)
+    except ValidationError:
+        return None
+
+
+def _written_alike(column: Date, texts: Texts) -> Mask:
+    """Return which texts a column reads and writes again as they are, (texts,)."""
+    codes = column.read(texts).codes
+    there = (codes >= 0) & (codes < column.size)
+    again = column.csv_cells(np.where(there, codes, 0).astype(np.int32), {}).to_numpy(object)
+    return np.asarray(there & (again == texts), np.bool_)
+
+
+def _numbers(known: KnownTexts) -> Iterator[Look]:
+    """Yield a column of plain numbers, with words among them."""
+    plain = np.array([is_number(str(text)) for text in known.texts], np.bool_)
+    if known.share(plain) < MOSTLY or any(map(is_padded, map(str, known.texts))):
+        return
+    numbers = [str(text) for text in known.texts[plain]]
+    whole = all(whole_text(text) is not None for text in numbers)
+    digits = max(len(text.partition(".")[2]) for text in numbers)
+    powers = [found for text in numbers if (found := _POWER.fullmatch(text))]
+    words = [str(text) for text in known.texts[~plain][:3]] if known.share(~plain) > RARE else []
+    beside = f", next to {', '.join(words)}" if words else ""
+    if powers and len(powers) > MOSTLY * len(numbers):
+        places = max(len(one["rest"] or "") - int(one["power"]) for one in powers)
+        form = f"{{{max((one[0] for one in powers), key=len)}}}"
+        form = re.sub("[0-9]", "1", form)
+        yield Look(f"numbers written as {known.texts[0]}", {"kind": "continuous", "text": form, "decimals": places})
+    elif whole and _all_differ(known):
+        yield Look("whole numbers that all differ", {"kind": "identifier"}, "the numbers: keys come back as fresh ones")
+    elif whole and known.different <= FEW_NUMBERS:
+        yield _levels(known, "few whole numbers")
+    elif whole:
+        yield Look(f"whole numbers{beside}", {"kind": "count"}, words=frozenset(words))
+    else:
+        entry = {"kind": "continuous", "decimals": digits}
+        yield Look(f"numbers with {digits} decimals at most{beside}", entry, words=frozenset(words))
+
+
+def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
+    """Yield numbers with the same text around them in nearly all cells: a unit, a sign, marks of thousands."""
+    around = dict[tuple[str, str], float]()
+    inside = list[str]()
+    for text, rows in zip(known.texts, known.rows, strict=True):
+        if (found := _NUMBER.search(str(text))) is not None:
+            key = (str(text)[: found.start()], str(text)[found.end() :])
+            around[key] = around.get(key, 0.0) + rows
+            inside.append(found[0])
+    if not around:
+        return
+    before, after = max(around, key=lambda key: around[key])
+    padded = any(is_padded(text) for text in inside)
+    if padded or any(letter.isdigit() or letter in "{}" for letter in before + after):
+        return
+    grouped = next((found[1] for text in inside if (found := _GROUPED.match(text.lstrip("+-−")))), "")
+    commas = [text for text in inside if re.search(r",[0-9]+$", text)]
+    comma = any(grouped != "," or not re.search(r",[0-9]{3}$", text) for text in commas)
+    point = "," if comma else "."
+    digits = max((len(text.rpartition(point)[2]) for text in inside if point in text and grouped != point), default=0)
+    if _all_differ(known) and not digits and before.strip() and not after:
+        return  # keys such as P-1042
+    example = f"1{grouped}234" if grouped else "0" if comma else ""
+    example += f"{point}{'5' * digits}" if digits and (grouped or comma) else ""
+    sign = next((text[0] for text in inside if text[0] in "+−"), "")
+    form = f"{before}{{{sign}{example or ('0' if sign else '')}}}{after}"
+    fits = np.array([bool(np.isfinite(number_text(form).read(str(text)))) for text in known.texts], np.bool_)
+    if known.share(fits) > NEARLY:
+        kind = {"kind": "continuous", "text": form, "decimals": digits} if digits else {"kind": "count", "text": form}
+        yield Look(f"numbers written as {known.texts[0]}", kind)
+
+
+def _two_numbers(known: KnownTexts) -> Iterator[Look]:
+    """Yield two numbers in a cell. Their bounds follow from the number of digits: parts cannot be open."""
+    found = known.matched(_TWO)
+    between = {one[2] for one in found if one}
+    if len(between) != 1 or known.share(np.array([one is not None for one in found], np.bool_)) < NEARLY:
+        return
+    parts = list[Entry]()
+    for group in (1, 3):
+        digits = max(len(one[group].partition(".")[0]) for one in found if one)
+        places = max(len(one[group].partition(".")[2]) for one in found if one)
+        kind = {"kind": "continuous", "decimals": places} if places else {"kind": "count"}
+        parts.append({**kind, "bounds": [0, 10**digits - 1]})
+    odd = {} if all(found) else {"missing": True, "unknown": "missing"}
+    entry = {"kind": "parts", "text": f"{{}}{between.pop()}{{}}", "parts": parts, **odd}
+    yield Look(f"two numbers, such as {known.texts[0]}", entry)
+
+
+def _codes(known: KnownTexts) -> Iterator[Look]:
+    """Yield codes of a public hierarchy, if nearly all texts are some."""
+    for name, system in SYSTEMS.items():
+        fits = np.array([len(system.chain(str(text))) > 1 for text in known.texts], np.bool_)
+        if known.different > FEW_NUMBERS and known.share(fits) > NEARLY:
+            entry = {"kind": "categorical", "hierarchy": name, "unknown": "other"}
+            yield Look(f"codes of {name}, such as {known.texts[0]}", entry, "rare codes: they join their group")
+            return
+
+
+def _words(known: KnownTexts) -> Iterator[Look]:
+    """Yield few words that rows share."""
+    if known.different <= FEW_WORDS and known.rows.sum() >= SHARED * known.different:
+        yield _levels(known, "words")
+
+
+def _levels(known: KnownTexts, what: str) -> Look:
+    shown = ", ".join(map(str, known.texts[:4])) + (", ..." if known.different > 4 else "")
+    rare = int((known.rows < RARE * known.rows.sum()).sum())
+    kind = "binary" if known.different == 2 else "categorical"
+    loss = f"probably {rare} rare ones" if rare else ""
+    return Look(f"{known.different} {what}: {shown}", {"kind": kind}, loss, frozenset(map(str, known.texts)))
+
+
+def _rest(known: KnownTexts) -> Iterator[Look]:
+    """Yield keys or free text: what no model can learn."""
+    long = [len(str(t)) > FREE_TEXT_CHARACTERS or len(str(t).split()) >= FREE_TEXT_WORDS for t in known.texts]
+    blanks = known.share(np.array([" " in str(text) for text in known.texts], np.bool_))
+    if _all_differ(known) and not any(long) and blanks < 0.5:
+        yield Look("texts that all differ", {"kind": "identifier"}, "the texts: keys come back as fresh ones")
+    dropped = {"kind": "identifier", "drop": True}
+    yield Look(f"{known.different} texts, most of them rare", dropped, "all of it: a sentence can name a patient")
+
+
+def _all_differ(known: KnownTexts) -> bool:
+    return bool(known.rows.max() <= 2) and known.different >= max(KEY_ROWS, KEY_SHARE * known.rows.sum())
+
+
+READINGS = (_dates, _numbers, _codes, _numbers_in_text, _two_numbers, _words, _rest)
