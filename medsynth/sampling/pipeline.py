@@ -5,7 +5,7 @@ A model draws one table or several. Both are rows by table, and one table is the
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ import pandas as pd
 from ..arrays import Codes
 from ..artifact import Model, load
 from ..cores import in_order
-from ..errors import MedsynthWarning, UsageError, checked_keywords
+from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
@@ -162,8 +162,8 @@ def sample(
     many rows per class. `replicates`: this number of plausible models, from the released measurements alone, draw the
     same amount each. Their rows follow one another, with the number of the replicate, from 1 on, in a first column
     `replicate`. `medsynth.combine` turns their estimates into one interval. With an order `attrs["counts"]` contains
-    the planned and the written rows, the patients, and those whom rules cut short; a MedsynthWarning states their
-    share. Raises UsageError for counts below one, both `n` and `patients`, patients from a model without them, and
+    the planned and the written rows, the patients, and those whom rules cut short; the logger "medsynth" warns of them.
+    Raises UsageError for counts below one, both `n` and `patients`, patients from a model without them, and
     conditions that hardly any row or patient meets; ArtifactError for a broken model.
     """
     draw = Draw(rows=n, patients=patients, seed=seed, where=where, where_any=where_any, balance=balance,
@@ -195,11 +195,11 @@ def sample_tables(
 
 
 def _counted(tables: Tables[pd.DataFrame], counts: RowCounts) -> Tables[pd.DataFrame]:
-    """Return tables with the counts of their rows, and warn if patients were cut short."""
+    """Return tables with the counts of their rows. The logger "medsynth" warns if patients were cut short."""
     for name, own in counts.items():
         tables[name].attrs["counts"] = dict(own)
     for text in counts.sentences:
-        warnings.warn(text, MedsynthWarning, stacklevel=4)  # where the user called the checked function
+        logging.getLogger("medsynth").warning(text)
     return tables
 
 
