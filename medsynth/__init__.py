@@ -94,8 +94,7 @@ def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | N
 
     from .report.build import build, save
     from .report.data.tables import read
-    from .sampling import sample
-    from .sampling.patients import cut_short
+    from .sampling import cut_short, sample
 
     rows = read(Path(real)) if isinstance(real, str | Path) else real
     synthetic = sample(model)

@@ -156,8 +156,7 @@ class Schema(Declaration):
             raise ValueError(f"`order`: {name!r} needs `max_rows` of two or more, and must not have missing cells")
         if self.other_columns != "learn" and not set(self.core.columns) - {*self.constant, name}:
             raise ValueError(f"`order`: no column other than {name!r} changes over a patient's rows. Leave out `order`")
-        unordered = column.categorical and column.kind != "ordinal"
-        if column.modelled and (name not in self.core.columns or unordered or column.depends_on):
+        if column.modelled and (name not in self.core.columns or not column.ordered or column.depends_on):
             raise ValueError(
                 f"`order`: {name!r} must be a date without `after`, a number, an identifier or planned visits (kind "
                 "ordinal)"

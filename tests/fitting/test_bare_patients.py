@@ -101,10 +101,10 @@ def test_noise_and_needs_are_those_of_patients(tmp_path: Path) -> None:
         ({"unit": "patient_id", "one_row_a_patient": True}, "Give one of"),
         ({"unit": "patientid"}, "not a column.*patient_id"),
         ({"unit": "sick", "target": "sick"}, "is the target"),
-        ({"unit": "patient_id", "schema": {"name": "t", "columns": {
+        ({"unit": "patient_id", "schema": {"name": "t", "unit": "patient_id", "max_rows": 2, "columns": {
             "patient_id": {"kind": "identifier"}, "age": {"kind": "count", "bounds": [0, 99]},
             "ward": {"kind": "categorical", "levels": ["a", "b", "c"]},
-            "sick": {"kind": "binary", "levels": ["no", "yes"]}}}}, "schema declares the column of `unit`"),
+            "sick": {"kind": "binary", "levels": ["no", "yes"]}}}}, "schema names the column of patients"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_unit(options: dict[str, Any], message: str) -> None:

@@ -472,9 +472,7 @@ def test_a_resumed_fit_drops_the_same_target_at_no_further_cost(world: World, ki
 
 
 def test_a_declared_target_of_one_class_is_refused_before_anything_is_measured(world: World) -> None:
-    schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "y": {"kind": "categorical", "levels": [0, 1]}}}
-    for levels in ([0], []):
-        schema["columns"]["y"] = {"kind": "categorical", "levels": levels}
-        with pytest.raises(MedsynthError):
-            world.fit(schema=schema)
+    schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "y": {"kind": "categorical", "levels": [0]}}}
+    with pytest.raises(MedsynthError):
+        world.fit(schema=schema)
     assert not world.drawn and not Budget.of(world.table).path.exists()

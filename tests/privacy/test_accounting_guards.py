@@ -107,7 +107,7 @@ def test_no_plan_is_beyond_its_budget_by_however_little(above: float) -> None:
 def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
     """In the claim, in the total of a table and on the page: what is read is never less than what was spent."""
     ledger = SimpleNamespace(delta=DELTA, protects="one row", relation="r", accountant="prv")
-    model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger, structure_only=False)
+    model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger, structure_only=False, seen=0)
     printed = [claim(model), str(on_page(epsilon)).split(">")[1].join("(<")]
     fit: Any = SimpleNamespace(
         model="m",

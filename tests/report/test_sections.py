@@ -182,8 +182,8 @@ def test_the_trade_off_curve_is_the_gaussians() -> None:
     event = Gaussian(multiplier=1.2)
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={"all": (event, 1)})
     ledger.charge("all", event, 1.0)
-    fake: Any = SimpleNamespace(claims=True, structure_only=False, ledger=ledger, epsilon=ledger.epsilon(), rows=100,
-                                rows_declared=True, method="m", preset=None, versions={})  # fmt: skip
+    fake: Any = SimpleNamespace(claims=True, structure_only=False, seen=0, ledger=ledger, epsilon=ledger.epsilon(),
+                                rows=100, rows_declared=True, method="m", preset=None, versions={})  # fmt: skip
     found = privacy(fake)
     assert found is not None and found.relation == RELATION
     for x, y in found.curve[1:-1]:

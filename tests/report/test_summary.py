@@ -173,8 +173,8 @@ def test_what_the_claim_allows_is_the_gaussians(mu: float) -> None:
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system",
                     allowance={"one": (Gaussian(multiplier=1 / mu), 1)})  # fmt: skip
     ledger.charge("one", Gaussian(multiplier=1 / mu), 1.0)
-    made: Any = SimpleNamespace(ledger=ledger, epsilon=ledger.epsilon(), claims=True, rows=100, rows_declared=True,
-                                tensors={}, structure_only=False)  # fmt: skip
+    made: Any = SimpleNamespace(ledger=ledger, epsilon=ledger.epsilon(), claims=True, seen=0, rows=100,
+                                rows_declared=True, tensors={}, structure_only=False)  # fmt: skip
     found = privacy(made)
     assert found is not None
     exact = 2 * norm.cdf(mu / math.sqrt(2)) - 1

@@ -17,6 +17,7 @@ from medsynth.methods.adversarial import Indicators, real_loss
 from medsynth.methods.digit_preference import DigitKinds
 from medsynth.methods.dp_gan import PenalisedPairLoss
 from medsynth.methods.encoded_rows import Encoding, FourierFeatures, SpanEncoding
+from medsynth.methods.preferred_times import DayKinds, HourKinds
 from medsynth.methods.thyroid_study import ScaledRows
 from medsynth.mixture.matrix import Scores
 from medsynth.mixture.products import Products, ProductsByClass
@@ -59,9 +60,11 @@ TABLES: dict[str, Any] = {
     "pair": [(("a", "b"), PAIR)],
     "sum": [(("a", "n"), SUMS), ("a", SEVEN)],
     "digits": [("n", DigitKinds(-5, 40))],
+    "days": [("n", DayKinds(737_000, 40))],
+    "hours": [("n", HourKinds(737_000 * 1440, 40, 1440))],
     "rows": [("", ALL_CODES)],
 }
-WEIGHTS = {"n": 2.0, "pair": 1.0, "sum": 0.5, "digits": 1.0, "rows": 3.0}
+WEIGHTS = {"n": 2.0, "pair": 1.0, "sum": 0.5, "digits": 1.0, "days": 1.0, "hours": 1.0, "rows": 3.0}
 GUESSES = {name: np.full([cells.cells for _, cells in axes], 1.25) for name, axes in TABLES.items()}
 
 EDGES = np.array([0, 3, 10, 11, 25, 40])
