@@ -219,10 +219,11 @@ UNITS_OF_MIMIC = {"Fraction inspired oxygen": "fraction", "Troponin-I": "ug/l", 
 def test_ranges_contain_the_valid_ranges_of_mimic_extract() -> None:
     """A lowest value of 0 there means that none is set. One that is taken over has the widest range there."""
     table = pd.read_csv(folder_of("clinical") / "mimic_extract_ranges.csv").groupby("LEVEL2").first()
+    rows = table.to_dict("index")
     for name, one in clinical.variables().items():
         if "mimic" not in one:
             continue
-        row = table.loc[one["mimic"]]
+        row = rows[one["mimic"]]
         low, high = ends_in(name, UNITS_OF_MIMIC.get(one["mimic"], one["units"][0] if "units" in one else ""))
         assert high >= row["VALID HIGH"] and (low <= row["VALID LOW"] or row["VALID LOW"] == 0), name
         if one["source"] == "mimic" if "source" in one else False:
@@ -260,7 +261,7 @@ def public_table(name: str) -> pd.DataFrame:
         return pd.DataFrame(heart.load_pandas().data)
     from sklearn.datasets import load_diabetes
 
-    frame = load_diabetes(as_frame=True, scaled=False).frame
+    frame: pd.DataFrame = load_diabetes(as_frame=True, scaled=False).frame
     return frame.rename(columns={"bp": "map", "s1": "cholesterol", "s2": "ldl", "s3": "hdl", "s6": "glucose"})
 
 
