@@ -92,15 +92,15 @@ def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | N
     """Do what `Model.report` does. The report is built in a layer above the model."""
     from pathlib import Path
 
+    from . import sampling
     from .report.build import build, save
     from .report.data.tables import read
-    from .sampling import cut_short, sample
 
     rows = read(Path(real)) if isinstance(real, str | Path) else real
-    synthetic = sample(model)
+    synthetic = sampling.sample(model)
     counts = {model.name: own} if (own := synthetic.attrs.get("counts")) else {}
     made = build(synthetic=synthetic, real=rows, model=model, drawn_by_model=True, title=model.name,
-                 notes=cut_short(counts))  # fmt: skip
+                 notes=sampling.cut_short(counts))  # fmt: skip
     if output is not None:
         save(made, Path(output), force=force)
     return made
