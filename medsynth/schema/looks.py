@@ -199,7 +199,7 @@ def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
     form = f"{before}{{{sign}{example or ('0' if sign else '')}}}{after}"
     fits = np.array([bool(np.isfinite(number_text(form).read(str(text)))) for text in known.texts], np.bool_)
     if known.share(fits) > NEARLY and known.different <= FEW_NUMBERS:
-        yield _levels(known, "few numbers in a text")  # such as doses: a number between them is none
+        yield _levels(known, "few numbers in a text")  # such as doses: others do not exist
     elif known.share(fits) > NEARLY:
         kind = {"kind": "continuous", "text": form, "decimals": digits} if digits else {"kind": "count", "text": form}
         yield Look(f"numbers written as {known.texts[0]}", kind)
