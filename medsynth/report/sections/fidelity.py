@@ -7,7 +7,6 @@ separated. No other file uses sdmetrics.
 from __future__ import annotations
 
 import itertools
-import math
 import warnings
 from collections.abc import Sequence
 
@@ -176,7 +175,7 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) ->
     if limits:
         plain = [side.mask(side.isin([*limits])) for side in (real, made)]
         labels, inner = number_bars(plain[0], plain[1])
-        middle = min(float(plain[0].min()) if plain[0].notna().any() else math.inf, max(limits))
+        middle = float(plain[0].min()) if plain[0].notna().any() else max(limits)
         below = [value for value in limits if value < middle]
         above = [value for value in limits if value >= middle]
         sides = list[Floats]()
