@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.benchmarks import tables
-from tests.benchmarks.bare import DRAWN
+from tests.benchmarks.bare import DRAWN, real_score, scored
 from tests.benchmarks.common import Run, completed, markdown, options, spread, values
-from tests.benchmarks.figures import classified, plain, to_fitted
+from tests.benchmarks.figures import to_fitted
 from tests.benchmarks.tables import opened
 
 FIELDS = ["table", "epsilon", "open", "run", "share", "real", "mean", "one_way", "two_way"]
@@ -34,8 +34,7 @@ def one(name: str, epsilon: float, part: str, data: str | None) -> Run:
     labels = [entry.label for entry in model.ledger.entries]
     shares = dict(zip(labels, loss_shares([(e.event, e.count) for e in model.ledger.entries]), strict=True))
     drawn = medsynth.sample(model, DRAWN)[list(train)]
-    alike = [rows.assign(**{target: plain(rows[[target]], frozenset())[target]}) for rows in (train, drawn, test)]
-    scores = [float(classified(rows, alike[2], target, DRAWN)["mean"]) for rows in alike[:2]]
+    scores = real_score(name, data), scored(drawn, test, target)
     figures = [sum(shares[label] for label in asked(schema)), *scores, *to_fitted(drawn, train)[:2]]
     return dict(zip(FIELDS[4:], [round(float(figure), 4) for figure in figures], strict=True))
 

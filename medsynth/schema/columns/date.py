@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal, Self
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -169,11 +170,14 @@ class Date(Quantity):
     def form_of(self, text: str) -> tuple[int, float]:
         """Return the number of the first format that a text has, 0 for ISO's or none, and its number as `_number`.
 
-        Of several formats, one without a day means the middle of its month, and one without a month that of its year.
+        Of several formats, one without a day means some day of its month, and one without a month some day of its year.
+        The text alone decides which, as a hash does: were it the same day in all months, full dates would have it too.
         """
         word = self._in_english(text)
         several = len(self.examples) > 1
-        read = ((k, _day_of(word, form, self.pivot) + several * _middle(form)) for k, form in enumerate(self.examples))
+        read = (
+            (k, _day_of(word, form, self.pivot) + several * _added(word, form)) for k, form in enumerate(self.examples)
+        )
         own = next(((k, day) for k, day in read if not math.isnan(day)), (0, _day_of(word, None)))
         return own[0], float(np.floor(own[1] * self.per_day + 1e-3))
 
@@ -321,8 +325,9 @@ def _day_of(word: str, form: str | None, pivot: int | None = None) -> float:
     return found.toordinal() + seconds / PER_DAY["second"]
 
 
-def _middle(form: str) -> int:
-    """Return how many days after its first day the middle of a format's month or year is; 0 if it has a day."""
+def _added(word: str, form: str) -> int:
+    """Return how many days after its first day a month or year is put that a format has without a day; 0 with one."""
     if re.search("%[-^]?[djuwUVWcx]", form) or not re.search("%[-^]?[yYG]", form):
         return 0
-    return 14 if re.search("%[-^]?[mbB]", form) else 182
+    first, days = (3, 22) if re.search("%[-^]?[mbB]", form) else (30, 305)  # not at an end: samples are near it
+    return first + crc32(word.encode(errors="replace")) % days
