@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medsynth.errors import MedsynthError
-from medsynth.fitting.settings import FitSettings, methods_with
+from medsynth.fitting.settings import FitSettings
 
 from .console import guarded, result
 from .flags import translated
@@ -27,16 +27,12 @@ NOISE_AND_SHARE = (
 
 
 @guarded
-@with_settings("na_values", "decimal_comma", "public", "device", "seed", "no_dp", required=("epsilon",))
+@with_settings("na_values", "decimal_comma", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
     table: Annotated[
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")
     ],
     settings: FitSettings,
-    public: Annotated[
-        bool,
-        typer.Option("--public", help=f"Plan for rows that are declared public: {methods_with('public_rows')}."),
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the budget of a fit: every measurement, its noise multiplier and its share. Uses no budget.
@@ -56,7 +52,7 @@ def plan(
     from medsynth.privacy.accounting.accountant import rounded_up
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
-    made, notes, expected = plan_fit(source, settings, public=public)
+    made, notes, expected = plan_fit(source, settings)
     from medsynth.report.sections.claim import guess, reach
 
     most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)

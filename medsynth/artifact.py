@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Arrays
-from .errors import NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError
+from .errors import LEANS, NEEDS_MODEL, TRUSTED, ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
 from .io.formats import FileForm
 from .methods.registry import preset_of_file
@@ -335,6 +335,13 @@ def quality(model: Model) -> str | None:
     least = ", ".join(f"{name} {found[name]:.0%}" for name in worst)
     mean = sum(found.values()) / len(found)
     return f"With the noise, a column is about {mean:.0%} like the real one. Least alike: {least}."
+
+
+def leans_on(model: Model) -> str:
+    """Return which public rows a model leans on, and how far the fit trusted them; empty without public rows."""
+    found = [f"{note.about.entry} (public rows)" for note in model.ledger.about(LEANS)]
+    trusted = [f", trusted: {note.about.entry}" for note in model.ledger.about(TRUSTED)]
+    return f"These rows lean on: {'; '.join(found)}{''.join(trusted)}." if found else ""
 
 
 SEEN = " Entries declared after a look at the table: {}. The claim takes them as given."

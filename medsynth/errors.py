@@ -177,6 +177,7 @@ class MedsynthWarning(UserWarning):
 
 ABOUT = ("kind", "column", "entry")  # what a public file states about a note
 LEARNED, PUBLIC, SPLIT, TIMES = "learned", "public", "split", "times"  # kinds of notes and notices
+LEANS, TRUSTED = "leans on", "trusted"  # kinds of notes about rows that were declared public
 LOST, DROPPED_TARGET, WARNING, FEW_ROWS = "lost", "no target", "warning", "few rows"  # kinds that nobody should miss
 URGENT = (LOST, DROPPED_TARGET, WARNING, FEW_ROWS)
 STARTS = {  # words that a message of a kind begins with

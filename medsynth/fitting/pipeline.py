@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from ..artifact import Model
-from ..errors import Message, UsageError
+from ..errors import Message
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
-from .private_table import PrivateTable, PublicRows, open_public, refuse_private_rows_as_public
 from .private_tables import PrivateTables, coded_tables
+from .public_rows import public_rows_of
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
@@ -20,6 +19,7 @@ from .training import (
     encode_into_vault,
     expected_similarity,
     note_counted_rows,
+    note_trust,
     rows_in_use,
     seal,
     settle,
@@ -52,8 +52,11 @@ def fit(table: Fittable, options: FitOptions) -> Model:
     In open columns the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them. If
     rows share patients, `unit` names their column, without a schema too. The claim is then for one patient, who counts
     with at most `max_rows` rows (1 if not given; more rows need more noise). If a column's name looks like a person's
-    key, `one_row_a_patient` declares that no two rows share a person. `public` is a table of the same columns whose
-    rows you declare public: the claim does not cover them. dp-gan starts its training there.
+    key, `one_row_a_patient` declares that no two rows share a person.
+
+    `public` is a table whose rows you declare public, with a `citation`: the claim does not cover them. The default
+    method centres its prior there, as far as the noisy measurements agree (docs/methods/mixture.md); dp-gan starts its
+    training there. `public_patients` declares whose rows they are: of "other" patients, of "some" of these, or "these".
 
     A `checkpoint` stores every release before it is used; `resume` uses those of a fit that was killed. One fit at a
     time uses it, with the same options. It is private: remove it after you have saved the model.
@@ -89,7 +92,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         codes = codes_by(private, private.declared.core, options) if closed else None
     options.phase("planning the noise")
     method = choose_method(options)
-    public_rows = _public_rows(private, options, source)
+    public_rows = public_rows_of(private, options, {"table": source, "budget_table": options.budget_table})
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
     budget = budget_of(private, options.budget_table)
@@ -111,16 +114,5 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)
+        note_trust(planned, tensors)
         return seal(planned, rows, schema, {**tensors, **sizes}, form=form)
-
-
-def _public_rows(private: PrivateTable, options: FitOptions, source: Fittable) -> PublicRows | None:
-    """Read the rows that the user declares public, with the table's schema. Raise UsageError if it cannot."""
-    if options.public is None:
-        return None
-    if private.order is not None:
-        raise UsageError("`public` rows do not follow patients over time. Leave out `public`, or the schema's `order`.")
-    for file in (source, options.budget_table):
-        if isinstance(file, Path | str):
-            refuse_private_rows_as_public(file, options.public)
-    return open_public(options.public, private.declared, options.saved)

@@ -21,7 +21,8 @@ from ..privacy.contribution import PrivacyUnits
 from .expectation import LIMIT, Expectation
 from .forecast import Forecast
 from .opening import Fittable, opened
-from .private_table import PrivateTable, PublicRows
+from .private_table import PrivateTable
+from .public_rows import PublicRows, public_rows_of
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -167,8 +168,7 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         remarks.append(Message(note=Message(f"{number}.", None, kind=SPLIT, entry=number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
-        own = "You declared the rows of `public` public. The claim does not cover them."
-        remarks.append(Message(own, None, note=public_rows.note))
+        remarks.append(public_rows.remark)
     if plan.delta > 1 / (10 * plan.rows):
         large = f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}"
         remarks.append(Message(f"{large}, or leave `delta` out.", None))
@@ -243,12 +243,12 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
 
 
 def plan_fit(
-    table: Fittable | int, settings: FitSettings, *, columns: int = 20, public: bool | None = None
+    table: Fittable | int, settings: FitSettings, *, columns: int = 20
 ) -> tuple[Plan, list[str], Expectation | None]:
     """Return the plan that `fit` would follow on a table or tables, notes, and what to expect. No row is measured.
 
-    A number of rows in place of a table means a table of `columns` columns with a schema. `public`: whether rows will
-    be declared public, if the settings do not name them yet. Raises the errors of `fit` before its first measurement.
+    A number of rows in place of a table means a table of `columns` columns with a schema. Raises the errors of `fit`
+    before its first measurement.
     """
     if settings.no_dp:
         raise UsageError("A plan needs a budget. Leave out `no_dp`, and give `epsilon`.")
@@ -256,8 +256,7 @@ def plan_fit(
     registry.check_claim(method)
     private = None if isinstance(table, int) else opened(table, settings, silent)
     module = registry.load(method, settings.preset)
-    public = settings.public is not None if public is None else public
-    config = registry.configured(method, module, method_settings(settings, public=public))
+    config = registry.configured(method, module, method_settings(settings, public=settings.public is not None))
     if isinstance(table, int):
         if settings.unit is not None:
             raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
@@ -273,6 +272,7 @@ def plan_fit(
     assert private is not None
     check_method(private, method, module)
     check_inference(config, private.max_rows)
+    public_rows_of(private, settings, {"table": table})
     made = _planned(private, settings, module, config)
     notes = [
         f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",

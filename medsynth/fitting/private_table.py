@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ..arrays import Whole
-from ..errors import FEW_ROWS, NEEDS_SCHEMA, WARNING, Message, UsageError, some
+from ..errors import FEW_ROWS, WARNING, Message, UsageError, some
 from ..io import reader
 from ..io import table as io_table
 from ..io.cell_text import is_text
@@ -30,7 +29,6 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_o
 from ..privacy.noise import rarely_exceeded
 from ..rng import Entropy
 from ..schema import Schema
-from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.open import Open
 from ..schema.header import facts_of_a_person, person_keys
@@ -383,19 +381,6 @@ def rows_per_patient(table: str = "") -> Charge:
     return Charge(label=of_table(table, ROWS_PER_PATIENT_LABEL), weight=ROWS_PER_PATIENT_SHARE**-0.5)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublicRows:
-    """Rows that the user declared public. `digest`: SHA-256 of their file's bytes."""
-
-    data: io_table.Table = field(repr=False)
-    digest: str
-
-    @property
-    def note(self) -> str:
-        """The ledger's note about them."""
-        return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
-
-
 def smallest_level(plan: Plan, label: str, columns: int, most: int = 1) -> float:
     """Return the rows that a level needs to pass a measurement in 95 of 100 fits. Public: it follows from the plan.
 
@@ -405,26 +390,6 @@ def smallest_level(plan: Plan, label: str, columns: int, most: int = 1) -> float
     std = event.multiplier * most * math.sqrt(columns)
     delta = event.delta if isinstance(event, Thresholded) else 0.5
     return most + rarely_exceeded(std, delta / (columns * most)) + SURELY_STDS * std
-
-
-def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
-    """Raise UsageError if the public table is the private table's own file, or one of its files."""
-    own = (Path(public), Path(public).parent)  # a private table may be a folder
-    if Path(table).exists() and Path(public).exists() and any(Path(table).samefile(path) for path in own):
-        raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
-
-
-def open_public(path: Path | str, schema: Schema, saved: SavedAs) -> PublicRows:
-    """Read a table that the user declares public, with the schema and the encoding of the private one.
-
-    Raises UsageError if something is open, TableError or SchemaError, without a cell, if the file does not meet it.
-    """
-    if schema.open:
-        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
-    data = read_table(path, saved)
-    check_header(data, schema)
-    encode(data, schema.core)
-    return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def read_rows(path: Path | str, saved: SavedAs = USUAL) -> io_table.Table | LargeTable:

@@ -17,7 +17,8 @@ from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.release import SECRET, Releases
 from .holdout import budget_of_part
 from .planning import PlannedFit
-from .private_table import PrivateTable, PublicRows
+from .private_table import PrivateTable
+from .public_rows import PublicRows
 from .settings import FACTS_OF_THE_FILE, FitSettings
 
 
@@ -43,6 +44,8 @@ def facts_of(
     options = planned.options
     own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
     for name in set(FACTS_OF_THE_FILE).difference(options.facts_of_the_file):
+        del own[name]
+    for name in () if options.public else ("citation", "public_patients"):
         del own[name]
     own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
     return {

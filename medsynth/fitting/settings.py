@@ -31,6 +31,8 @@ FACTS_OF_THE_FILE = {  # settings that earlier versions do not have, in words
     "skip_rows": "the number of rows to skip below the header",
     "skip_last_rows": "the number of rows to skip at the end",
 }  # fmt: skip
+PUBLIC_PATIENTS = ("other", "some", "these")  # whose rows the public ones are, compared with the private table
+MOST_CITATION = 500  # characters
 NO_TARGET = "none"  # in place of a target's name, if no column is to be predicted
 MOST_ROWS = 10**11  # of a table
 MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the second it needs `anyway`
@@ -172,6 +174,12 @@ class FitSettings(TableSettings):
     public: Path | str | None = _setting(
         None, f"A table of rows that you declare public: {methods_with('public_rows')}."
     )
+    citation: str | None = _setting(None, "With `public`: who published these rows, when and where.")
+    public_patients: str = _setting(
+        "other",
+        "With `public`: whose rows they are: other patients', of some of these patients, or of these: "
+        "other, some, these.",
+    )
     device: str = _setting("auto", "auto, cpu or cuda.")
     seed: int | None = _setting(None, "Repeat initial weights and latent draws; never noise.")
     anyway: bool = _setting(False, f"Fit although epsilon is above {MOST_EPSILON}, or most is noise.")
@@ -189,6 +197,7 @@ class FitSettings(TableSettings):
                 f"10^{self.epsilon / np.log(10):.0f}. Values up to about 10 are common. To go on, set `anyway`."
             )
         check_rows(self.rows)
+        check_citation(self)
         method = registry.settle(self.method, self.preset)
         if registry.METHODS[method].ignores_target:
             if self.target not in (None, NO_TARGET):
@@ -312,6 +321,22 @@ def check_kinds(**numbers: object) -> None:
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")
+
+
+def check_citation(settings: FitSettings) -> None:
+    """Raise UsageError for public rows that nobody says who has published, and for such words without public rows."""
+    if settings.public_patients not in PUBLIC_PATIENTS:
+        raise UsageError(f"`public_patients` must be {', '.join(PUBLIC_PATIENTS)}: whose rows `public` has.")
+    if settings.public is None:
+        if settings.citation is not None or settings.public_patients != PUBLIC_PATIENTS[0]:
+            raise UsageError("`citation` and `public_patients` describe the rows of `public`. Pass their table too.")
+    elif not (settings.citation or "").strip():
+        raise UsageError(
+            "`public` needs a `citation`: who published these rows, when and where. Rows that nobody has published are "
+            "private, and the claim would not cover them."
+        )
+    elif len(settings.citation or "") > MOST_CITATION or not (settings.citation or "").isprintable():
+        raise UsageError(f"`citation` must be one printable line of at most {MOST_CITATION} characters.")
 
 
 def check_rows(rows: int | None) -> None:

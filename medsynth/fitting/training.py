@@ -40,8 +40,9 @@ from ..schema.linked import LinkedTables, chain_view, joint
 from . import expectation
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
-from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable, PublicRows
+from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable
 from .private_tables import CodedTables, PrivateTables
+from .public_rows import PublicRows, trust_of
 from .reservation import WayOut
 from .settings import FitOptions
 
@@ -244,6 +245,13 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
     planned.ledger.note(f"{text}.")
 
 
+def note_trust(planned: PlannedFit, tensors: Arrays) -> None:
+    """Report how far the fit trusted public rows, and how well these alone predict what was measured."""
+    if (found := trust_of(tensors, " ".join((planned.options.citation or "").split()))) is not None:
+        planned.options.notice(found)
+        planned.ledger.note(found.note)
+
+
 def train(
     planned: PlannedFit,
     rows: int,
@@ -263,7 +271,7 @@ def trained(
     """Train the method's generator of the columns of a core, by a plan. Return its tensors."""
     method = planned.method
     progress = _told(planned, plan, planned.method.device)
-    public = {} if public_rows is None else {"public": encode(public_rows.data, core)}
+    public = {} if public_rows is None else {"public": public_rows.codes(core)}
     with one_thread():
         return method.module.fit(method.config, core, vault, plan, seed, method.device, progress, **public)
 

@@ -125,7 +125,8 @@ class MethodEntry:
 
     `summary`: one line for help and documents. `presets`: by name. `no_claim`: why a model of this method makes no
     privacy claim, or None if it makes one. `conditional_sampling`: draws rows given values of some columns.
-    `public_rows`: learns from rows that the user declares public. `microbatches`: has a setting of this name.
+    `public_rows`: learns from rows that the user declares public. `partial_public_rows`: also from rows with some of
+    the columns, or with other levels. `microbatches`: has a setting of this name.
     `replicable`: its models keep their measurements, so that plausible generators can be fitted to them.
     `without_target`: also fits a table in which no column is to be predicted; `ignores_target`: fits every table so.
     """
@@ -136,6 +137,7 @@ class MethodEntry:
     presets: Mapping[str, Preset] = field(default_factory=dict)
     conditional_sampling: bool = False
     public_rows: bool = False
+    partial_public_rows: bool = False
     microbatches: bool = False
     replicable: bool = False
     without_target: bool = False
@@ -162,6 +164,8 @@ _ENTRIES = (
         summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
         code="medsynth.mixture.method:LatentMixture",
         conditional_sampling=True,
+        public_rows=True,
+        partial_public_rows=True,
         replicable=True,
         without_target=True,
     ),
@@ -170,6 +174,8 @@ _ENTRIES = (
         summary="the baseline: the mixture without pairs, with columns independent given the class",
         code="medsynth.mixture.method:Independent",
         conditional_sampling=True,
+        public_rows=True,
+        partial_public_rows=True,
         replicable=True,
         without_target=True,
     ),
@@ -178,6 +184,8 @@ _ENTRIES = (
         summary="each column by itself, at a tiny budget: the second of three layers (docs/layers.md)",
         code="medsynth.mixture.method:Independent",
         conditional_sampling=True,
+        public_rows=True,
+        partial_public_rows=True,
         replicable=True,
         without_target=True,
         ignores_target=True,

@@ -23,6 +23,7 @@ class Settings(DeclaringConfig):
     values_share: Share = Field(default=k.VALUES_SHARE, description="share of the search for frequent values")
     one_way_share: Share = Field(default=k.ONE_WAY_SHARE, description="share of the one-way marginals")
     steps: Count = Field(default=k.STEPS, description="steps of the fit; they cost time, not privacy")
+    public: bool = Field(default=False, description="whether the prior follows declared public rows")
 
     @property
     def one_way_shares(self) -> dict[str, float]:

@@ -2,11 +2,11 @@
 
 A figure after another value is its difference to the value here. Fits are at epsilon 3.7 or 1 on four tables
 (docs/methods/mixture-ablation.md, docs/decisions/0061-one-estimator.md, docs/decisions/research-log.md). A table
-without declared regressions and with at most 100 columns uses 41 numbers: the 33 before "Declared regressions", and
-eight in other modules. Those in `methods/` are: `bins.WIDE` (0: two-way -.0017 on thyroid at 3.7),
-`bins.MERGED_WIDE` (.5: two-way -.002 on the hospital extract at 1), `bins.LARGEST_LOG_RATIO`, `bins.TAIL`,
-`marginals.NUMERIC_CLASSES`, `marginals.GRID_CELLS` and `digit_preference.PREFERENCE_STDS`. The last one is
-`estimate.FORGETTING`. Sizes that bound time and memory come at the end. They do not change results of tables that fit.
+without declared regressions and with at most 100 columns uses 41 numbers: the 33 before "Public rows", and eight in
+other modules. Those in `methods/` are: `bins.WIDE` (0: two-way -.0017 on thyroid at 3.7), `bins.MERGED_WIDE` (.5:
+two-way -.002 on the hospital extract at 1), `bins.LARGEST_LOG_RATIO`, `bins.TAIL`, `marginals.NUMERIC_CLASSES`,
+`marginals.GRID_CELLS` and `digit_preference.PREFERENCE_STDS`. The last one is `estimate.FORGETTING`. Sizes that bound
+time and memory come at the end. They do not change results of tables that fit.
 """
 
 from __future__ import annotations
@@ -64,6 +64,22 @@ LEARN_EVERY = 50  # steps between updates of S; 10: two-way -.0012 on the hospit
 # The fit.
 STEPS = 300  # of Adam; 900 on 50,000 rows: two-way +.0003 with 12 waves
 LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps
+
+TRUST = "public.trust"  # tensor of a model: the place of its trust in public rows, and their own misfit
+TRUST_WORDS = ("not at all", "weakly", "strongly", "strongly, and used alone")
+UNKNOWN = -1  # code of a public cell that is absent or not in the schema
+
+# Public rows.
+PUBLIC_STEPS, TRIAL_STEPS = 200, 150  # of the fit to public rows, and of each fit that chooses the trust
+MANY_ROWS = 2_000  # from here on the usual number of steps chooses: short fits lean to the public rows at 5,000 rows
+SPLIT = 0.7  # noise added to the releases that candidates are fitted to, relative to their own
+TILTS = (0.02, 0.1, 0.3, 1.0)  # sizes of smooth log ratios of two populations' densities; 3 also imitates a wrong table
+EVEN_TILTS = (1.0, 3.0, 10.0)  # the same for an even density, which competes with the public one
+TILT_LENGTH = 0.25  # correlation length of a tilt along the public quantiles
+EVEN = 0.01  # part of an even density in the public one
+PUBLIC_TAIL = 0.002  # share of public rows at each end whose cells are kept by private counts alone
+SPREADS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0)  # relative differences of class sizes between populations
+EVEN_CLASSES = 0.1  # part of even classes in the size that such a difference is relative to
 
 # Declared regressions.
 DECLARED_FIRMNESS = 30.0  # weight of their moments, relative to that by their noise; 1: slopes 7 % too small, not 2 %

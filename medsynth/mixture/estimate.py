@@ -14,11 +14,12 @@ classes, a cell's prediction is rows of the class * mean over latent points of s
 3. The gradient moves the logits and latent coefficients. The learning rate is constant for half of the steps and then
    falls to zero.
 
-Every 50 steps `_Prior.learn` sets the prior's covariance of latent coefficients to their current second moments. So
+Every 50 steps `Prior.learn` sets the prior's covariance of latent coefficients to their current second moments. So
 directions that the data do not need shrink to nothing, and strong relations are hardly shrunk.
 
 A new kind of measurement needs a class here with `of` and `error`, a line in `Loss.__init__` and one in `Loss.value`.
 A replicate (`replicates.py`) calls `estimate` with a stream, which perturbs the prior as noise perturbs measurements.
+A fit with public rows (`public.py`) has its prior centred at the fit of those rows: `CentredPrior`.
 """
 
 from __future__ import annotations
@@ -168,13 +169,15 @@ class _Moments:
         return ((self.values - expected) / self.std).square().sum() / 2
 
 
-class _Prior:
+class Prior:
     """Normal priors of base logits, of differences between neighbouring class logits, and of latent coefficients.
 
     With a stream, every deviation except a latent one is measured from its own normal draw.
     """
 
-    def __init__(self, model: MixtureModel, stream: torch.Generator | None = None) -> None:
+    def __init__(
+        self, model: MixtureModel, stream: torch.Generator | None = None, floors: Sequence[Floats] | None = None
+    ) -> None:
         layout = model.layout
         steps = [np.empty(0, np.int64)]
         base, own = np.full(layout.bins, k.RIDGE_STD**-2), np.full(layout.bins, k.CLASS_STD**-2)
@@ -188,8 +191,13 @@ class _Prior:
         sizes = (len(self._steps), model.classes), model.base.shape, model.by_class.shape
         draws = (torch.zeros(size) if stream is None else torch.randn(size, generator=stream) for size in sizes)
         self._draws = [draw.to(model.device) for draw in draws]
-        start = torch.eye(len(model.common), device=model.device) * k.LATENT_WEIGHT / (2 * k.LATENT_FLOOR)
-        self._precisions = [start, start]  # of the common and own latent coefficients, (features, features)
+        floors = floors or [np.full(len(model.common), k.LATENT_FLOOR)] * 2
+        self._floors = [model.tensor(floor) for floor in floors]  # of the common and own latent coefficients
+        self._precisions = [torch.diag(k.LATENT_WEIGHT / (2 * floor)) for floor in self._floors]
+
+    def deviations(self, model: MixtureModel) -> list[Tensor]:
+        """Return the parameters as deviations from the prior's means."""
+        return model.parameters()
 
     def learn(self, model: MixtureModel) -> None:
         """Learn the covariance of the latent coefficients: their second moment over points.
@@ -197,23 +205,67 @@ class _Prior:
         This penalises the logarithm of the variance in each direction. It removes noise and keeps strong relations
         (Fazel, Hindi and Boyd 2003).
         """
-        for place, part in enumerate((model.common, model.own)):
+        for place, (part, floor) in enumerate(zip(self.deviations(model)[2:], self._floors, strict=True)):
             # The floor keeps a direction that has shrunk to zero from getting an infinite precision.
             flat = part.detach().flatten(1)
             second = flat @ flat.T / flat.shape[1]
-            second.diagonal().add_(k.LATENT_FLOOR)
+            second.diagonal().add_(floor)
             self._precisions[place] = k.LATENT_WEIGHT * torch.cholesky_inverse(torch.linalg.cholesky(second))
 
     def error(self, model: MixtureModel) -> Tensor:
         """Return half the sum of squared deviations, each divided by its variance."""
-        base, own = model.base, model.by_class
-        step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
+        base, own, *latents = self.deviations(model)
         found = base.new_zeros(())
-        for precision, latent in zip(self._precisions, (model.common.flatten(1), model.own.flatten(1)), strict=True):
-            found = found + (latent * (precision @ latent)).sum() / model.points
+        for precision, latent in zip(self._precisions, latents, strict=True):
+            flat = latent.flatten(1)
+            found = found + (flat * (precision @ flat)).sum() / model.points
+        return self._with_logits(found, base, own) / 2
+
+    def _with_logits(self, found: Tensor, base: Tensor, own: Tensor) -> Tensor:
+        """Return `found` plus the squared deviations of logits: `base`, (bins, 1), and `own`, (bins, classes)."""
+        step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
         for deviation, drawn in zip((step, self._base * base, self._own * own), self._draws, strict=True):
             found = found + (deviation - drawn).square().sum()
-        return found / 2
+        return found
+
+
+class CentredPrior(Prior):
+    """Normal priors around the parameters of a fit to public rows.
+
+    `known`: which base logits, (bins, 1), class logits, (bins, classes), and common and own latent coefficients,
+    (features,) each, the public rows determine. These deviate from the centre by the standard deviation `main` (logits:
+    the step between neighbours, or a level), and with the precision of latent coefficients times `latent`. The others
+    deviate as without public rows.
+    """
+
+    def __init__(
+        self, model: MixtureModel, centre: MixtureModel, known: Sequence[Floats], main: float, latent: float
+    ) -> None:
+        super().__init__(model, floors=[k.LATENT_FLOOR / np.where(one, latent, 1.0) for one in known[2:]])
+        self._centre = [parameter.clone() for parameter in centre.parameters()]
+        ordered = np.zeros((model.layout.bins, 1), np.bool_)
+        for name, span in model.layout.spans.items():
+            count = model.layout.ordered[name]
+            ordered[span.start : span.start + count] = count > 1  # the level of a number's logits is free
+        loose = [(0.0, np.full(ordered.shape, 1 / k.RIDGE_STD)), (1 / k.CLASS_STD, ~ordered / k.CLASS_STD)]
+        at = self._steps.cpu().numpy()
+        self._weights = [
+            (
+                model.tensor(np.where(one[at], 1 / main, step)),
+                model.tensor(np.where(one, ~ordered / main, level)),
+            )
+            for one, (step, level) in zip(known[:2], loose, strict=True)
+        ]  # of steps and of levels, for base and class logits
+
+    def deviations(self, model: MixtureModel) -> list[Tensor]:
+        """Return the parameters as deviations from the fit to public rows."""
+        return [own - centre for own, centre in zip(model.parameters(), self._centre, strict=True)]
+
+    def _with_logits(self, found: Tensor, base: Tensor, own: Tensor) -> Tensor:
+        for part, (steps, levels) in zip((base, own), self._weights, strict=True):
+            found = found + ((part[self._steps + 1] - part[self._steps]) * steps).square().sum()
+            found = found + (part * levels).square().sum()
+        return found
 
 
 def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
@@ -226,15 +278,13 @@ def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
 class Loss:
     """Half the squared errors of a mixture's expected measurements, over noise variances, plus the prior's term."""
 
-    def __init__(
-        self, model: MixtureModel, measured: Sequence[Measured], stream: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, model: MixtureModel, measured: Sequence[Measured], prior: Prior | None = None) -> None:
         tables = [one for one in measured if isinstance(one, Measurement)]
         groups = dict[tuple[int, int], list[Measurement]]()  # by columns and classes
         for table in tables:
             groups.setdefault((len(table.columns), len(table.values)), []).append(table)
         self._model = model
-        self.prior = _Prior(model, stream)
+        self.prior = prior or Prior(model)
         self._columns = [_Columns.of(some, model) for (columns, _), some in groups.items() if columns == 1]
         self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
         self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
@@ -242,10 +292,18 @@ class Loss:
 
     def value(self) -> Tensor:
         """Return the loss of the model's current parameters."""
+        return self._with(self.prior)
+
+    def misfit(self) -> float:
+        """Return the loss without the prior's term."""
+        return float(self._with(None))
+
+    def _with(self, prior: Prior | None) -> Tensor:
+        """Return the prior's term, if there is one, plus half the squared errors of all measurements."""
         model = self._model
-        shares = model.shares()
+        shares = model.shares()  # before the prior's term: the order of operations decides the last bits of gradients
         rows = shares.mean(-1) * model.sizes
-        loss = self.prior.error(model)
+        loss = prior.error(model) if prior else model.base.new_zeros(())
         for columns in self._columns:
             loss = loss + columns.error(rows)
         for pairs in self._pairs:
@@ -286,12 +344,13 @@ def estimate(
     steps: int,
     progress: Callable[[int, int], None],
     stream: torch.Generator | None = None,
+    prior: Prior | None = None,
 ) -> None:
     """Fit a mixture to all measurements, in place, by this number of `steps`. With a stream, draws perturb its prior.
 
-    `progress` receives the steps done and all steps.
+    `progress` receives the steps done and all steps. `prior`: another than the usual one.
     """
-    loss = Loss(model, measured, stream)
+    loss = Loss(model, measured, prior or Prior(model, stream))
     parameters = model.parameters()
     adam = Adam([parameter.requires_grad_() for parameter in parameters])
     for step in range(steps):

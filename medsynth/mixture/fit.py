@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Arrays, Floats, Whole
+from ..arrays import Arrays, Codes, Floats, Whole
 from ..methods.bins import MERGED_WIDE, decoder_tensors, grid_tensors
 from ..methods.registry import Progress
 from ..methods.sampler import low_rank_tensors, mixture_tensors
@@ -18,10 +18,11 @@ from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
 from .config import Settings
-from .constants import DECLARED, MATRIX, PAIRS
+from .constants import DECLARED, MATRIX, PAIRS, TRUST
 from .estimate import estimate
 from .matrix import MomentMatrix, latent_points, loadings, ordered_bins
 from .model import Layout, MixtureModel, wave_features
+from .public import informed
 from .released import Recorded
 from .stages import Stages
 
@@ -30,9 +31,12 @@ SMALLEST = 1e-12  # least share of a bin
 
 
 def fitted(
-    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
-) -> Arrays:
+    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
+    progress: Progress, public: Codes | None = None,
+) -> Arrays:  # fmt: skip
     """Measure in stages and fit the mixture. Return the tensors that rows are drawn from, and all that was released.
+
+    `public`: codes of public rows, (rows, columns). They change how the releases are read, and no query (`public.py`).
 
     A table of hundreds of columns uses matrices of second moments in place of pairs. Its columns depend on a latent
     variable of few dimensions, and the mixture fits only the distribution of each column by class.
@@ -44,8 +48,12 @@ def fitted(
     stages = Stages(schema=schema, vault=source, plan=plan, seed=seed, regressions=config.regressions)
     measured = stages.measured()
     model = blank(stages, points_of(stages), seed, device)
-    estimate(model, measured, config.steps, progress)
-    found = tensors(stages, model)
+    trust: Arrays = {}
+    if public is None:
+        estimate(model, measured, config.steps, progress)
+    else:
+        stages, model, trust[TRUST] = informed(stages, measured, public, model, config.steps, progress)
+    found = tensors(stages, model) | trust
     return found | (_of_low_rank(stages) if wide else recorded.tensors(seed))
 
 

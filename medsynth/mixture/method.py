@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import Arrays
+from ..arrays import Arrays, Codes
 from ..errors import UsageError
 from ..methods.registry import MethodConfig, Progress
 from ..methods.sampler import MixtureMethod
@@ -17,6 +17,17 @@ from .constants import BY_CLASS, DECLARED, MATRIX, PAIRS, STRONGEST
 
 if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
+
+
+NO_INTERVALS = (
+    "A prior from public rows can bias estimates, and nobody has measured whether intervals then cover the truth."
+)
+
+
+def _refuse_intervals(config: Settings) -> None:
+    """Raise UsageError for declared regressions with public rows."""
+    if config.public and config.inference:
+        raise UsageError(f"{NO_INTERVALS} Leave out `public` or `inference`.")
 
 
 class LatentMixture(MixtureMethod):
@@ -34,6 +45,9 @@ class LatentMixture(MixtureMethod):
         wide = columns > k.WIDE_COLUMNS
         if config.inference and wide:
             raise UsageError("`inference` does not work for a table of more than 100 columns. Leave columns out.")
+        if config.public and wide:
+            raise UsageError("`public` rows do not yet inform a table of more than 100 columns. Leave columns out.")
+        _refuse_intervals(config)
         shares = config.one_way_shares | {BY_CLASS: config.by_class_share}
         if wide:
             shares[MATRIX] = 1 - sum(shares.values())
@@ -46,17 +60,22 @@ class LatentMixture(MixtureMethod):
 
     def fit(
         self, config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
-        progress: Progress,
+        progress: Progress, public: Codes | None = None,
     ) -> Arrays:  # fmt: skip
-        """Fit the mixture. Return its tensors, the marginals that decode its rows, and all that was released."""
+        """Fit the mixture. Return its tensors, the marginals that decode its rows, and all that was released.
+
+        `public`: codes of rows that the user declared public, (rows, columns), -1 for what is absent or not a level.
+        """
         from .fit import fitted  # imports PyTorch, which plans and samples do not need
 
-        return fitted(config, schema, vault, plan, seed, device, progress)
+        return fitted(config, schema, vault, plan, seed, device, progress, public)
 
     def replicated(
         self, config: Settings, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
     ) -> Iterator[Arrays]:
         """Yield the tensors of `count` plausible mixtures, from released measurements alone."""
+        if config.public:
+            raise UsageError(f"{NO_INTERVALS} Fit without `public` to draw replicates.")
         from .replicates import replicated  # imports PyTorch
 
         yield from replicated(config, schema, plan, tensors, count, seed)
@@ -69,6 +88,7 @@ class Independent(LatentMixture):
 
     def queries(self, config: IndependentConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise."""
+        _refuse_intervals(config)
         shares = config.one_way_shares
         shares[BY_CLASS] = 1 - sum(shares.values())
         shares = config.with_declared(shares, DECLARED)

@@ -61,8 +61,9 @@ class Stages:
     `regressions`: the declared ones. `like`: the measurements of another fit, whose bins and choices are used again.
     `one_way` sets `bins` of each column, `cut` (the same bins with rough shares, from which queries are made) and
     `condition` (the map from the target's codes to classes).
-    `by_class` sets the table's `rows` and `sizes`, the rows of each class, (classes,). It also sets rough estimates to
-    choose cells: `mass`, the rows of each bin of a column, (bins,), and `shares`, p(bin | class), (classes, bins).
+    `by_class` sets the table's `rows` and `sizes`, the rows of each class, (classes,), with the standard deviation of
+    their noise. It also sets rough estimates to choose cells: `mass`, the rows of each bin of a column, (bins,), and
+    `shares`, p(bin | class), (classes, bins).
     `absent`: the bins of missing values that noise alone explains, in columns whose unreadable cells are missing.
     """
 
@@ -78,6 +79,7 @@ class Stages:
     condition: Conditioning = field(init=False)
     rows: float = field(init=False)
     sizes: Floats = field(init=False)
+    sizes_std: float = field(init=False)
     derived: dict[str, DerivedColumn] = field(init=False)
     mass: dict[str, Floats] = field(init=False, default_factory=dict)
     shares: dict[str, Floats] = field(init=False, default_factory=dict)
@@ -184,7 +186,7 @@ class Stages:
         counted += [(levels[0][:, None], levels[1])] if levels else []
         precision = np.array([1 / (table.shape[1] * max(noise, TINY) ** 2) for table, noise in counted])
         found = np.maximum(np.average([table.sum(1) for table, _ in counted], 0, precision), 0.0)
-        noise = float(precision.sum() ** -0.5)
+        noise = self.sizes_std = float(precision.sum() ** -0.5)
         self.sizes = scaled(without_spurious_missing(scaled(found, self.rows), target, noise), self.rows)
 
     def pairs(self) -> list[Measurement]:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from pydantic import ConfigDict, TypeAdapter
 
 from .. import __version__
-from ..artifact import Model, claim
+from ..artifact import Model, claim, leans_on
 from ..errors import MedsynthError, OutputExists, UsageError
 from ..io import statistical_writer
 from ..io.atomic import atomic_write, refuse_existing
@@ -113,7 +113,8 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
         model_sha256=digest,
         claim=claim(model),
         note=(FORM_ALONE if model.structure_only else ONE_TABLE if draw.replicates is None else SEVERAL)
-        + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else ""),
+        + (f" {LABELS.format(file=model.schema.public_labels)}" if model.schema.public_labels else "")
+        + (f" {leans}" if (leans := leans_on(model)) else ""),
         **{**vars(draw), "where": words(draw.where), "where_any": words(draw.where_any)},
     )
 

@@ -60,6 +60,27 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
         )
 
 
+def known_codes(table: Table, schema: Schema, unknown: int) -> Codes:
+    """Return the codes of the schema's columns in a table of other rows, (rows, columns).
+
+    Cells of columns that the table lacks, and cells that the schema does not allow, are `unknown`. Only for public
+    rows: which cells those are is not hidden.
+    """
+    found = np.full((len(table.cells), len(schema.columns)), unknown, np.int32)
+    source = {name: header for header, own in schema.header.items() for name in own}
+    for place, (name, column) in enumerate(schema.columns.items()):
+        if not {source[one] for one in (name, *column.depends_on)} <= set(table.header):
+            continue
+        related = {
+            other: (schema.columns[other], cells_of(table.cells, other, schema.columns[other]))
+            for other in column.depends_on
+        }
+        at, reading = column.read_rows(cells_of(table.cells, name, column), related)
+        fine = ~np.any([fault.found[at] for fault in reading.faults] or [np.zeros(len(at), np.bool_)], axis=0)
+        found[:, place] = np.where(fine, reading.codes[at], unknown)
+    return found
+
+
 def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
     """Return the codes of one column. Raise SchemaError for the first row that has a fault."""
     codes, found = read_column(table, schema, name, schema.columns[name])

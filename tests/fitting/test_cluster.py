@@ -300,7 +300,10 @@ def test_what_a_cluster_cannot_do_is_refused_before_anything_is_spent(table: Clu
         ({}, "cannot learn a schema"),
         ({"schema": ROW, "method": "gs-wgan"}, "Choose another `method`"),
         ({"schema": PATIENT | {"order": "dose", "max_rows": 3}}, "`order` needs all rows"),
-        ({"schema": ROW, "method": "dp-gan", "public": table.files[0].where}, "is the private table itself"),
+        (
+            {"schema": ROW, "method": "dp-gan", "public": table.files[0].where, "citation": "c"},
+            "is the private table itself",
+        ),
     ]
     for options, words in cases:
         with pytest.raises(UsageError, match=words):

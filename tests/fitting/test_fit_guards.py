@@ -80,7 +80,7 @@ def test_public_rows_are_those_of_the_public_file(
     simulate.cohort(40, 99).to_csv("open.csv", index=False)
     monkeypatch.setattr(dp_gan.DpGan, "fit", watched)
     with pytest.raises(Stopped):
-        medsynth.fit(patients, epsilon=3, method="dp-gan", public="open.csv", rows=300)
+        medsynth.fit(patients, epsilon=3, method="dp-gan", public="open.csv", citation="Smith 2020", rows=300)
     assert np.array_equal(given[0], encode(read("open.csv"), clinic.core))
 
 
@@ -89,11 +89,11 @@ def test_the_private_table_is_not_taken_for_public_rows(patients: Path, monkeypa
     again = Path("linked.csv")
     again.hardlink_to(patients)
     with pytest.raises(UsageError, match="the private table itself"):
-        medsynth.fit(patients, epsilon=3, method="dp-gan", public=str(again), rows=300)
-    done = CliRunner().invoke(
-        app, ["fit", str(patients), "--epsilon", "3", "--method", "dp-gan", "--public", str(again)]
-    )
-    assert done.exit_code == 2 and "the private table itself" in done.stderr
+        medsynth.fit(patients, epsilon=3, method="dp-gan", public=str(again), citation="Smith 2020", rows=300)
+    for verb in (["fit"], ["fit", "--method", "dp-gan"], ["plan"]):
+        words = [*verb, str(patients), "--epsilon", "3", "--public", str(again), "--citation", "Smith 2020"]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2 and "the private table itself" in done.stderr
     assert not list(Path().glob("*.medsynth*"))
 
 

@@ -35,7 +35,9 @@ def config_of(**settings: Any) -> Any:
 
 
 def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
-    return medsynth.fit(cohort, **{"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **options})
+    citation = {"citation": "Smith 2020"} if "public" in options else {}
+    given = {"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **citation, **options}
+    return medsynth.fit(cohort, **given)
 
 
 @pytest.mark.nightly
@@ -196,23 +198,22 @@ def test_public_rows_stand_in_the_ledger_and_cost_nothing(
     assert any(digest in note and "40 rows" in note and "public" in note for note in kept.ledger.notes)
     assert {entry.label for entry in kept.ledger.entries} == LABELS and kept.config["public"] is True
     assert len(medsynth.sample(kept, 20)) == 20
-    plan, *_ = plan_fit(300, FitSettings(epsilon=3.7, method="dp-gan"), public=True)
+    plan, *_ = plan_fit(300, FitSettings(epsilon=3.7, method="dp-gan", public=public, citation="Smith 2020"))
     assert set(plan.events) == LABELS
 
 
 def test_public_rows_are_refused_where_nothing_learns_from_them(
     public: Any, cohort: pd.DataFrame, clinic: Schema
 ) -> None:
-    with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
-        medsynth.fit(cohort, epsilon=3.7, schema=clinic, public=public)
-    with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
-        medsynth.fit(cohort, epsilon=3.7, preset="thyroid-study", public=public)
+    for more in ({"method": "gs-wgan"}, {"preset": "thyroid-study"}):
+        with pytest.raises(UsageError, match="`public` belongs to mixture or independent or margins or dp-gan"):
+            medsynth.fit(cohort, epsilon=3.7, schema=clinic, public=public, citation="Smith 2020", **more)
 
 
 def test_public_rows_need_a_declared_schema(public: Any) -> None:
     frame = pd.DataFrame({"magnitude": [1, 2, 3] * 20, "kind": ["a", "b", "c"] * 20})
     with pytest.raises(UsageError, match="declared schema"):
-        medsynth.fit(frame, epsilon=3.7, method="dp-gan", public=public)
+        medsynth.fit(frame, epsilon=3.7, method="dp-gan", public=public, citation="Smith 2020")
 
 
 def test_a_bad_public_file_is_named_without_a_cell(
@@ -265,7 +266,8 @@ def test_public_rows_are_read_at_the_levels_that_were_chosen(
 
     monkeypatch.setattr(dp_gan.DpGan, "fit", fit)
     model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",
-                         settings={"lots": 4}, progress=lambda *facts: reports.append(facts))  # fmt: skip
+                         citation="Smith 2020", settings={"lots": 4},
+                         progress=lambda *facts: reports.append(facts))  # fmt: skip
     levels = model.schema.columns["icd"].levels
     assert (
         {levels[code] for code in caught[0][:, 0]} == {"E11.9", "I10", "J45.9"}

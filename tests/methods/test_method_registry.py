@@ -81,7 +81,7 @@ def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_method_does_not_declare_is_refused() -> None:
     with pytest.raises(UsageError, match="`microbatches` belongs to dp-cgan"):
         registry.configured("gs-wgan", registry.load("gs-wgan"), {"microbatches": 4})
-    with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
+    with pytest.raises(UsageError, match="`public` belongs to mixture or independent or margins or dp-gan"):
         registry.configured("gs-wgan", registry.load("gs-wgan"), {"public": True})
     with pytest.raises(medsynth.MedsynthError, match="no method"):
         registry.find("magic")

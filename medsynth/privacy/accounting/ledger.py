@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import ABOUT, ArtifactError, BudgetError, Message
+from ...errors import ABOUT, LEANS, ArtifactError, BudgetError, Message
 from . import accountant
 from .events import Event, from_json, relation, to_json
 from .unit import PrivacyUnit
@@ -58,8 +58,12 @@ class Ledger:
 
     @property
     def protects(self) -> str:
-        """Return the unit whose change the claim covers, in words."""
-        return self.unit.protects
+        """Return the unit whose change the claim covers, in words.
+
+        If public rows are of the same patients, the claim is about what a model reveals beyond them.
+        """
+        shown = [note.about.entry for note in self.about(LEANS) if note.about.column != "other"]
+        return self.unit.protects + "".join(f", beyond what {citation} shows" for citation in shown)
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:

@@ -1,0 +1,210 @@
+"""Centre the prior of a fit at public rows, and let the noisy releases decide how far to trust them.
+
+Public rows are counted in the bins of the private fit, and the model is fitted to these counts without noise. That fit
+is the centre of the prior (`estimate.CentredPrior`). Margins and relations are separate parameters, so relations carry
+over if margins differ. Nothing here asks a query: releases and public rows are all that is read, so this is
+post-processing of the releases.
+
+The trust is chosen among CANDIDATES by split noise. A release y with normal noise of standard deviation s becomes
+y + g s e and y - s e / g, with a fresh normal e from a public stream. These two are independent. Each candidate is
+fitted to the first and scored by the second. "As today" is always a candidate, and if it wins, the model is the same as
+without public rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Codes, Floats, Mask, Whole
+from ..rng import Stream, numpy_stream
+from . import constants as k
+from .constants import UNKNOWN
+from .estimate import CentredPrior, Loss, estimate
+from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement
+from .model import MixtureModel
+from .stages import Stages
+from .tilts import informed_shares, informed_sizes
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How far a fit trusts public rows. `main`: the standard deviation of a logit from theirs; infinite: not at all; 0:
+    they are used alone. `latent`: the factor on the precision of latent coefficients. `place`: in TRUST_WORDS.
+    """
+
+    place: int
+    main: float
+    latent: float
+
+
+AS_TODAY = Strength(0, math.inf, 0.0)
+ALONE = Strength(3, 0.0, math.inf)
+CANDIDATES = (
+    AS_TODAY,
+    Strength(1, 0.5, 4.0),
+    Strength(1, 0.5, 32.0),
+    Strength(2, 0.1, 128.0),
+    ALONE,
+)
+
+
+@dataclass(eq=False)
+class PublicCounts:
+    """Public rows in the bins of a fit. `bins`: of each row, by column, or UNKNOWN, (rows,); `label`: its class."""
+
+    bins: dict[str, Whole]
+    label: Whole
+    classes: int
+
+    @classmethod
+    def of(cls, stages: Stages, codes: Codes) -> PublicCounts:
+        """Count rows by their codes, (rows, columns of the schema), with UNKNOWN for what is not known."""
+        names = stages.schema.names
+        column = {name: codes[:, names.index(name)] for name in names}
+        bins = {name: _cells(stages.bins[name].cell_of, column[name]) for name in stages.columns}
+        target, classes = stages.schema.target, len(stages.sizes)
+        label = np.zeros(len(codes), np.int64)
+        if target is not None:
+            label = _cells(stages.condition.cell_of, column[target])
+        return cls(bins, label, classes)
+
+    @property
+    def sizes(self) -> Floats:
+        """The rows of each class, (classes,)."""
+        return np.bincount(self.label[self.label >= 0], minlength=self.classes).astype(np.float64)
+
+    def covers(self, one: Measured) -> bool:
+        """Return whether public rows have what a measurement asks: its columns together, and the class if it counts."""
+        known = np.all([self.bins[name] >= 0 for name in one.columns], axis=0)
+        by_class = self.classes > 1 and (isinstance(one, RuleMeasurement) or len(one.values) > 1)
+        return bool((known & (self.label >= 0)).any() if by_class else known.any())
+
+    def measured(self, measured: Sequence[Measured]) -> list[Measured]:
+        """Return what the public rows have in place of each noisy measurement, as precise as so few rows allow.
+
+        Without a known class, tables by class become tables of all classes together.
+        """
+        found = (self._of(one) for one in measured if not isinstance(one, MomentMeasurement))
+        return [one for one in found if one is not None]
+
+    def _of(self, one: Measurement | RuleMeasurement) -> Measured | None:
+        by_class = isinstance(one, RuleMeasurement) or len(one.values) > 1
+        joint = self._joint(one, by_class=by_class and self.sizes.any())
+        if joint is None or (isinstance(one, RuleMeasurement) and len(joint) < self.classes):
+            return None
+        if isinstance(one, RuleMeasurement):
+            values = np.tensordot(joint, one.map, one.map.ndim - 1)
+            return replace(one, values=values, std=math.sqrt(max(float(values.mean()), 1.0)))
+        values = joint if not one.maps else np.einsum("ia,cab,jb->cij", one.maps[0], joint, one.maps[1])
+        std = math.sqrt(max(len(self.label) / values.size, 1.0))  # of a count in an even table
+        return replace(one, values=values, std=np.array(std), centred=False)
+
+    def _joint(self, one: Measurement | RuleMeasurement, *, by_class: bool) -> Floats | None:
+        """Return the rows by class and bin of each column, scaled up to all rows; None if no row has these columns."""
+        if isinstance(one, Measurement):
+            shape = tuple(m.shape[1] for m in one.maps) or one.values.shape[1:]
+        else:
+            shape = one.map.shape[:-1]
+        labels = self.label if by_class else np.zeros_like(self.label)
+        cells = [labels, *(self.bins[name] for name in one.columns)]
+        shape = (self.classes if by_class else 1, *shape)
+        known = np.all([own >= 0 for own in cells], axis=0)
+        if not known.any():
+            return None
+        place = np.ravel_multi_index([own[known] for own in cells], shape)
+        return np.bincount(place, minlength=math.prod(shape)).reshape(shape) * (len(known) / known.sum())
+
+    def known(self, model: MixtureModel) -> list[Mask]:
+        """Return which parameters of the model these rows determine, as `CentredPrior` has them.
+
+        They determine no level and no class that no row has: tables of other hospitals often lack levels.
+        """
+        layout, classes = model.layout, self.sizes > 0
+        base, features = np.zeros((layout.bins, 1), np.bool_), list[Mask]()
+        for name, span in layout.spans.items():
+            own = self.bins[name]
+            seen = np.bincount(own[own >= 0], minlength=layout.sizes[name]) > 0
+            seen[: layout.ordered[name]] = seen.any()
+            base[span, 0] = seen
+            features.append(np.full(layout.features[name].shape[1], seen.any()))
+        latent = np.concatenate(features)
+        return [base, base & classes, latent, latent & classes.any()]
+
+
+def _cells(cell_of: Callable[[Codes], Whole | Codes], codes: Codes) -> Whole:
+    """Return the cell of each code, (rows,), or UNKNOWN."""
+    return np.where(codes == UNKNOWN, UNKNOWN, cell_of(np.maximum(codes, 0))).astype(np.int64)
+
+
+def split(measured: Sequence[Measured], rng: Stream) -> tuple[list[Measured], list[Measured]]:
+    """Return two independent releases for each one: with noise g times `e` added, and with `e` / g subtracted."""
+    first, second = list[Measured](), list[Measured]()
+    for one in measured:
+        e = one.std * rng.standard_normal(np.shape(one.values))
+        for found, part in ((first, k.SPLIT), (second, -1 / k.SPLIT)):
+            std: object = one.std * math.sqrt(1 + part**2)
+            found.append(replace(one, values=one.values + part * e, std=std))  # type: ignore[arg-type]
+    return first, second
+
+
+def informed(
+    stages: Stages, measured: Sequence[Measured], codes: Codes, start: MixtureModel, steps: int, progress: Progress
+) -> tuple[Stages, MixtureModel, NDArray[np.float32]]:
+    """Fit the mixture with the trust in public rows that predicts the releases best.
+
+    Args: `codes`: of the public rows; `start`: the mixture before its fit. Returns the stages with single columns and
+    class sizes as the public rows suggest, the fitted mixture, and the tensor TRUST.
+    """
+    counts = PublicCounts.of(stages, codes)
+    of_classes = counts.sizes if counts.sizes.any() else stages.sizes / stages.rows
+    centre = start.copy(np.maximum(of_classes * len(codes) / of_classes.sum(), 0.5))
+    estimate(centre, counts.measured(measured), k.PUBLIC_STEPS, _silent)
+    known = counts.known(centre)
+    covered = [one for one in measured if counts.covers(one)]
+    candidates = CANDIDATES if len(covered) == len(measured) else CANDIDATES[: -1 if covered else 1]
+    own = _with_public(stages, counts, codes)
+
+    def fitted(strength: Strength, to: Sequence[Measured], steps: int, progress: Progress) -> MixtureModel:
+        if strength == AS_TODAY:
+            model, prior = start.copy(stages.sizes), None
+        else:
+            model = centre.copy(own.sizes)
+            prior = CentredPrior(model, centre, known, strength.main, strength.latent) if strength != ALONE else None
+        if strength != ALONE:
+            estimate(model, to, steps, progress, prior=prior)
+        return model
+
+    first, second = split(measured, numpy_stream(stages.seed, "split noise"))
+    few = steps if stages.rows >= k.MANY_ROWS else min(k.TRIAL_STEPS, steps)
+    trials = [fitted(one, first, few, _silent) for one in candidates]
+    chosen = candidates[int(np.argmin([Loss(model, second).misfit() for model in trials]))]
+    alone = 2 * Loss(centre.copy(own.sizes), covered).misfit() / max(sum(np.size(one.values) for one in covered), 1)
+    model = fitted(chosen, measured, steps, progress)
+    return stages if chosen == AS_TODAY else own, model, np.array([chosen.place, alone], np.float32)
+
+
+def _with_public(stages: Stages, counts: PublicCounts, codes: Codes) -> Stages:
+    """Return the stages with class sizes, and shares inside the bins of numbers, as the public rows suggest."""
+    found, own = copy.copy(stages), stages.numbers
+    found.sizes = informed_sizes(stages.sizes, stages.sizes_std, counts.sizes)
+    shares = dict[str, Floats]()
+    for name in (name for name in stages.columns if name in own.surveys):
+        fine, column = own.grids[name], codes[:, stages.schema.names.index(name)]
+        public = np.bincount(fine.cell_of(column[column != UNKNOWN]), minlength=fine.cells).astype(np.float64)
+        new = informed_shares(own.surveys[name], fine, own.counts[name], own.std[name], stages.rows, public)
+        shares |= {} if new is None else {name: new}
+    found.numbers = replace(own, shares=own.shares | shares)
+    found.bins = {name: replace(bins, shares=shares.get(name, bins.shares)) for name, bins in stages.bins.items()}
+    return found
+
+
+def _silent(done: int, of: int) -> None:
+    """Ignore the progress of a trial."""

@@ -1,0 +1,161 @@
+"""Fits with public rows next to the default, as curves over the number of private rows and epsilon.
+
+Private rows are drawn from a table's training rows, others in each run; public rows come from those left, at most
+`--public-rows` of them. "same": the same population. "biased": older patients are more likely. "wrong": every other
+column is turned round. "alone": the public rows themselves, without a fit. Of diabetes130 the public rows are earlier
+stays and the private rows later ones, of other patients. Similarity is that of 10,000 synthetic rows to the private
+ones, in ten quantile bins; AuROC is that of held-out rows. All arms of a run have the same private rows and, by a test
+entropy, the same noise.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+
+from tests.benchmarks import tables
+from tests.benchmarks.bare import DRAWN, scored
+from tests.benchmarks.bins import grids
+from tests.benchmarks.common import Run, completed, markdown, options, spread, values
+from tests.benchmarks.figures import by_order, propensity
+
+FIELDS = ["table", "rows", "epsilon", "run", "public", "trusted", "misfit", "one_way", "two_way", "three_way", "mean",
+          "propensity", "cpu_seconds"]  # fmt: skip
+HEADS = ["table", "rows", "epsilon", "public rows", "trusted", "one-way", "two-way", "three-way", "AuROC", "propensity",
+         "CPU s"]  # fmt: skip
+ARMS = ("none", "same", "biased", "wrong", "alone")
+NAMES = ("thyroid", "diabetes130", "clinic-10k", "hospital")
+AGE = {"thyroid": "age", "diabetes130": "age", "clinic-10k": "age_years", "hospital": "age_years"}
+STEEPEST = 3.0  # of the log odds to be in the biased table, from the youngest to the oldest
+BARS = {"same": 0.08, "biased": 0.02, "wrong": -0.005}  # least median difference of two-way similarity, 500 rows at 1
+LOWEST = -0.015  # least difference of any table with wrong rows
+
+
+def parts(
+    name: str, rows: int, number: int, most: int, data: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame, tables.Loaded]:
+    """Return private rows, public rows of the same population, and the whole table."""
+    loaded = tables.load(name, data)
+    train = loaded[0]
+    if name == "diabetes130":
+        stays = tables.stays(tables.public(data, name))
+        order = stays["encounter_id"].astype(int).argsort(kind="stable")
+        kept = stays.iloc[order].drop_duplicates("patient_nbr")[list(loaded[2].names)]
+        early, late = kept[: len(kept) // 2], kept[len(kept) // 2 :].sample(frac=1, random_state=0)
+        loaded = (late[len(late) // 4 :], late[: len(late) // 4].reset_index(drop=True), *loaded[2:])
+        private = loaded[0].sample(rows, random_state=number)
+        return private.reset_index(drop=True), early.sample(min(most, len(early)), random_state=number), loaded
+    order = np.random.default_rng(number).permutation(len(train))
+    if rows > len(train) * 0.8:
+        raise SystemExit(f"{name} has too few rows for {rows} private ones and public ones.")
+    return train.iloc[order[:rows]].reset_index(drop=True), train.iloc[order[rows:]], loaded
+
+
+def of_arm(arm: str, public: pd.DataFrame, age: str, most: int) -> pd.DataFrame:
+    """Return public rows of an arm."""
+    if arm == "biased":
+        rank = pd.to_numeric(public[age].astype(str).str.extract(r"(\d+)")[0], errors="coerce").rank(pct=True)
+        odds = np.exp(STEEPEST * (rank.fillna(0.5).to_numpy() - 1))
+        public = public[np.random.default_rng(0).random(len(public)) < odds]
+    public = public.iloc[:most].reset_index(drop=True)
+    return turned(public) if arm == "wrong" else public
+
+
+def turned(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the values of every other column in the opposite order."""
+    found = frame.copy()
+    for name in list(frame)[::2]:
+        known = np.sort(frame[name].dropna().unique())
+        if pd.api.types.is_numeric_dtype(frame[name]) and len(known) > 20:
+            found[name] = known[len(known) - 1 - np.searchsorted(known, frame[name].fillna(known[0]))]
+            found[name] = found[name].where(frame[name].notna())
+        else:
+            found[name] = frame[name].map(dict(zip(known, known[::-1], strict=True)))
+    return found
+
+
+def one(job: Run, most: int, data: str | None) -> Run:
+    """Return the figures of one arm."""
+    import medsynth
+    from medsynth import rng
+    from medsynth.errors import TRUSTED
+    from medsynth.fitting.settings import silent
+    from medsynth.mixture.constants import TRUST
+
+    name, arm, number = job["table"], job["public"], int(job["run"])
+    private, same, (_, test, schema, target) = parts(name, int(job["rows"]), number, most, data)
+    public = of_arm(arm, same, AGE[name], most)
+    run: Run = dict(job)
+    if arm == "alone":
+        drawn = public.sample(DRAWN, replace=True, random_state=number).reset_index(drop=True)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "public.csv"
+            public.to_csv(path, index=False)
+            more: dict[str, Any] = {} if arm == "none" else {"public": path, "citation": f"benchmark, {arm}"}
+            start = time.process_time()
+            with patch.object(rng, "system_entropy", lambda: rng.SeededEntropy(number)):
+                model = medsynth.fit(
+                    private, epsilon=float(job["epsilon"]), schema=schema, target=target, anyway=True, notice=silent,
+                    seed=number, **more,
+                )  # fmt: skip
+            run["cpu_seconds"] = round(time.process_time() - start, 1)
+        if arm != "none":
+            run |= {"trusted": model.ledger.about(TRUSTED)[0].about.entry, "misfit": float(model.tensors[TRUST][1])}
+        drawn = medsynth.sample(model, DRAWN)[list(private)]
+    by = grids(schema, private)
+    ways = by_order(drawn, private, by, (1, 2, 3))
+    figures = [*ways, scored(drawn, test, target), propensity(private, drawn, schema)]
+    return run | dict(zip(FIELDS[7:12], [round(float(figure), 4) for figure in figures], strict=True))
+
+
+def summary(runs: list[Run]) -> str:
+    """Return a line per table, rows, epsilon and arm, and the differences of two-way similarity to the default."""
+    lines, gains = list[list[Any]](), dict[tuple[Any, ...], list[float]]()
+
+    def key_of(run: Run) -> tuple[str, ...]:
+        return tuple(str(run[field]) for field in ("table", "rows", "epsilon", "public"))
+
+    for key in dict.fromkeys(map(key_of, runs)):
+        own = [run for run in runs if key_of(run) == key]
+        trusted = [str(run.get("trusted") or "") for run in own]
+        words = ", ".join(f"{trusted.count(word)} {word}" for word in dict.fromkeys(trusted) if word)
+        cells = [spread(values(own, field)) for field in FIELDS[7:12]]
+        lines.append([*key, words, *cells, spread(values(own, "cpu_seconds"), 1, ranged=False)])
+        plain = [run for run in runs if key_of(run) == (*key[:3], "none")]
+        if plain and key[3] != "none":
+            gain = np.mean(values(own, "two_way")) - np.mean(values(plain, "two_way"))
+            gains.setdefault((int(key[1]), float(key[2]), key[3]), []).append(float(gain))
+    text = markdown(HEADS, lines) + "\n"
+    for (rows, epsilon, arm), found in sorted(gains.items()):
+        text += f"\n{rows} rows at {epsilon:g}, {arm}: two-way {np.median(found):+.3f} in the median of tables"
+        text += f", {min(found):+.3f} at least." if len(found) > 1 else "."
+        if (rows, epsilon) == (500, 1.0) and arm in BARS:
+            met = np.median(found) >= BARS[arm] and (arm != "wrong" or min(found) >= LOWEST)
+            text += f" Bar {BARS[arm]:+.3f}: {'met' if met else 'not met'}."
+    return text
+
+
+def main(words: list[str]) -> None:
+    """Run what is missing and print the table."""
+    parser = options("public-prior", __doc__, data=True, output="public_prior.csv")
+    parser.add_argument("--tables", nargs="+", default=NAMES, choices=NAMES)
+    parser.add_argument("--rows", nargs="+", type=int, default=(200, 500, 1000, 3000, 10_000))
+    parser.add_argument("--epsilons", nargs="+", type=float, default=(0.2, 0.5, 1.0, 3.7))
+    parser.add_argument("--arms", nargs="+", default=ARMS, choices=ARMS)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--public-rows", type=int, default=3000)
+    given = parser.parse_args(words)
+    fewest = {name: 0.8 * len(tables.load(name, given.data)[0]) for name in given.tables}
+    jobs: list[Run] = [
+        {"table": name, "rows": rows, "epsilon": epsilon, "run": number, "public": arm}
+        for number in range(given.runs) for name in given.tables for rows in given.rows if rows <= fewest[name]
+        for epsilon in given.epsilons for arm in given.arms
+    ]  # fmt: skip
+    print(summary(completed(given.output, FIELDS, jobs, lambda job: one(job, given.public_rows, given.data))))
