@@ -1,0 +1,218 @@
+"""Rows that a user declares public: their declaration stands wherever the model goes, and private ones are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.main import app
+from medsynth_sample_data import simulate
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.artifact import claim, leans_on
+from medsynth.errors import LEANS, TRUSTED, TableError, UsageError
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import MOST_CITATION, FitSettings
+from medsynth.io.reader import read
+from medsynth.mixture.constants import TRUST, TRUST_WORDS, UNKNOWN
+from medsynth.mixture.method import LatentMixture
+from medsynth.schema import Schema
+from medsynth.schema.codec import encode, known_codes
+
+pytestmark = pytest.mark.usefixtures("quick")
+CITATION = "Smith et al. 2020, Cohort of the North"
+
+
+@pytest.fixture
+def open_csv(patients: Path) -> Path:
+    """Public rows next to patients.csv."""
+    simulate.cohort(200, 99).to_csv("open.csv", index=False)
+    return Path("open.csv")
+
+
+def fit(table: Any, **options: Any) -> medsynth.Model:
+    given: dict[str, Any] = {"epsilon": 3, "rows": 300, "public": "open.csv", "citation": CITATION, **options}
+    return medsynth.fit(table, **given)
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, [*words])
+
+
+def test_the_declaration_stands_wherever_the_model_goes(patients: Path, open_csv: Path) -> None:
+    """Before the fit, in the ledger, in the model file, in the rows' provenance; the claim stays as it is."""
+    told = list[str]()
+    model = fit(patients, notice=told.append)
+    digest = hashlib.sha256(open_csv.read_bytes()).hexdigest()
+    before = next(text for text in told if "declared the rows of `public` public" in text)
+    assert CITATION in before and "other patients" in before
+    kept = medsynth.load(model.save(Path("m.medsynth")))
+    (declared,), (trusted,) = kept.ledger.about(LEANS), kept.ledger.about(TRUSTED)
+    assert digest in declared and "200 rows" in declared and declared.about.entry == CITATION
+    assert trusted.about.entry in TRUST_WORDS and any("were trusted" in text for text in told)
+    assert leans_on(kept) == f"These rows lean on: {CITATION} (public rows), trusted: {trusted.about.entry}."
+    assert "beyond" not in claim(kept) and kept.config["public"] is True
+    assert run("sample", "--model", "m.medsynth", "--output", "s.csv").exit_code == 0
+    assert leans_on(kept) in json.loads(Path("s.csv.provenance.json").read_text())["note"]
+    assert leans_on(medsynth.fit(patients, epsilon=3, rows=300)) == ""
+
+
+@pytest.mark.parametrize("whose", ["some", "these"])
+def test_a_claim_about_the_same_patients_is_about_what_lies_beyond(whose: str, patients: Path, open_csv: Path) -> None:
+    model = fit(patients, public_patients=whose)
+    beyond = f", beyond what {CITATION} shows"
+    assert beyond in claim(model) and beyond in claim(model, brief=True) and beyond in model.ledger.protects
+    settings = FitSettings(epsilon=3, public=open_csv, citation=CITATION, public_patients=whose)
+    assert beyond in medsynth.plan(patients, epsilon=3, public=open_csv, citation=CITATION, public_patients=whose).protects
+    assert beyond not in plan_fit(patients, settings)[0].unit.protects
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("few_trees")
+def test_the_first_page_of_a_report_names_the_public_rows(patients: Path, open_csv: Path) -> None:
+    fitted = ["fit", "patients.csv", "--epsilon", "3", "--public", "open.csv", "--holdout", "0.3"]
+    assert run(*fitted, "--citation", "Smith <b>2020</b>").exit_code == 0
+    assert run("sample", "--output", "s.csv").exit_code == 0
+    done = run("report", "s.csv", "--output", "r.html")
+    assert done.exit_code == 0, done.stderr
+    page = Path("r.html").read_text()
+    assert "lean on: Smith &lt;b&gt;2020&lt;/b&gt; (public rows), trusted:" in page
+
+
+def test_plan_and_fit_mean_the_same(patients: Path, open_csv: Path) -> None:
+    words = ["patients.csv", "--epsilon", "3", "--rows", "300", "--public", "open.csv", "--citation", CITATION]
+    done, planned = run("fit", *words), run("plan", "--json", *words)
+    assert done.exit_code == planned.exit_code == 0, done.stderr + planned.stderr
+    model = medsynth.load("patients.medsynth")
+    labels = {one["measurement"] for one in json.loads(planned.stdout)["measurements"]}
+    assert labels == {entry.label for entry in model.ledger.entries}
+    plain = plan_fit(patients, FitSettings(epsilon=3, rows=300))[0]
+    assert plan_fit(patients, FitSettings(epsilon=3, rows=300, public=open_csv, citation="c"))[0] == plain
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no citation": ({"citation": None}, "needs a `citation`"),
+    "an empty citation": ({"citation": " "}, "needs a `citation`"),
+    "a long citation": ({"citation": "x" * (MOST_CITATION + 1)}, "printable line"),
+    "a citation of two lines": ({"citation": "Smith\n2020"}, "printable line"),
+    "nobody's rows": ({"public_patients": "mine"}, "`public_patients` must be other, some, these"),
+    "a citation of nothing": ({"public": None}, "Pass their table too"),
+    "intervals": ({"inference": ["diagnosis ~ age_years"]}, "whether intervals then cover"),
+    "another method": ({"method": "gs-wgan"}, "does not learn from public rows"),
+    "no column": ({"public": "other.csv"}, "no column of the private table"),
+    "the table itself": ({"public": "patients.csv"}, "is the private table itself"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_meant_is_refused_before_anything_is_spent(name: str, patients: Path, open_csv: Path) -> None:
+    Path("other.csv").write_text("x,y\n1,2\n")
+    changed, words = REFUSED[name]
+    for verb in (fit, lambda table, **options: medsynth.plan(table, **options)):
+        given = {"epsilon": 3, "public": "open.csv", "citation": CITATION, **changed}
+        with pytest.raises(UsageError, match=words):
+            verb(patients, **given)
+    assert not list(Path().glob("*.medsynth*"))
+
+
+def test_a_part_of_the_table_is_not_taken_for_public_rows(patients: Path) -> None:
+    """Neither a hold-out of this fit nor of an earlier one."""
+    assert run("fit", "patients.csv", "--epsilon", "3", "--holdout", "0.3").exit_code == 0
+    for part in ("patients.heldout.csv", "patients.train.csv"):
+        assert Path(part).exists()
+        for table in ("patients.csv", "patients.train.csv"):
+            with pytest.raises(UsageError, match="`public` is"):
+                medsynth.fit(table, epsilon=3, public=part, citation="c")
+
+
+def test_a_file_that_is_not_a_table_is_named(patients: Path) -> None:
+    with pytest.raises(TableError, match=r"none\.csv"):
+        fit(patients, public="none.csv")
+
+
+def test_replicates_of_a_model_with_public_rows_are_refused(patients: Path, open_csv: Path) -> None:
+    model = fit(patients)
+    with pytest.raises(UsageError, match="whether intervals then cover"):
+        list(model.replicates(2))
+
+
+def test_several_tables_and_patients_over_time_are_refused(patients: Path, open_csv: Path) -> None:
+    schema = Schema.load("patients.schema.yaml").to_dict()
+    schema["columns"] = {"who": {"kind": "identifier"}, "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
+                         **schema["columns"]}  # fmt: skip
+    frame = pd.read_csv(patients, dtype=str, keep_default_na=False)
+    frame["who"], frame["day"] = [f"p{k // 2}" for k in range(len(frame))], "2020-03-01"
+    with pytest.raises(UsageError, match="over time"):
+        fit(frame, schema={**schema, "unit": "who", "order": "day", "max_rows": 2}, rows=None)
+
+
+# Coding
+
+
+def test_public_cells_are_coded_as_private_ones_if_the_schema_allows_them(clinic: Schema, open_csv: Path) -> None:
+    table = read("open.csv")
+    assert np.array_equal(known_codes(table, clinic.core, UNKNOWN), encode(table, clinic.core))
+    frame = pd.read_csv("open.csv", dtype=str, keep_default_na=False)
+    frame.loc[3, "sex_at_birth"], frame.loc[5, "age_years"], frame["hospital"] = "unheard-of", "900", "north"
+    frame.drop(columns="diagnosis").to_csv("open.csv", index=False)
+    found = known_codes(read("open.csv"), clinic.core, UNKNOWN)
+    names = clinic.core.names
+    unknown = found == UNKNOWN
+    assert unknown[:, names.index("diagnosis")].all() and unknown[3, names.index("sex_at_birth")]
+    assert unknown[5, names.index("age_years")] and unknown.sum() == len(frame) + 2
+    assert np.array_equal(found[~unknown], encode(table, clinic.core)[~unknown])
+
+
+def test_the_method_gets_the_public_rows_and_no_others(
+    patients: Path, open_csv: Path, clinic: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    true = LatentMixture.fit
+
+    def watched(*arguments: Any, public: Any = None) -> Any:
+        given.append(public)
+        return true(*arguments, public=public)
+
+    monkeypatch.setattr(LatentMixture, "fit", watched)
+    fit(patients)
+    medsynth.fit(patients, epsilon=3, rows=300)
+    assert np.array_equal(given[0], encode(read("open.csv"), clinic.core)) and given[1] is None
+
+
+@pytest.mark.parametrize("kept", [["age_years", "sex_at_birth"], ["diagnosis", "age_years"]])
+def test_public_rows_of_some_columns_fit(kept: list[str], patients: Path, open_csv: Path) -> None:
+    pd.read_csv("open.csv")[kept].to_csv("open.csv", index=False)
+    model = fit(patients)
+    assert model.ledger.complete and len(medsynth.sample(model, 20)) == 20
+    assert int(model.tensors[TRUST][0]) in (0, 1, 2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("method", ["mixture", "independent", "margins"])
+def test_a_bare_table_may_have_public_rows(method: str, patients: Path, open_csv: Path) -> None:
+    """They are read by what was learned of the private rows."""
+    Path("patients.schema.yaml").unlink()
+    model = fit(patients, epsilon=20, method=method, anyway=True)
+    assert model.ledger.complete and len(model.ledger.about(TRUSTED)) == 1
+    assert len(medsynth.sample(model, 20)) == 20
+
+
+def test_a_fit_without_noise_may_have_public_rows(patients: Path, open_csv: Path) -> None:
+    model = fit(patients, epsilon=None, no_dp=True)
+    assert "NOT DIFFERENTIALLY PRIVATE" in claim(model) and len(medsynth.sample(model, 20)) == 20
+
+
+def test_a_killed_fit_is_resumed_with_the_same_public_rows_alone(patients: Path, open_csv: Path) -> None:
+    fit(patients, checkpoint=Path("c"))
+    assert fit(patients, checkpoint=Path("c"), resume=True).ledger.complete
+    with pytest.raises(UsageError, match="another fit"):
+        fit(patients, checkpoint=Path("c"), resume=True, citation="Jones 2021")
+    Path("open.csv").write_text(Path("open.csv").read_text() + Path("open.csv").read_text().splitlines()[-1] + "\n")
+    with pytest.raises(UsageError, match="another fit"):
+        fit(patients, checkpoint=Path("c"), resume=True)
