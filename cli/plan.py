@@ -69,13 +69,14 @@ def plan(
         "expected": None if expected is None else asdict(expected) | {"stops": expected.stops},
         "on_file": _on_file(source, made),
         "measurements": measurements(made),
-        "protects": made.unit.protects,
+        "protects": settings.protects(made.unit),
         "guess_right": most.guess_right,
         "curve": most.curve,
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
-        f"{made.rows} rows (accountant {made.accountant.upper()}). The claim would be for {made.unit.protects}.",
+        f"{made.rows} rows (accountant {made.accountant.upper()}). "
+        f"The claim would be for {settings.protects(made.unit)}.",
         guess(made.unit.noun, most.guess_right, "would be"),
         "",
         *table_of(measurements(made)),

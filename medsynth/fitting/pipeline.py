@@ -11,7 +11,7 @@ from ..errors import Message
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_tables import PrivateTables, coded_tables
-from .public_rows import public_rows_of
+from .public_rows import note_trust, public_rows_of
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
@@ -19,7 +19,6 @@ from .training import (
     encode_into_vault,
     expected_similarity,
     note_counted_rows,
-    note_trust,
     rows_in_use,
     seal,
     settle,
@@ -114,5 +113,5 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)
-        note_trust(planned, tensors)
+        note_trust(tensors, options, planned.ledger)
         return seal(planned, rows, schema, {**tensors, **sizes}, form=form)

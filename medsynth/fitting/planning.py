@@ -14,6 +14,7 @@ from ..arrays import Whole
 from ..errors import NEEDS_SCHEMA, PUBLIC, SPLIT, WARNING, BudgetError, MedsynthError, Message, UsageError, brief
 from ..methods import registry
 from ..methods.registry import METHODS, Method
+from ..mixture.constants import UNCOVERED
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.ledger import Ledger
@@ -121,6 +122,8 @@ def check_method(private: PrivateTable, method: str, module: Method) -> None:
 
 def check_inference(config: Any, max_rows: int | None) -> None:
     """Raise UsageError if regressions are declared that no replicate of this model could estimate."""
+    if getattr(config, "inference", ()) and config.public:
+        raise UsageError(f"{UNCOVERED} Leave out `public` or `inference`.")
     if getattr(config, "inference", ()) and (max_rows or 1) > 1:
         raise UsageError(
             "`inference` needs one row per patient: several rows of a patient are not independent draws, so no "
@@ -238,7 +241,7 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
     ]
     return FitPlan(
         epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes,
-        protects=made.unit.protects,
+        protects=settings.protects(made.unit),
     )  # fmt: skip
 
 
@@ -257,6 +260,7 @@ def plan_fit(
     private = None if isinstance(table, int) else opened(table, settings, silent)
     module = registry.load(method, settings.preset)
     config = registry.configured(method, module, method_settings(settings, public=settings.public is not None))
+    check_inference(config, None if private is None else private.max_rows)
     if isinstance(table, int):
         if settings.unit is not None:
             raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
@@ -271,7 +275,6 @@ def plan_fit(
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     assert private is not None
     check_method(private, method, module)
-    check_inference(config, private.max_rows)
     public_rows_of(private, settings, {"table": table})
     made = _planned(private, settings, module, config)
     notes = [

@@ -15,12 +15,13 @@ from ..errors import LEANS, NEEDS_SCHEMA, TRUSTED, Message, UsageError
 from ..io import table as io_table
 from ..methods import registry
 from ..mixture.constants import TRUST, TRUST_WORDS, UNKNOWN
+from ..privacy.accounting.ledger import Ledger
 from ..schema import Schema
 from ..schema.codec import check_header, encode, known_codes
 from .holdout import budgets_of_rows
 from .private_table import PrivateTable, read_table
 from .private_tables import PrivateTables
-from .settings import FitSettings
+from .settings import FitOptions, FitSettings
 
 WHOSE = {  # `public_patients`, in words
     "other": "They are of other patients than the private rows.",
@@ -46,14 +47,11 @@ class PublicRows:
     @property
     def remark(self) -> Message:
         """The notice about them, with the ledger's note."""
-        note = (
-            f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}. "
-            f"Source: {self.citation}. {WHOSE[self.patients]}"
-        )
-        own = f"You declared the rows of `public` public. Source: {self.citation}. {WHOSE[self.patients]}"
-        own += " The claim does not cover them."
-        kept = Message(note, None, kind=LEANS, column=self.patients, entry=self.citation)
-        return Message(own, None, note=kept)
+        source = f"Source: {self.citation}. {WHOSE[self.patients]}"
+        declared = f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
+        note = Message(f"{declared} {source}", None, kind=LEANS, column=self.patients, entry=self.citation)
+        own = f"You declared the rows of `public` public. {source} The claim does not cover them."
+        return Message(own, None, note=note)
 
     def codes(self, core: Schema) -> Codes:
         """Return the codes of the core's columns, (rows, columns). If `partial`, what is not known is UNKNOWN."""
@@ -99,19 +97,19 @@ def public_rows_of(private: PrivateTable, settings: FitSettings, tables: Mapping
         raise UsageError(f"{data.where} has no column of the private table. Columns are matched by their names.")
     digest = hashlib.sha256(Path(settings.public).read_bytes()).hexdigest()
     return PublicRows(
-        data=data, digest=digest, citation=" ".join((settings.citation or "").split()).rstrip("."),
+        data=data, digest=digest, citation=settings.source,
         patients=settings.public_patients, partial=partial,
     )  # fmt: skip
 
 
-def trust_of(tensors: Arrays, citation: str) -> Message | None:
-    """Return what a fit found about public rows, as a notice with a note; None if its method does not weigh them."""
+def note_trust(tensors: Arrays, options: FitOptions, ledger: Ledger) -> None:
+    """Report how far the fit trusted public rows, and how well these alone predict what was measured."""
     if TRUST not in tensors:
-        return None
-    level, alone = int(tensors[TRUST][0]), float(tensors[TRUST][1])
-    words = TRUST_WORDS[level]
+        return
+    words, misfit = TRUST_WORDS[int(tensors[TRUST][0])], float(tensors[TRUST][1])
     text = (
-        f"Public rows ({citation}) were trusted {words}. Their own misfit is {alone:.1f}: the squared error of public "
-        f"rows alone, relative to that of noise.{f' {ALONE}' if level == len(TRUST_WORDS) - 1 else ''}"
+        f"Public rows ({options.source}) were trusted {words}. Their own misfit is {misfit:.1f}: the squared error of "
+        f"public rows alone, relative to that of noise.{f' {ALONE}' if words == TRUST_WORDS[-1] else ''}"
     )
-    return Message(text, None, note=Message(text, None, kind=TRUSTED, entry=words))
+    options.notice(text)
+    ledger.note(Message(text, None, kind=TRUSTED, entry=words))

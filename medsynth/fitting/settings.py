@@ -19,6 +19,7 @@ from ..errors import URGENT, MedsynthWarning, Message, UsageError, brief, check_
 from ..io.formats import COUNTS_OF_LINES, SavedAs
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
+from ..privacy.accounting.unit import PrivacyUnit, beyond
 from ..row_count import MAX_ROWS_PER_PATIENT
 
 if TYPE_CHECKING:
@@ -207,6 +208,15 @@ class FitSettings(TableSettings):
             raise UsageError("`device` must be auto, cpu or cuda.")
 
     @property
+    def source(self) -> str:
+        """The citation of public rows, without a final full stop; empty without one."""
+        return " ".join((self.citation or "").split()).rstrip(".")
+
+    def protects(self, unit: PrivacyUnit) -> str:
+        """Return what the claim of a fit covers, in words."""
+        return unit.protects + beyond(self.public_patients, self.source)
+
+    @property
     def budget(self) -> float:
         """The epsilon of the plan; in a fit without noise it sets the schedule alone."""
         return NO_DP_BUDGET if self.epsilon is None else self.epsilon
@@ -330,12 +340,9 @@ def check_citation(settings: FitSettings) -> None:
     if settings.public is None:
         if settings.citation is not None or settings.public_patients != PUBLIC_PATIENTS[0]:
             raise UsageError("`citation` and `public_patients` describe the rows of `public`. Pass their table too.")
-    elif not (settings.citation or "").strip():
-        raise UsageError(
-            "`public` needs a `citation`: who published these rows, when and where. Rows that nobody has published are "
-            "private, and the claim would not cover them."
-        )
-    elif len(settings.citation or "") > MOST_CITATION or not (settings.citation or "").isprintable():
+    elif not settings.source:
+        raise UsageError("`public` needs a `citation`: who published these rows, when and where.")
+    elif len(settings.source) > MOST_CITATION or not str(settings.citation).isprintable():
         raise UsageError(f"`citation` must be one printable line of at most {MOST_CITATION} characters.")
 
 

@@ -42,7 +42,7 @@ from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable
 from .private_tables import CodedTables, PrivateTables
-from .public_rows import PublicRows, trust_of
+from .public_rows import PublicRows
 from .reservation import WayOut
 from .settings import FitOptions
 
@@ -243,13 +243,6 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
         "the default number of sampled rows. Set `rows` to a closer number in the next fit."
     )
     planned.ledger.note(f"{text}.")
-
-
-def note_trust(planned: PlannedFit, tensors: Arrays) -> None:
-    """Report how far the fit trusted public rows, and how well these alone predict what was measured."""
-    if (found := trust_of(tensors, " ".join((planned.options.citation or "").split()))) is not None:
-        planned.options.notice(found)
-        planned.ledger.note(found.note)
 
 
 def train(

@@ -67,6 +67,9 @@ LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps
 
 TRUST = "public.trust"  # tensor of a model: the place of its trust in public rows, and their own misfit
 TRUST_WORDS = ("not at all", "weakly", "strongly", "strongly, and used alone")
+UNCOVERED = (
+    "A prior from public rows can bias estimates, and nobody has measured whether intervals then cover the truth."
+)
 UNKNOWN = -1  # code of a public cell that is absent or not in the schema
 
 # Public rows.

@@ -13,21 +13,10 @@ from ..privacy.accounting.calibration import Charge, Plan
 from ..schema import Schema
 from . import constants as k
 from .config import IndependentConfig, MixtureConfig, Settings
-from .constants import BY_CLASS, DECLARED, MATRIX, PAIRS, STRONGEST
+from .constants import BY_CLASS, DECLARED, MATRIX, PAIRS, STRONGEST, UNCOVERED
 
 if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
-
-
-NO_INTERVALS = (
-    "A prior from public rows can bias estimates, and nobody has measured whether intervals then cover the truth."
-)
-
-
-def _refuse_intervals(config: Settings) -> None:
-    """Raise UsageError for declared regressions with public rows."""
-    if config.public and config.inference:
-        raise UsageError(f"{NO_INTERVALS} Leave out `public` or `inference`.")
 
 
 class LatentMixture(MixtureMethod):
@@ -47,7 +36,6 @@ class LatentMixture(MixtureMethod):
             raise UsageError("`inference` does not work for a table of more than 100 columns. Leave columns out.")
         if config.public and wide:
             raise UsageError("`public` rows do not yet inform a table of more than 100 columns. Leave columns out.")
-        _refuse_intervals(config)
         shares = config.one_way_shares | {BY_CLASS: config.by_class_share}
         if wide:
             shares[MATRIX] = 1 - sum(shares.values())
@@ -75,7 +63,7 @@ class LatentMixture(MixtureMethod):
     ) -> Iterator[Arrays]:
         """Yield the tensors of `count` plausible mixtures, from released measurements alone."""
         if config.public:
-            raise UsageError(f"{NO_INTERVALS} Fit without `public` to draw replicates.")
+            raise UsageError(f"{UNCOVERED} Fit without `public` to draw replicates.")
         from .replicates import replicated  # imports PyTorch
 
         yield from replicated(config, schema, plan, tensors, count, seed)
@@ -88,7 +76,6 @@ class Independent(LatentMixture):
 
     def queries(self, config: IndependentConfig, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise."""
-        _refuse_intervals(config)
         shares = config.one_way_shares
         shares[BY_CLASS] = 1 - sum(shares.values())
         shares = config.with_declared(shares, DECLARED)

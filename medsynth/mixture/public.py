@@ -26,34 +26,16 @@ from ..rng import Stream, numpy_stream
 from . import constants as k
 from .constants import UNKNOWN
 from .estimate import CentredPrior, Loss, estimate
-from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement
+from .measurement import Measured, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
 from .stages import Stages
 from .tilts import informed_shares, informed_sizes
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Strength:
-    """How far a fit trusts public rows. `main`: the standard deviation of a logit from theirs; infinite: not at all; 0:
-    they are used alone. `latent`: the factor on the precision of latent coefficients. `place`: in TRUST_WORDS.
-    """
-
-    place: int
-    main: float
-    latent: float
-
-
-AS_TODAY = Strength(0, math.inf, 0.0)
-ALONE = Strength(3, 0.0, math.inf)
-CANDIDATES = (
-    AS_TODAY,
-    Strength(1, 0.5, 4.0),
-    Strength(1, 0.5, 32.0),
-    Strength(2, 0.1, 128.0),
-    ALONE,
-)
+# Each has a place in TRUST_WORDS, the standard deviation of a logit from that of public rows, and a factor on the
+# precision of latent coefficients. The first is the fit without public rows, the last the public rows alone.
+CANDIDATES = ((0, math.inf, 0.0), (1, 0.5, 4.0), (1, 0.5, 32.0), (2, 0.1, 128.0), (3, 0.0, math.inf))
+AS_TODAY, ALONE = CANDIDATES[0], CANDIDATES[-1]
 
 
 @dataclass(eq=False)
@@ -81,46 +63,29 @@ class PublicCounts:
         """The rows of each class, (classes,)."""
         return np.bincount(self.label[self.label >= 0], minlength=self.classes).astype(np.float64)
 
-    def covers(self, one: Measured) -> bool:
-        """Return whether public rows have what a measurement asks: its columns together, and the class if it counts."""
-        known = np.all([self.bins[name] >= 0 for name in one.columns], axis=0)
-        by_class = self.classes > 1 and (isinstance(one, RuleMeasurement) or len(one.values) > 1)
-        return bool((known & (self.label >= 0)).any() if by_class else known.any())
+    def of_public(self, one: Measured) -> Measured | None:
+        """Return what the public rows have in place of a noisy measurement, as precise as so few rows allow.
 
-    def measured(self, measured: Sequence[Measured]) -> list[Measured]:
-        """Return what the public rows have in place of each noisy measurement, as precise as so few rows allow.
-
-        Without a known class, tables by class become tables of all classes together.
+        Without a known class, a table by class becomes one of all classes. None if no row has all columns.
         """
-        found = (self._of(one) for one in measured if not isinstance(one, MomentMeasurement))
-        return [one for one in found if one is not None]
-
-    def _of(self, one: Measurement | RuleMeasurement) -> Measured | None:
-        by_class = isinstance(one, RuleMeasurement) or len(one.values) > 1
-        joint = self._joint(one, by_class=by_class and self.sizes.any())
-        if joint is None or (isinstance(one, RuleMeasurement) and len(joint) < self.classes):
+        if isinstance(one, MomentMeasurement):
             return None
-        if isinstance(one, RuleMeasurement):
+        rule = isinstance(one, RuleMeasurement)
+        by_class = len(one.values) > 1 and self.sizes.any()
+        shape = one.map.shape[:-1] if rule else tuple(m.shape[1] for m in one.maps) or one.values.shape[1:]
+        cells = [self.label if by_class else np.zeros_like(self.label), *(self.bins[name] for name in one.columns)]
+        shape = (self.classes if by_class else 1, *shape)
+        known = np.all([own >= 0 for own in cells], axis=0)
+        if not known.any() or (rule and len(one.values) != shape[0]):
+            return None
+        place = np.ravel_multi_index([own[known] for own in cells], shape)
+        joint = np.bincount(place, minlength=math.prod(shape)).reshape(shape) * (len(known) / known.sum())
+        if rule:
             values = np.tensordot(joint, one.map, one.map.ndim - 1)
             return replace(one, values=values, std=math.sqrt(max(float(values.mean()), 1.0)))
         values = joint if not one.maps else np.einsum("ia,cab,jb->cij", one.maps[0], joint, one.maps[1])
         std = math.sqrt(max(len(self.label) / values.size, 1.0))  # of a count in an even table
         return replace(one, values=values, std=np.array(std), centred=False)
-
-    def _joint(self, one: Measurement | RuleMeasurement, *, by_class: bool) -> Floats | None:
-        """Return the rows by class and bin of each column, scaled up to all rows; None if no row has these columns."""
-        if isinstance(one, Measurement):
-            shape = tuple(m.shape[1] for m in one.maps) or one.values.shape[1:]
-        else:
-            shape = one.map.shape[:-1]
-        labels = self.label if by_class else np.zeros_like(self.label)
-        cells = [labels, *(self.bins[name] for name in one.columns)]
-        shape = (self.classes if by_class else 1, *shape)
-        known = np.all([own >= 0 for own in cells], axis=0)
-        if not known.any():
-            return None
-        place = np.ravel_multi_index([own[known] for own in cells], shape)
-        return np.bincount(place, minlength=math.prod(shape)).reshape(shape) * (len(known) / known.sum())
 
     def known(self, model: MixtureModel) -> list[Mask]:
         """Return which parameters of the model these rows determine, as `CentredPrior` has them.
@@ -163,32 +128,35 @@ def informed(
     Args: `codes`: of the public rows; `start`: the mixture before its fit. Returns the stages with single columns and
     class sizes as the public rows suggest, the fitted mixture, and the tensor TRUST.
     """
+
+    def silent(done: int, of: int) -> None:
+        """Ignore the progress of a trial."""
+
     counts = PublicCounts.of(stages, codes)
     of_classes = counts.sizes if counts.sizes.any() else stages.sizes / stages.rows
     centre = start.copy(np.maximum(of_classes * len(codes) / of_classes.sum(), 0.5))
-    estimate(centre, counts.measured(measured), k.PUBLIC_STEPS, _silent)
+    public = [(one, counts.of_public(one)) for one in measured]
+    estimate(centre, [own for _, own in public if own is not None], min(k.PUBLIC_STEPS, steps), silent)
     known = counts.known(centre)
-    covered = [one for one in measured if counts.covers(one)]
+    covered = [one for one, own in public if own is not None and own.values.shape == one.values.shape]
     candidates = CANDIDATES if len(covered) == len(measured) else CANDIDATES[: -1 if covered else 1]
     own = _with_public(stages, counts, codes)
 
-    def fitted(strength: Strength, to: Sequence[Measured], steps: int, progress: Progress) -> MixtureModel:
-        if strength == AS_TODAY:
-            model, prior = start.copy(stages.sizes), None
-        else:
-            model = centre.copy(own.sizes)
-            prior = CentredPrior(model, centre, known, strength.main, strength.latent) if strength != ALONE else None
-        if strength != ALONE:
-            estimate(model, to, steps, progress, prior=prior)
+    def fitted(candidate: tuple[int, float, float], to: Sequence[Measured], steps: int, done: Progress) -> MixtureModel:
+        if candidate == ALONE:
+            return centre.copy(own.sizes)
+        model = start.copy(stages.sizes) if candidate == AS_TODAY else centre.copy(own.sizes)
+        prior = None if candidate == AS_TODAY else CentredPrior(model, centre, known, *candidate[1:])
+        estimate(model, to, steps, done, prior=prior)
         return model
 
     first, second = split(measured, numpy_stream(stages.seed, "split noise"))
     few = steps if stages.rows >= k.MANY_ROWS else min(k.TRIAL_STEPS, steps)
-    trials = [fitted(one, first, few, _silent) for one in candidates]
+    trials = [fitted(one, first, few, silent) for one in candidates]
     chosen = candidates[int(np.argmin([Loss(model, second).misfit() for model in trials]))]
     alone = 2 * Loss(centre.copy(own.sizes), covered).misfit() / max(sum(np.size(one.values) for one in covered), 1)
     model = fitted(chosen, measured, steps, progress)
-    return stages if chosen == AS_TODAY else own, model, np.array([chosen.place, alone], np.float32)
+    return stages if chosen == AS_TODAY else own, model, np.array([chosen[0], alone], np.float32)
 
 
 def _with_public(stages: Stages, counts: PublicCounts, codes: Codes) -> Stages:
@@ -204,7 +172,3 @@ def _with_public(stages: Stages, counts: PublicCounts, codes: Codes) -> Stages:
     found.numbers = replace(own, shares=own.shares | shares)
     found.bins = {name: replace(bins, shares=shares.get(name, bins.shares)) for name, bins in stages.bins.items()}
     return found
-
-
-def _silent(done: int, of: int) -> None:
-    """Ignore the progress of a trial."""

@@ -125,7 +125,8 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
     known = quality(context.claiming_model) if context.claiming_model else None
     why = context.model.ledger.about(DROPPED_TARGET) if context.model else []
     notes = ([NO_TASK, *why] if context.target is None else []) + ([known] if known else []) + notes
-    notes = _without_claim(context) + _leaning(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
+    leans = leans_on(context.model) if context.model else ""
+    notes = _without_claim(context) + [leans] * bool(leans) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = replace(context, sequences=found)
     if context.real is not None:
@@ -185,12 +186,6 @@ class _Background(Executor):
                 future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
-
-
-def _leaning(context: Context) -> list[str]:
-    """Return the note about public rows that the model leans on."""
-    found = leans_on(context.model) if context.model else ""
-    return [found] if found else []
 
 
 def _without_claim(context: Context) -> list[str]:

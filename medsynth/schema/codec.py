@@ -15,7 +15,7 @@ from ..arrays import Codes, Mask, Whole
 from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
-from .columns.column import Column, SharedCell, Values, level_text
+from .columns.column import Column, Reading, SharedCell, Values, level_text
 from .columns.dtypes import cast
 from .columns.parts import cells_of, shown, whole_of
 from .schema import Schema
@@ -69,15 +69,11 @@ def known_codes(table: Table, schema: Schema, unknown: int) -> Codes:
     found = np.full((len(table.cells), len(schema.columns)), unknown, np.int32)
     source = {name: header for header, own in schema.header.items() for name in own}
     for place, (name, column) in enumerate(schema.columns.items()):
-        if not {source[one] for one in (name, *column.depends_on)} <= set(table.header):
-            continue
-        related = {
-            other: (schema.columns[other], cells_of(table.cells, other, schema.columns[other]))
-            for other in column.depends_on
-        }
-        at, reading = column.read_rows(cells_of(table.cells, name, column), related)
-        fine = ~np.any([fault.found[at] for fault in reading.faults] or [np.zeros(len(at), np.bool_)], axis=0)
-        found[:, place] = np.where(fine, reading.codes[at], unknown)
+        if {source[one] for one in (name, *column.depends_on)} <= set(table.header):
+            at, reading = _read(table, schema, name, column)
+            found[:, place] = reading.codes[at]
+            for fault in reading.faults:
+                found[fault.found[at], place] = unknown
     return found
 
 
@@ -91,14 +87,19 @@ def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
 
 def read_column(table: Table, schema: Schema, name: str, column: Column) -> tuple[Whole, dict[Problem, int]]:
     """Return the codes of a column, and its faults: each with its first row, and the number of such rows."""
+    place, reading = _read(table, schema, name, column)
+    rows = [(fault.problem, np.nonzero(fault.found[place])[0]) for fault in reading.faults if fault.found.any()]
+    found = {replace(one, column=name, row=table.before + int(at[0]) + 1): len(at) for one, at in rows}
+    return reading.codes[place], found
+
+
+def _read(table: Table, schema: Schema, name: str, column: Column) -> tuple[Whole, Reading]:
+    """Return each row's index in a reading of a column, and the reading."""
     related = {
         other: (schema.columns[other], cells_of(table.cells, other, schema.columns[other]))
         for other in column.depends_on
     }
-    place, reading = column.read_rows(cells_of(table.cells, name, column), related)
-    rows = [(fault.problem, np.nonzero(fault.found[place])[0]) for fault in reading.faults if fault.found.any()]
-    found = {replace(one, column=name, row=table.before + int(at[0]) + 1): len(at) for one, at in rows}
-    return reading.codes[place], found
+    return column.read_rows(cells_of(table.cells, name, column), related)
 
 
 def fault_in(where: str, one: Problem) -> str:

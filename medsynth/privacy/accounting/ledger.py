@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import ABOUT, LEANS, ArtifactError, BudgetError, Message
 from . import accountant
 from .events import Event, from_json, relation, to_json
-from .unit import PrivacyUnit
+from .unit import PrivacyUnit, beyond
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,7 @@ class Ledger:
 
         If public rows are of the same patients, the claim is about what a model reveals beyond them.
         """
-        shown = [note.about.entry for note in self.about(LEANS) if note.about.column != "other"]
-        return self.unit.protects + "".join(f", beyond what {citation} shows" for citation in shown)
+        return self.unit.protects + "".join(beyond(note.about.column, note.about.entry) for note in self.about(LEANS))
 
     @property
     def entries(self) -> tuple[LedgerEntry, ...]:

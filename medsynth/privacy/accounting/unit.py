@@ -43,3 +43,8 @@ class PrivacyUnit:
         if self.max_rows is not None:
             return f"patient, up to {rows_of(self.max_rows)}"
         return "patient, one row" if self.declared else "row"
+
+
+def beyond(patients: str, citation: str) -> str:
+    """Return the end of a unit's words if public rows are of the same `patients`: "some" or "these", not "other"."""
+    return "" if patients == "other" else f", beyond what {citation} shows"
