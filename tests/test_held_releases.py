@@ -111,7 +111,7 @@ CASES = {
     "mixture inference": Case("mixture", more={"inference": ["y ~ age + dose"]}),
 }
 PRIVATE = [name for name, case in CASES.items() if not case.public]
-BARE = [name for name, case in CASES.items() if not case.public or METHODS[case.method].partial_public_rows]
+BARE = [name for name, case in CASES.items() if not (case.public and METHODS[case.method].whole_public_rows)]
 OF_PATIENTS = [name for name, case in CASES.items() if "inference" not in case.more]  # it needs one row per patient
 
 

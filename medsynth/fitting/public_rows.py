@@ -34,7 +34,6 @@ ALONE = "Public rows alone predict the noisy measurements best. If they may be s
 @dataclass(frozen=True, kw_only=True)
 class PublicRows:
     """Rows that the user declared public. `digest`: SHA-256 of their file's bytes. `patients`: a key of WHOSE.
-
     `partial`: whether they may lack columns, and have other levels than the schema.
     """
 
@@ -59,10 +58,7 @@ class PublicRows:
 
 
 def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
-    """Raise UsageError if the public table is the private table's own file, one of its files, or a part of it.
-
-    Parts are the files that a hold-out wrote, of this or of an earlier fit. They are known by their names and places.
-    """
+    """Raise UsageError if the public table is the private table's own file, one of its files, or a hold-out's part."""
     own = (Path(public), Path(public).parent)  # a private table may be a folder
     if Path(table).exists() and Path(public).exists() and any(Path(table).samefile(path) for path in own):
         raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
@@ -86,7 +82,7 @@ def public_rows_of(private: PrivateTable, settings: FitSettings, tables: Mapping
         if isinstance(file, Path | str):
             refuse_private_rows_as_public(file, settings.public)
     method = registry.METHODS[registry.settle(settings.method, settings.preset)]
-    schema, partial = private.declared, method.partial_public_rows
+    schema, partial = private.declared, not method.whole_public_rows
     if schema.open and not partial:
         raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
     data = read_table(settings.public, settings.saved)

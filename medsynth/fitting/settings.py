@@ -176,11 +176,7 @@ class FitSettings(TableSettings):
         None, f"A table of rows that you declare public: {methods_with('public_rows')}."
     )
     citation: str | None = _setting(None, "With `public`: who published these rows, when and where.")
-    public_patients: str = _setting(
-        "other",
-        "With `public`: whose rows they are: other patients', of some of these patients, or of these: "
-        "other, some, these.",
-    )
+    public_patients: str = _setting("other", "Whose rows `public` has: other patients', of some of these, or these.")
     device: str = _setting("auto", "auto, cpu or cuda.")
     seed: int | None = _setting(None, "Repeat initial weights and latent draws; never noise.")
     anyway: bool = _setting(False, f"Fit although epsilon is above {MOST_EPSILON}, or most is noise.")

@@ -125,8 +125,8 @@ class MethodEntry:
 
     `summary`: one line for help and documents. `presets`: by name. `no_claim`: why a model of this method makes no
     privacy claim, or None if it makes one. `conditional_sampling`: draws rows given values of some columns.
-    `public_rows`: learns from rows that the user declares public. `partial_public_rows`: also from rows with some of
-    the columns, or with other levels. `microbatches`: has a setting of this name.
+    `public_rows`: learns from rows that the user declares public; `whole_public_rows`: they must meet the schema.
+    `microbatches`: has a setting of this name.
     `replicable`: its models keep their measurements, so that plausible generators can be fitted to them.
     `without_target`: also fits a table in which no column is to be predicted; `ignores_target`: fits every table so.
     """
@@ -137,7 +137,7 @@ class MethodEntry:
     presets: Mapping[str, Preset] = field(default_factory=dict)
     conditional_sampling: bool = False
     public_rows: bool = False
-    partial_public_rows: bool = False
+    whole_public_rows: bool = False
     microbatches: bool = False
     replicable: bool = False
     without_target: bool = False
@@ -165,7 +165,6 @@ _ENTRIES = (
         code="medsynth.mixture.method:LatentMixture",
         conditional_sampling=True,
         public_rows=True,
-        partial_public_rows=True,
         replicable=True,
         without_target=True,
     ),
@@ -175,7 +174,6 @@ _ENTRIES = (
         code="medsynth.mixture.method:Independent",
         conditional_sampling=True,
         public_rows=True,
-        partial_public_rows=True,
         replicable=True,
         without_target=True,
     ),
@@ -185,7 +183,6 @@ _ENTRIES = (
         code="medsynth.mixture.method:Independent",
         conditional_sampling=True,
         public_rows=True,
-        partial_public_rows=True,
         replicable=True,
         without_target=True,
         ignores_target=True,
@@ -237,6 +234,7 @@ _ENTRIES = (
         },
         conditional_sampling=True,
         public_rows=True,
+        whole_public_rows=True,
     ),
     MethodEntry(
         name="dp-merf",

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arrays import Floats
+from ..arrays import Floats, Mask
 from . import constants as k
 from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
@@ -239,7 +239,7 @@ class CentredPrior(Prior):
     """
 
     def __init__(
-        self, model: MixtureModel, centre: MixtureModel, known: Sequence[Floats], main: float, latent: float
+        self, model: MixtureModel, centre: MixtureModel, known: Sequence[Mask], main: float, latent: float
     ) -> None:
         super().__init__(model, floors=[k.LATENT_FLOOR / np.where(one, latent, 1.0) for one in known[2:]])
         self._centre = [parameter.clone() for parameter in centre.parameters()]
@@ -249,13 +249,10 @@ class CentredPrior(Prior):
             ordered[span.start : span.start + count] = count > 1  # the level of a number's logits is free
         loose = [(0.0, np.full(ordered.shape, 1 / k.RIDGE_STD)), (1 / k.CLASS_STD, ~ordered / k.CLASS_STD)]
         at = self._steps.cpu().numpy()
-        self._weights = [
-            (
-                model.tensor(np.where(one[at], 1 / main, step)),
-                model.tensor(np.where(one, ~ordered / main, level)),
-            )
+        self._weights = [  # of steps and of levels, for base and class logits
+            [model.tensor(np.where(one[at], 1 / main, step)), model.tensor(np.where(one, ~ordered / main, level))]
             for one, (step, level) in zip(known[:2], loose, strict=True)
-        ]  # of steps and of levels, for base and class logits
+        ]
 
     def deviations(self, model: MixtureModel) -> list[Tensor]:
         """Return the parameters as deviations from the fit to public rows."""

@@ -1,9 +1,7 @@
 """Centre the prior of a fit at public rows, and let the noisy releases decide how far to trust them.
 
 Public rows are counted in the bins of the private fit, and the model is fitted to these counts without noise. That fit
-is the centre of the prior (`estimate.CentredPrior`). Margins and relations are separate parameters, so relations carry
-over if margins differ. Nothing here asks a query: releases and public rows are all that is read, so this is
-post-processing of the releases.
+is the centre of the prior (`estimate.CentredPrior`). Nothing here asks a query: this is post-processing of releases.
 
 The trust is chosen among CANDIDATES by split noise. A release y with normal noise of standard deviation s becomes
 y + g s e and y - s e / g, with a fresh normal e from a public stream. These two are independent. Each candidate is
@@ -26,7 +24,7 @@ from ..rng import Stream, numpy_stream
 from . import constants as k
 from .constants import UNKNOWN
 from .estimate import CentredPrior, Loss, estimate
-from .measurement import Measured, MomentMeasurement, RuleMeasurement
+from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
 from .stages import Stages
 from .tilts import informed_shares, informed_sizes
@@ -70,19 +68,22 @@ class PublicCounts:
         """
         if isinstance(one, MomentMeasurement):
             return None
-        rule = isinstance(one, RuleMeasurement)
         by_class = len(one.values) > 1 and self.sizes.any()
-        shape = one.map.shape[:-1] if rule else tuple(m.shape[1] for m in one.maps) or one.values.shape[1:]
+        if isinstance(one, Measurement):
+            shape = tuple(m.shape[1] for m in one.maps) or one.values.shape[1:]
+        else:
+            shape = one.map.shape[:-1]
         cells = [self.label if by_class else np.zeros_like(self.label), *(self.bins[name] for name in one.columns)]
         shape = (self.classes if by_class else 1, *shape)
         known = np.all([own >= 0 for own in cells], axis=0)
-        if not known.any() or (rule and len(one.values) != shape[0]):
+        if not known.any():
             return None
         place = np.ravel_multi_index([own[known] for own in cells], shape)
         joint = np.bincount(place, minlength=math.prod(shape)).reshape(shape) * (len(known) / known.sum())
-        if rule:
+        if isinstance(one, RuleMeasurement):  # always by class
             values = np.tensordot(joint, one.map, one.map.ndim - 1)
-            return replace(one, values=values, std=math.sqrt(max(float(values.mean()), 1.0)))
+            std = math.sqrt(max(float(values.mean()), 1.0))
+            return replace(one, values=values, std=std) if len(values) == len(one.values) else None
         values = joint if not one.maps else np.einsum("ia,cab,jb->cij", one.maps[0], joint, one.maps[1])
         std = math.sqrt(max(len(self.label) / values.size, 1.0))  # of a count in an even table
         return replace(one, values=values, std=np.array(std), centred=False)

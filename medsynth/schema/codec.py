@@ -61,11 +61,7 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
 
 
 def known_codes(table: Table, schema: Schema, unknown: int) -> Codes:
-    """Return the codes of the schema's columns in a table of other rows, (rows, columns).
-
-    Cells of columns that the table lacks, and cells that the schema does not allow, are `unknown`. Only for public
-    rows: which cells those are is not hidden.
-    """
+    """Return codes as `encode` does, with `unknown` for absent columns and refused cells. Only for public rows."""
     found = np.full((len(table.cells), len(schema.columns)), unknown, np.int32)
     source = {name: header for header, own in schema.header.items() for name in own}
     for place, (name, column) in enumerate(schema.columns.items()):
