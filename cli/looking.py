@@ -30,7 +30,7 @@ class Looking:
     _always: str = ""  # the answer to all other questions, if it was given
 
     def __post_init__(self) -> None:
-        from medsynth.fitting.looking import looks, rules_that_hold
+        from medsynth.fitting.looking import dates_that_follow, looks, rules_that_hold
         from medsynth.schema import clinical, declared, drafts
 
         if self.ask:
@@ -50,9 +50,16 @@ class Looking:
             return
         named = {name: one.declaration() for name in data.header if (one := clinical.look_up(name)) is not None}
         entries = {name: one for name, one in {**named, **own}.items() if one}
-        for rule, broken in rules_that_hold(data, entries, drafts.suggested_rules(data.header)).items():
-            if self._takes(f"rule {rule}: {broken or 'no'} rows break it."):
-                self.rules.append(rule)
+        held = rules_that_hold(data, entries, drafts.suggested_rules(data.header))
+        follow = dates_that_follow(data, entries, held)
+        for rule, broken in held.items():
+            text = f"rule {rule}: {broken or 'no'} rows break it."
+            if rule not in follow:
+                self.rules += [rule] if self._takes(text) else []
+                continue
+            first, second = follow[rule]
+            if self._takes(f"{text} A fit learns the days between.\n    {second}: after: {first}"):
+                own[second] = {**entries[second], "after": first}
 
     @property
     def count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -19,6 +19,8 @@ from ..io.table import Table
 from ..sampling.rules_across_rows import values
 from ..schema import Schema
 from ..schema.codec import encode
+from ..schema.drafts import order_rule
+from ..schema.inference import NARROW, by_start
 from ..schema.looks import Look, look
 from ..schema.rules import evaluate
 from .declarations import confirm_names
@@ -47,12 +49,9 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
 
     `entries`: what is declared of the columns. What they leave open is taken as wide as possible.
     """
-    columns = {name: wide for name, entry in entries.items() if (wide := _wide(entry)) is not None}
-    dates = [name for name, entry in columns.items() if entry["kind"] == "date" and "%H" not in entry["format"][:2]]
-    ordered = [f"{_name(b)} >= {_name(a)}" for a, b in combinations(dates, 2)]
-    ordered += [f"{_name(a)} >= {_name(b)}" for a, b in combinations(dates, 2)]
+    columns = _columns(entries)
     found = dict[str, int]()
-    for rule in (*suggested, *ordered):
+    for rule in (*suggested, *_orders(columns)):
         with suppress(SchemaError):
             schema = Schema.from_dict({"name": "look", "columns": columns, "rules": [rule]})
             broken, known = _broken(data, schema)
@@ -61,9 +60,39 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
     return found
 
 
-def _name(column: str) -> str:
-    """Return a column as a rule names it."""
-    return column if column.isidentifier() else f"`{column}`"
+def dates_that_follow(data: Table, entries: Mapping[str, Entry], held: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Return, of rules that hold, those by which a date shortly follows another: with this one, and the date.
+
+    A fit then learns the days between. It learns them as `after`, which is of days alone.
+    """
+    columns = _columns(entries)
+    ends = {ends: rule for rule, ends in _orders(columns).items() if rule in held and _follows(data, columns, *ends)}
+    return {ends[first, second]: (first, second) for second, first in by_start(ends).items()}
+
+
+def _follows(data: Table, columns: Mapping[str, Entry], first: str, second: str) -> bool:
+    """Return whether the days from one date to another span much less than the other's own."""
+    if columns[second].get("resolution", "day") != "day":
+        return False
+    schema = Schema.from_dict({"name": "look", "columns": {name: columns[name] for name in (first, second)}})
+    part = replace(data, header=(first, second), cells=data.cells[[first, second]])
+    found = values(encode(part, schema), schema, {first, second})
+    later = np.asarray(found[second], np.float64)
+    apart = np.floor(later) - np.floor(np.asarray(found[first], np.float64))
+    between, own = (float(np.nanquantile(days, 0.99) - np.nanquantile(days, 0.01)) for days in (apart, later))
+    return NARROW * (between + 1) <= own
+
+
+def _columns(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries that rules can read, as wide as possible."""
+    return {name: wide for name, entry in entries.items() if (wide := _wide(entry)) is not None}
+
+
+def _orders(columns: Mapping[str, Entry]) -> dict[str, tuple[str, str]]:
+    """Return the rules that one date is not before another, in both orders, with the first and the second date."""
+    dates = [name for name, entry in columns.items() if entry["kind"] == "date" and "%H" not in entry["format"][:2]]
+    pairs = [*combinations(dates, 2), *((b, a) for a, b in combinations(dates, 2))]
+    return {order_rule(first, second): (first, second) for first, second in pairs}
 
 
 def _wide(entry: Entry) -> Entry | None:

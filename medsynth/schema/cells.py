@@ -31,7 +31,23 @@ USUAL_WORDS = (
     ("low", "medium", "high"), ("mild", "moderate", "severe"), ("never", "former", "current"),
     ("single", "married", "divorced", "widowed"),
 )  # fmt: skip
-USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper))
+WARDS = (  # names of wards and departments, by language
+    ("Allgemeinchirurgie", "Chirurgie", "Dermatologie", "Gastroenterologie", "Geburtshilfe", "Geriatrie", "Gynäkologie",
+     "HNO", "IMC", "ITS", "Innere", "Innere Medizin", "Intensiv", "Intensivstation", "Kardiologie", "Nephrologie",
+     "Neurologie", "Notaufnahme", "Onkologie", "Orthopädie", "Pneumologie", "Psychiatrie", "Pädiatrie",
+     "Unfallchirurgie", "Urologie"),
+    ("CCU", "Cardiology", "ED", "Emergency", "General Medicine", "General Surgery", "Geriatrics", "Gynaecology",
+     "Gynecology", "ICU", "Intensive Care", "Internal Medicine", "Medicine", "Neurology", "Obstetrics", "Oncology",
+     "Orthopaedics", "Orthopedics", "Paediatrics", "Pediatrics", "Psychiatry", "Surgery", "Urology"),
+    ("Cardiologie", "Chirurgie", "Gynécologie", "Gériatrie", "Maternité", "Médecine", "Médecine interne", "Neurologie",
+     "Oncologie", "Orthopédie", "Psychiatrie", "Pédiatrie", "Pneumologie", "Réanimation", "Soins intensifs", "Urgences",
+     "Urologie"),
+    ("Cardiología", "Cirugía", "Ginecología", "Medicina Interna", "Neurología", "Obstetricia", "Oncología", "Pediatría",
+     "Psiquiatría", "Traumatología", "UCI", "Urgencias", "Urología"),
+)  # fmt: skip
+USUAL_SETS = (
+    *(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper)), *WARDS,
+)  # fmt: skip
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
 ZEROS = ("pointed zeros", "decimal zeros", "fine zeros")  # with a zero at the end that could be left out: 8.00, 8.50
 POINTED, FINES = ("pointed", "pointed zeros"), ("fine", "fine zeros")

@@ -15,6 +15,7 @@ from .columns.column import level_text
 from .declared import yaml_key, yaml_text
 from .header import keys
 from .looks import Look
+from .rules import in_rule
 
 HEAD = """\
 # Drafted from the names of columns and the catalogue of clinical columns; a line from there names its source: check it.
@@ -58,7 +59,17 @@ def draft(name: str, header: Collection[str], taken: Taken | None = None, also: 
     lines = column_lines(header, taken or {})
     top = [HEAD + _line({"name": name}), *WHO.splitlines(), target, "columns:"]
     own = ["rules:", *(f"  - {yaml_text({'rule': rule, 'seen': True}, flow=True)}" for rule in also)] if also else []
-    return "\n".join([*top, *lines, *own, *_rule_lines(header, also)]) + "\n"
+    follow = [order_rule(entry["after"], name) for name, entry in (taken or {}).items() if "after" in entry]
+    return "\n".join([*top, *lines, *own, *_rule_lines(header, [*also, *follow])]) + "\n"
+
+
+def order_rule(first: str, second: str) -> str:
+    """Return the rule that one date is not before another.
+
+    >>> order_rule("admitted", "left on")
+    '`left on` >= admitted'
+    """
+    return f"{in_rule(second)} >= {in_rule(first)}"
 
 
 def column_lines(header: Collection[str], taken: Taken, more: Collection[str] = (), key_line: str = _KEY) -> list[str]:

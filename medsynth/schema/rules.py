@@ -37,6 +37,7 @@ ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|`([^`]+)`|\"([^\"]*)\"|'([^']*)'|(\w+(?:\.\w+)*)|(<=|>=|!=|[-+*/()=<>]))"
 )
+_PLAIN = re.compile(r"(?!(?:and|implies|previous|cumulative|first|last)$)[^\W\d]\w*")  # a name without quotes
 MAX_RULE_CHARACTERS = 500  # characters per rule
 MAX_DEPTH = 40  # of nested brackets and signs
 Function = Literal["previous", "cumulative"]
@@ -323,6 +324,15 @@ class _Parser:
                 if isinstance(side, Word) and not (side.column and self.columns[side.name]):
                     raise ValueError(f"{side.name!r} is not a column of numbers")
                 self.numbers(side)
+
+
+def in_rule(name: str) -> str:
+    """Return a column as a rule names it, "" if that is impossible.
+
+    >>> in_rule("admitted"), in_rule("left on"), in_rule("last")
+    ('admitted', '`left on`', '`last`')
+    """
+    return name if _PLAIN.fullmatch(name) else f"`{name}`" if "`" not in name else ""
 
 
 def parse(text: str, columns: Mapping[str, bool]) -> Rule:
