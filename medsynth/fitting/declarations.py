@@ -104,9 +104,12 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
     """Return a schema with the columns of the header that it does not mention, if they are to be learned.
 
     Names of keys are keys; other columns are open. A column `unit` of the settings names patients, of whom each counts
-    with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given. Raises SchemaError for a column of free text.
+    with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given. It is a key, also if it is open or was declared after a
+    look. Raises SchemaError for a column of free text.
     """
     schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
+    if settings.unit in schema.columns and (settings.unit in schema.open or schema.columns[settings.unit].seen):
+        schema = schema.with_columns(schema.columns | {settings.unit: Identifier()})
     unit, target = settings.unit, settings.target or schema.target
     others = [name for name in header if name not in schema.header] if schema.other_columns == "learn" else []
     if unit is not None and schema.unit is not None:

@@ -15,6 +15,7 @@ from functools import cache, partial
 from itertools import combinations
 from typing import Any, Literal
 
+from .cells import USUAL_WORDS
 from .columns.column import Level, level_text
 from .declared import bundled_files, parse_yaml
 from .header import normalised
@@ -86,6 +87,14 @@ def variables() -> dict[str, Variable]:
     """Return all variables by name."""
     files = [content(name) for name in bundled_files("clinical") if name not in SHARED]
     return {name: variable for file in files for name, variable in file["variables"].items()}
+
+
+def usual_sets(own: Sequence[Sequence[Level]] = ()) -> list[tuple[Level, ...]]:
+    """Return a column's own sets of levels or, if it has none, all usual ones; also capitalised and in capitals."""
+    families = content("words")["levels"].values()
+    sets = own or [*(one for family in families for one in family["sets"]), *USUAL_WORDS]
+    forms = (str, str.capitalize, str.upper)
+    return [tuple(form(one) if isinstance(one, str) else one for one in words) for words in sets for form in forms]
 
 
 def spelled(text: str) -> list[str]:

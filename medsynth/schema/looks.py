@@ -39,7 +39,7 @@ DAYS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%-d.%-m.%Y", "%d/%m/%Y", "%m/%d/%Y", 
         "%d%b%Y", "%d%^b%Y", "%d-%^b-%Y", "%B %-d, %Y", "%b %-d, %Y", "%d. %B %Y", "%-d. %B %Y", "%-d %B %Y",
         "%Y-%m")  # fmt: skip
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %I:%M %p", " %-I:%M %p")
-CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p")
+CLOCKS = ("%H:%M", "%-H:%M", "%H:%M:%S", "%I:%M %p", "%-I:%M %p")
 OLDEST = 1920  # the first of the years that two digits mean
 _NUMBER = re.compile(r"[+\-−]?[0-9]{1,3}(?:[,.'’\s][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])|[+\-−]?[0-9]+(?:[.,][0-9]+)?")
 _GROUPED = re.compile(r"[0-9]{1,3}([,.'’\s])[0-9]{3}(?![0-9])")
@@ -165,10 +165,19 @@ def _numbers(known: KnownTexts) -> Iterator[Look]:
     elif whole and known.different <= FEW_NUMBERS:
         yield _levels(known, "few whole numbers")
     elif whole:
-        yield Look(f"whole numbers{beside}", {"kind": "count"}, words=frozenset(words))
+        floats = {"dtype": "float64"} if sum(text.endswith(".0") for text in numbers) > MOSTLY * len(numbers) else {}
+        yield Look(f"whole numbers{beside}", {"kind": "count", **floats}, words=frozenset(words))
     else:
-        entry = {"kind": "continuous", "decimals": digits}
+        entry = {"kind": "continuous", "decimals": digits, **_zeros(numbers, digits)}
         yield Look(f"numbers with {digits} decimals at most{beside}", entry, words=frozenset(words))
+
+
+def _zeros(numbers: list[str], digits: int) -> Entry:
+    """Return the zeros at the end of numbers, as 8.50 has, if they are written: to all digits, or to one."""
+    after = [text.partition(".")[2] for text in numbers]
+    if not any(rest.endswith("0") for rest in after):
+        return {}
+    return {"zeros": "all" if all(len(rest) == digits for rest in after) else "one"}
 
 
 def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:

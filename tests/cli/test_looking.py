@@ -83,7 +83,7 @@ def test_what_is_taken_is_marked_and_the_claim_says_so(table: Path) -> None:
     assert schema.rules == ("`BMI (kg/m2)` = `weight (kg)` / `height (cm)` / `height (cm)` * 10000",)
     after = {"kind": "date", "after": "start", "format": "%d.%m.%Y", "seen": True}  # the days between are learned
     assert schema.columns["stop"].to_dict() == after and "stop >= start" not in text
-    assert schema.seen == len(schema.rules) + text.count("seen: true}\n") - len(schema.rules) and schema.seen >= 7
+    assert schema.seen == text.count("seen: true}") >= 7
     assert Schema.from_yaml(schema.to_yaml()) == schema
     cells = pd.read_csv("t.csv", dtype=str)
     private = {cell for name in ("dose", "start", "told") for cell in cells[name]}
