@@ -32,7 +32,7 @@ from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema, inference, magnitudes
 from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number, moment
-from ..schema.columns.open import BOUNDS, OpenLevels
+from ..schema.columns.open import BOUNDS, OpenLevels, OpenNumbers
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
@@ -156,7 +156,8 @@ class RawVault:
             kinds = {**kinds, **{n: kind for n, kind in coded.items() if kind is not None}}
             levels |= {n: replace(levels[n], kind=kinds[n], column=None) for n in coded}
         # 4. The others except free texts: sizes and digits of numbers, years of dates, days between dates.
-        found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels}
+        numbers = [n for n, one in self._open.items() if isinstance(one, OpenNumbers)]  # their levels are words
+        found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels and n not in numbers}
         texts = {n: inference.free_text(kinds[n]) for n in self._open if kinds[n].cells == "text"}
         rest = [n for n in self._asked.get(FORMATS, ()) if n not in found and n not in texts]
         dated = {n: one for n, one in self._open.items() if not (one.open_levels or one.open_format)}

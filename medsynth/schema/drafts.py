@@ -51,13 +51,19 @@ Entry = dict[str, Any]
 Taken = Mapping[str, Entry]  # by column, what a person declares after a look at its cells
 
 
-def draft(name: str, header: Collection[str], taken: Taken | None = None, also: Collection[str] = ()) -> str:
-    """Return the YAML text of an unfinished schema. `also`: rules that a person declares after a look."""
+def draft(
+    name: str, header: Collection[str], taken: Taken | None = None, also: Collection[str] = (), *, comma: bool = False
+) -> str:
+    """Return the YAML text of an unfinished schema.
+
+    A person declares `taken`, the rules `also`, and whether numbers have a decimal `comma`, after a look.
+    """
     known = keys(header)
     last = next((name for name in reversed([*header]) if name not in known), [*header][-1])
     target = f"# {_line({'target': last})}  # the column to predict. Without this line, it is the last one that can be."
     lines = column_lines(header, taken or {})
-    top = [HEAD + _line({"name": name}), *WHO.splitlines(), target, "columns:"]
+    written = ["decimal_comma: seen  # sampled rows have decimal commas, as the table has"] if comma else []
+    top = [HEAD + _line({"name": name}), *written, *WHO.splitlines(), target, "columns:"]
     own = ["rules:", *(f"  - {yaml_text({'rule': rule, 'seen': True}, flow=True)}" for rule in also)] if also else []
     follow = [order_rule(entry["after"], name) for name, entry in (taken or {}).items() if "after" in entry]
     return "\n".join([*top, *lines, *own, *_rule_lines(header, [*also, *follow])]) + "\n"
@@ -81,7 +87,7 @@ def column_lines(header: Collection[str], taken: Taken, more: Collection[str] = 
         declared = {**taken[name], "seen": True} if name in taken else found.declaration() if found else {}
         source = f"  # {found.label}: {found.source}" if found and "bounds" in declared else ""
         lines[name] = f"{yaml_text(declared, flow=True)}{source}" if declared else "TODO"
-        lines[name] = key_line if name in known else lines[name]
+        lines[name] = key_line if name in known and name not in taken else lines[name]
     return [f"  {yaml_key(name)}: {line}" for name, line in lines.items()]
 
 
@@ -91,14 +97,14 @@ def proposal(name: str, found: Look) -> Entry | None:
     declared = known.declaration() if known else {}
     kind = found.entry["kind"]
     if name in keys([name]):
-        return None
+        return {"kind": "identifier", "shape": found.shape} if found.shape else None
     if "levels" not in declared and (levels := _usual_levels(found, known)) is not None:
         gaps = [code for code in found.codes if not is_code_of_a_number(code)]
         missing = {"missing": gaps if gaps != [""] else True} if gaps else {}
         return {"kind": "binary" if len(levels) == 2 else "categorical", "levels": [*levels], **missing}
     numbers = ("count", "continuous")
     if declared.get("kind") in numbers and kind in numbers:
-        form = {key: one for key, one in found.entry.items() if key in ("text", "decimals", "zeros", "dtype")}
+        form = {key: one for key, one in found.entry.items() if key in ("text", "decimals", "zeros", "dtype", "limits")}
         own = {"kind": "continuous", **form} if kind == "continuous" else form
         if found.words:  # such as limits of an assay: a fit learns them next to open bounds
             return {key: one for key, one in {**declared, **own}.items() if key not in ("bounds", "unknown")}

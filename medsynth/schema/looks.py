@@ -44,6 +44,9 @@ OLDEST = 1920  # the first of the years that two digits mean
 _NUMBER = re.compile(r"[+\-−]?[0-9]{1,3}(?:[,.'’\s][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])|[+\-−]?[0-9]+(?:[.,][0-9]+)?")
 _GROUPED = re.compile(r"[0-9]{1,3}([,.'’\s])[0-9]{3}(?![0-9])")
 _POWER = re.compile(r"-?[0-9](?:\.(?P<rest>[0-9]+))?[eE](?P<power>[+-]?[0-9]{1,3})")
+_THOUSANDS = re.compile(r"-?(?!0)[0-9]{1,3}(?:\.[0-9]{3})*")
+_LIMIT = re.compile(r"[<>≤≥]\s*[0-9.,]+")
+_LENGTH = re.compile(r"[0-9]+(\s?h\s?|:)([0-5]?[0-9])(\s?[a-zA-Z]*)")
 _TWO = re.compile(r"([0-9]+(?:\.[0-9]+)?)(\s*[/–x:-]\s*)([0-9]+(?:\.[0-9]+)?)")
 
 
@@ -55,6 +58,7 @@ class Look(NamedTuple):
     loss: str = ""
     words: frozenset[str] = frozenset()  # all, of a column of few words; some of those next to numbers
     codes: tuple[str, ...] = ()  # usual codes of missing values among the cells
+    shape: str = ""  # that of nearly all cells, with # for a digit
 
 
 class KnownTexts(NamedTuple):
@@ -63,6 +67,7 @@ class KnownTexts(NamedTuple):
     texts: Texts
     rows: Floats
     different: int
+    comma: bool  # whether the file has decimal commas, which are read as points
 
     def share(self, fits: Mask) -> float:
         """Return the share of the cells whose text fits, (texts,)."""
@@ -73,19 +78,27 @@ class KnownTexts(NamedTuple):
         return [pattern.fullmatch(str(text)) for text in self.texts]
 
 
-def look(cells: pd.Series) -> Look:
-    """Return what the cells of a column look like. `cells`: all of them, as texts."""
+def look(cells: pd.Series, *, comma: bool = False) -> Look:
+    """Return what the cells of a column look like. `cells`: all of them, as texts; of a file with decimal `comma`s."""
     gone = cells.isin(MISSING_WORDS)
     there = cells[~gone]
     if there.empty:
         return Look("only empty cells", {"kind": "identifier", "drop": True}, "all of it: it has no value")
     counts = there.value_counts()
     some = counts.iloc[:MOST_TEXTS]
-    known = KnownTexts(some.index.to_numpy(object), some.to_numpy().astype(np.float64), len(counts))
+    known = KnownTexts(some.index.to_numpy(object), some.to_numpy().astype(np.float64), len(counts), comma)
     found = next(found for reading in READINGS for found in reading(known))
     codes = tuple(code for code in (*MISSING_WORDS, *MISSING_NUMBERS) if code in {*cells[gone], *some.index})
     gaps = bool(gone.any()) and found.entry["kind"] != "identifier"
-    return found._replace(entry=found.entry | ({"missing": True} if gaps else {}), codes=codes)
+    entry = found.entry | ({"missing": True} if gaps else {})
+    return found._replace(entry=entry, codes=codes, shape=_shape(known))
+
+
+def _shape(known: KnownTexts) -> str:
+    """Return the shape of nearly all texts, with # for a digit; "" if there is none, or without digits."""
+    shapes = pd.Series(known.texts).astype(str).str.replace(r"[0-9]", "#", regex=True).to_numpy(object)
+    shape = str(shapes[known.rows.argmax()])
+    return shape if "#" in shape and known.share(shapes == shape) > NEARLY else ""
 
 
 def _dates(known: KnownTexts) -> Iterator[Look]:
@@ -150,10 +163,13 @@ def _numbers(known: KnownTexts) -> Iterator[Look]:
     if known.share(plain) < MOSTLY or any(map(is_padded, map(str, known.texts))):
         return
     numbers = [str(text) for text in known.texts[plain]]
+    if known.comma and all(map(_THOUSANDS.fullmatch, numbers)) and any("." in text for text in numbers):
+        return  # 250.000 is a quarter of a million where 0,5 is a half
     whole = all(whole_text(text) is not None for text in numbers)
     digits = max(len(text.partition(".")[2]) for text in numbers)
     powers = [found for text in numbers if (found := _POWER.fullmatch(text))]
     words = [str(text) for text in known.texts[~plain][:3]] if known.share(~plain) > RARE else []
+    limits = {"limits": "learn"} if any(map(_LIMIT.fullmatch, words)) else {}
     beside = f", next to {', '.join(words)}" if words else ""
     if powers and len(powers) > MOSTLY * len(numbers):
         places = max(len(one["rest"] or "") - int(one["power"]) for one in powers)
@@ -166,9 +182,9 @@ def _numbers(known: KnownTexts) -> Iterator[Look]:
         yield _levels(known, "few whole numbers")
     elif whole:
         floats = {"dtype": "float64"} if sum(text.endswith(".0") for text in numbers) > MOSTLY * len(numbers) else {}
-        yield Look(f"whole numbers{beside}", {"kind": "count", **floats}, words=frozenset(words))
+        yield Look(f"whole numbers{beside}", {"kind": "count", **floats, **limits}, words=frozenset(words))
     else:
-        entry = {"kind": "continuous", "decimals": digits, **_zeros(numbers, digits)}
+        entry = {"kind": "continuous", "decimals": digits, **_zeros(numbers, digits), **limits}
         yield Look(f"numbers with {digits} decimals at most{beside}", entry, words=frozenset(words))
 
 
@@ -178,6 +194,17 @@ def _zeros(numbers: list[str], digits: int) -> Entry:
     if not any(rest.endswith("0") for rest in after):
         return {}
     return {"zeros": "all" if all(len(rest) == digits for rest in after) else "one"}
+
+
+def _lengths(known: KnownTexts) -> Iterator[Look]:
+    """Yield lengths of time in hours and minutes."""
+    found = [one for one in known.matched(_LENGTH) if one is not None]
+    around = {(one[1], one[3]) for one in found}
+    if len(around) == 1:
+        between, after = around.pop()
+        form = f"{{h}}{between}{{{'mm' if all(len(one[2]) == 2 for one in found) else 'm'}}}{after}"
+        if known.share(np.array([bool(np.isfinite(number_text(form).read(str(t)))) for t in known.texts])) > NEARLY:
+            yield Look(f"hours and minutes such as {known.texts[0]}", {"kind": "count", "text": form, "unit": "min"})
 
 
 def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
@@ -210,7 +237,10 @@ def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
     if known.share(fits) > NEARLY and known.different <= FEW_NUMBERS:
         yield _levels(known, "few numbers in a text")  # such as doses: others do not exist
     elif known.share(fits) > NEARLY:
-        kind = {"kind": "continuous", "text": form, "decimals": digits} if digits else {"kind": "count", "text": form}
+        kind: Entry = {"kind": "count", "text": form}
+        if digits:
+            zeros = _zeros([f"0.{text.rpartition(point)[2]}" if point in text else "0" for text in inside], digits)
+            kind = {"kind": "continuous", "text": form, "decimals": digits, **zeros}
         yield Look(f"numbers written as {known.texts[0]}", kind)
 
 
@@ -269,4 +299,4 @@ def _all_differ(known: KnownTexts) -> bool:
     return bool(known.rows.max() <= 2) and known.different >= max(KEY_ROWS, KEY_SHARE * known.rows.sum())
 
 
-READINGS = (_dates, _numbers, _codes, _numbers_in_text, _two_numbers, _words, _rest)
+READINGS = (_dates, _numbers, _codes, _lengths, _numbers_in_text, _two_numbers, _words, _rest)

@@ -33,6 +33,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "dose": [f"{x} mg" for x in rng.integers(11, 97, N)], "sex": rng.choice(["m", "w"], N),
         "start": start.strftime("%d.%m.%Y"), "stop": stop.strftime("%d.%m.%Y"),
         "weight (kg)": weight, "height (cm)": height, "BMI (kg/m2)": (weight / (height / 100) ** 2).round(1),
+        "crp": np.where(rng.random(N) < 0.2, "<5", rng.integers(5, 90, N).astype(str)),
         "told": [f"was told on day {k} to come again after lunch" for k in range(N)],
         "sick": rng.choice(["yes", "no"], N),
     }).to_csv("t.csv", index=False)  # fmt: skip

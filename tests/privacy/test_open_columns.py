@@ -113,6 +113,24 @@ def test_days_after_a_date_are_learned_from_the_days_between_alone(anchor: str) 
     assert settled.columns["later"].bounds[0] == 0 and 13 <= int(str(settled.columns["later"].bounds[1])) < 120
 
 
+@pytest.mark.parametrize("kind", ["count", "continuous"])
+def test_limits_of_an_assay_can_be_learned(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    cells = [str(x) for x in rng.integers(1, 60, ROWS)]
+    cells[:60], cells[60:200] = ["<2"] * 60, [">=60"] * 140
+    cells[200:203] = ["lost"] * 3
+    frame = pd.DataFrame({"rate": cells, "other": [str(k % 40) for k in range(ROWS)]})
+    other = "{kind: count, limits: learn, bounds: [0, TODO]}"
+    schema = Schema.from_yaml(f"{{name: t, columns: {{rate: {{kind: {kind}, limits: learn}}, other: {other}}}}}")
+    (charged, full, settled), (_, less, _) = measured(frame, schema), measured(frame[:-1], schema)
+    for label, one in full.items():
+        change = np.linalg.norm(np.concatenate(one.arrays) - np.concatenate(less[label].arrays))
+        assert change <= charged[label] * (1 + 1e-9), label
+    rate = settled.columns["rate"].to_dict()
+    assert (rate["below"], rate["above"], rate["bounds"]) == (["<2"], [">=60"], [2, 60])
+    assert rate["missing"] == ["lost", ""] and not settled.columns["other"].to_dict().get("below")
+
+
 def test_open_dates_are_read_with_the_months_and_years_that_are_declared() -> None:
     frame = pd.DataFrame({"seen": [f"{k % 28 + 1:02}-{'Mai' if k % 2 else 'Okt'}-{k % 10 + 10}" for k in range(ROWS)]})
     form = 'format: "%d-%b-%y", months: de, pivot: 1990'

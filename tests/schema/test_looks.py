@@ -58,15 +58,18 @@ FORMS: dict[str, tuple[Cells, dict[str, Any]]] = {
     "whole floats": (numbers("{:.0f}.0"), {"kind": "count", "dtype": "float64"}),
     "short clock": (days("%-I:%M %p"), date("%-I:%M %p", **CLOCK, **MINUTE)),
     "limits": (lambda rng: np.where(rng.random(N) < 0.2, "<0.5", numbers("{:.1f}")(rng)),
-               {"kind": "continuous", "decimals": 1, "zeros": "all"}),
-    "unit": (numbers("{:.1f} mg"), {"kind": "continuous", "text": "{} mg", "decimals": 1}),
+               {"kind": "continuous", "decimals": 1, "zeros": "all", "limits": "learn"}),
+    "hours and minutes": (lambda rng: [f"{x // 60}h{x % 60:02}" for x in rng.integers(5, 500, N)],
+                          {"kind": "count", "text": "{h}h{mm}", "unit": "min"}),
+    "unit": (numbers("{:.1f} mg"), {"kind": "continuous", "text": "{} mg", "decimals": 1, "zeros": "all"}),
     "per cent": (numbers("{:.0f}%"), {"kind": "count", "text": "{}%"}),
-    "degrees": (numbers("{:.1f}°C", 35, 41), {"kind": "continuous", "text": "{}°C", "decimals": 1}),
-    "money": (numbers("${:,.2f}", 900, 9000), {"kind": "continuous", "text": "${1,234.55}", "decimals": 2}),
+    "degrees": (numbers("{:.1f}°C", 35, 41), {"kind": "continuous", "text": "{}°C", "decimals": 1, "zeros": "all"}),
+    "money": (numbers("${:,.2f}", 900, 9000), {"kind": "continuous", "text": "${1,234.55}",
+              "decimals": 2, "zeros": "all"}),
     "Swiss": (lambda rng: [f"{x:,.0f}".replace(",", "'") for x in rng.uniform(1000, 9000, N)],
               {"kind": "count", "text": "{1'234}"}),
     "comma": (lambda rng: [f"{x:.1f} mg".replace(".", ",") for x in rng.uniform(1, 90, N)],
-              {"kind": "continuous", "text": "{0,5} mg", "decimals": 1}),
+              {"kind": "continuous", "text": "{0,5} mg", "decimals": 1, "zeros": "all"}),
     "pressure": (lambda rng: [f"{rng.integers(90, 180)}/{rng.integers(50, 99)}" for _ in range(N)],
                  {"kind": "parts", "text": "{}/{}",
                   "parts": [{"kind": "count", "bounds": [0, 999]}, {"kind": "count", "bounds": [0, 99]}]}),
@@ -110,6 +113,12 @@ def test_an_entry_contains_no_cell(name: str) -> None:
     assert entry == look(other).entry
     words = {text for text in map(str, one) if len(text) > 1}
     assert words.isdisjoint(re.findall(r"[^\s,{}\[\]:'\"]+", yaml_text(entry)))
+
+
+def test_points_are_marks_of_thousands_where_commas_are_decimal() -> None:
+    cells = pd.Series([f"{k}.{k}" for k in range(101, 400)] * 2, dtype=object)
+    assert look(cells, comma=True).entry == {"kind": "count", "text": "{1.234}"}
+    assert look(cells).entry == {"kind": "continuous", "decimals": 3, "zeros": "all"}
 
 
 def test_the_screen_shows_cells_and_what_is_lost() -> None:

@@ -19,9 +19,9 @@ from ...arrays import Codes, Mask, Texts
 from ...errors import UsageError, did_you_mean, validators_faults
 from .column import Column, Description, Level, Reading, Values, level_text
 from .date import Date, check_anchor
-from .number import Continuous
+from .number import Continuous, WrittenNumber
 
-LEVELS, BOUNDS, FORMAT, AFTER = "levels", "bounds", "format", "after"
+LEVELS, BOUNDS, FORMAT, AFTER, LIMITS = "levels", "bounds", "format", "after", "limits"
 Class = type[Column]
 
 
@@ -108,10 +108,13 @@ class OpenLevels(Open):
 
 
 class OpenNumbers(Open):
-    """A column of numbers with open bounds."""
+    """A column of numbers with open bounds, and perhaps open limits of an assay, such as <0.5."""
 
     open_kind: ClassVar[bool] = False
-    open_levels: ClassVar[bool] = False
+
+    @property
+    def open_levels(self) -> bool:  # type: ignore[override]
+        return LIMITS in self.given
 
     def plain(self, texts: Texts) -> Texts:
         """Return texts as plain numbers, if a form is declared; others stay as they are."""
@@ -124,7 +127,7 @@ class OpenNumbers(Open):
 
     @property
     def in_words(self) -> str:
-        return "bounds"
+        return "bounds and limits" if self.open_levels else "bounds"
 
 
 class OpenDates(Open):
@@ -185,6 +188,9 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
     learn = given.get("others") == "learn"
     if "others" in given and not learn:
         raise ValueError("`others` can only be learn: then a fit learns levels other than the declared ones")
+    numbers = own is not None and issubclass(own, WrittenNumber) and is_open_range(given.get(BOUNDS))
+    if LIMITS in given and (given[LIMITS] != "learn" or not numbers):
+        raise ValueError("`limits` can only be learn, for numbers with open bounds. Or declare `below` and `above`")
     if own is None:
         return _checked(Open, {key: value for key, value in given.items() if key != "kind"}, kinds.values())
     if "part" in given and (given.get(LEVELS) is None and is_open_range(given.get(BOUNDS))):
@@ -225,7 +231,7 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
     """Return an open column whose entries have the types that one of these classes asks for. Raise ValueError."""
     own = [*classes]
     for key, value in given.items():
-        if key in ("kind", "others") or value is None:
+        if key in ("kind", "others", LIMITS) or value is None:
             continue
         if key == BOUNDS and isinstance(value, list):
             ends = [end for end in value if end is not None]
