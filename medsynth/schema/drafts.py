@@ -13,7 +13,7 @@ from .cells import is_code_of_a_number
 from .clinical import ClinicalColumn, look_up, rules, usual_sets
 from .columns.column import Level, level_text
 from .declared import yaml_key, yaml_text
-from .header import keys
+from .header import is_amount, keys
 from .looks import Look
 from .rules import in_rule
 
@@ -102,6 +102,8 @@ def proposal(name: str, found: Look) -> Entry | None:
         gaps = [code for code in found.codes if not is_code_of_a_number(code)]
         missing = {"missing": gaps if gaps != [""] else True} if gaps else {}
         return {"kind": "binary" if len(levels) == 2 else "categorical", "levels": [*levels], **missing}
+    if kind == "identifier" and is_amount(name) and not found.entry.get("drop"):
+        return {"kind": "count"}
     numbers = ("count", "continuous")
     if declared.get("kind") in numbers and kind in numbers:
         form = {key: one for key, one in found.entry.items() if key in ("text", "decimals", "zeros", "dtype", "limits")}
