@@ -68,16 +68,17 @@ UNTIMED = ("%Y%m%d", "%-d.%-m.%Y")  # read without a time: each kind of cell cos
 EITHER = "day and month in either order"  # 03/04/2020 does not show the order
 SHORT_EITHER = "short day and month in either order"  # 3/4/2020
 SHORT = (SHORT_EITHER, "%-d/%-m/%Y", "%-m/%-d/%Y")  # with hours and minutes at most
-MIDNIGHT = f"{DAYS[0]} 00:00:00"  # a day that is written with a time
+MIDNIGHTS = (f"{DAYS[0]} 00:00:00", f"{DAYS[0]} 00:00:00.000")  # a day that is written with a time
 CLOCKS = ("%H:%M", "%H:%M:%S")  # times without a day
-TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
+TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S.000", "T%H:%M:%S.000",
+         "T%H:%M:%S.000Z")  # fmt: skip
 WITH_SECONDS = " and seconds"  # marks timestamps whose seconds are not zero
 MOMENTS = tuple(
     day + time + more
     for day in (*DAYS, EITHER, SHORT_EITHER)
     for time in (TIMES if day == DAYS[0] else TIMES[:1] if day in UNTIMED else TIMES[:2] if day in SHORT else TIMES[:3])
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
-) + (MIDNIGHT, *CLOCKS)
+) + (*MIDNIGHTS, *CLOCKS)
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
 _FORMS = (
     (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
@@ -213,8 +214,10 @@ def _with_time(day: str, rest: str) -> str | None:
     if len(zone) > 1 and day != DAYS[0]:
         return None
     if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or zone == "Z"):
-        return MIDNIGHT if rest == " 00:00:00" else day
-    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (zone if zone == "Z" else "")
+        return f"{day}{rest}" if f"{day}{rest}" in MIDNIGHTS else day
+    written = (".000" if time[5] == "000" else "") + (zone if zone == "Z" else "")
+    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + written
+    form = form if form in MOMENTS else form.replace(".000", "")
     form += WITH_SECONDS if seconds else ""
     return form if form in MOMENTS else None
 

@@ -44,7 +44,7 @@ from .cells import (
     EITHER,
     FAR,
     FINES,
-    MIDNIGHT,
+    MIDNIGHTS,
     MOMENTS,
     NUMBERS,
     PADDED,
@@ -228,10 +228,11 @@ def _date(moments: dict[str, float]) -> ColumnKind:
         day = usual[0]
     starts = (day, day.replace("%-", "%"), EITHER, SHORT_EITHER)
     own = {form: count for form, count in moments.items() if form.startswith(starts)}
-    timed = {form: count for form, count in own.items() if form not in (*starts, MIDNIGHT)}
+    timed = {form: count for form, count in own.items() if form not in (*starts, *MIDNIGHTS)}
     if sum(timed.values()) < sum(own.values()) / 2:
-        midnight = moments.get(MIDNIGHT, 0.0) > sum(own.values()) / 2
-        return ColumnKind(cells="date", form=MIDNIGHT if midnight else day)
+        midnight = max(MIDNIGHTS, key=lambda form: moments.get(form, 0.0))
+        most = moments.get(midnight, 0.0) > sum(own.values()) / 2
+        return ColumnKind(cells="date", form=midnight if most else day)
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
     time = most.removeprefix(next(start for start in starts if most.startswith(start)))
     return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))

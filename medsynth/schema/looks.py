@@ -307,7 +307,7 @@ def _codes(known: KnownTexts) -> Iterator[Look]:
 
 
 def _is_code(group: str, text: str) -> bool:
-    """Return whether a text is a code of a group and not one that only begins like it: A10BA02 is none of A10.B."""
+    """Return whether a text is a code of a group and not one that only begins like it, as A10BA02 of ATC does."""
     plain = text.replace(".", "")
     return text[3:4] == "." or len(group.replace(".", "")) >= SAME * len(plain)
 
