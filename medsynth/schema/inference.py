@@ -490,6 +490,9 @@ def _continuous(
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     exact = math.floor(math.log10(LARGEST_UNITS / max(-low, high)))
     places = min(max(places, fewest), most, exact, magnitudes.MOST_DECIMALS)
+    unit = 10.0**-places
+    if low == 0 and 2 * unit < high and not magnitudes.believed(counts, std)[len(magnitudes.HALF_OCTAVES)]:
+        low = unit  # no assay gives zeros if the counts show none
     return Continuous(
         bounds=(low, high),
         scale=ends.scale,

@@ -32,6 +32,7 @@ Entry = dict[str, Any]
 NEARLY, MOSTLY = 0.97, 0.6  # shares of the cells that a form must explain, and plain numbers among words
 MOST_TEXTS = 3000  # different texts of a column that are read, the commonest first
 FEW_WORDS, SHARED, FEW_NUMBERS = 60, 4, 6  # levels at most; rows of each on average; whole numbers that are levels
+FEW_LEVELS = 10  # whole numbers that are levels if each is in many rows, such as answers and their codes
 FEW_FLAGS, FEW_LETTERS, MANY = 4, 12, 20  # texts around numbers; letters between some; rows of a word that is in many
 GAP = "\x1f"  # stands for a number among texts
 SAME = 0.75  # part of a code that its group has at least
@@ -77,6 +78,10 @@ class KnownTexts(NamedTuple):
     def share(self, fits: Mask) -> float:
         """Return the share of the cells whose text fits, (texts,)."""
         return float(self.rows[fits].sum() / self.rows.sum())
+
+    def rows_of_a_text(self) -> float:
+        """Return the rows of a text on average."""
+        return float(self.rows.sum() / self.different)
 
     def matched(self, pattern: re.Pattern[str]) -> list[re.Match[str] | None]:
         """Return the whole match of each text."""
@@ -187,7 +192,7 @@ def _numbers(known: KnownTexts) -> Iterator[Look]:
         yield Look(f"numbers written as {known.texts[0]}", {"kind": "continuous", "text": form, "decimals": places})
     elif whole and _all_differ(known):
         yield Look("whole numbers that all differ", {"kind": "identifier"}, "the numbers: keys come back as fresh ones")
-    elif whole and known.different <= FEW_NUMBERS:
+    elif whole and known.different <= (FEW_LEVELS if known.rows_of_a_text() >= MANY else FEW_NUMBERS):
         yield _levels(known, "few whole numbers")
     elif whole:
         floats = {"dtype": "float64"} if sum(text.endswith(".0") for text in numbers) > MOSTLY * len(numbers) else {}
@@ -314,13 +319,13 @@ def _is_code(group: str, text: str) -> bool:
 
 def _few_words(known: KnownTexts) -> Iterator[Look]:
     """Yield words of which each is in many rows, also if they are numbers with signs between."""
-    if known.different <= FEW_WORDS / 2 and known.rows.sum() >= MANY * known.different:
+    if known.different <= FEW_WORDS / 2 and known.rows_of_a_text() >= MANY:
         yield _levels(known, "words")
 
 
 def _words(known: KnownTexts) -> Iterator[Look]:
     """Yield few words that rows share."""
-    if known.different <= FEW_WORDS and known.rows.sum() >= SHARED * known.different:
+    if known.different <= FEW_WORDS and known.rows_of_a_text() >= SHARED:
         yield _levels(known, "words")
 
 
