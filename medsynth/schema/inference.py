@@ -231,8 +231,8 @@ def _date(moments: dict[str, float]) -> ColumnKind:
     timed = {form: count for form, count in own.items() if form not in (*starts, *MIDNIGHTS)}
     if sum(timed.values()) < sum(own.values()) / 2:
         midnight = max(MIDNIGHTS, key=lambda form: moments.get(form, 0.0))
-        most = moments.get(midnight, 0.0) > sum(own.values()) / 2
-        return ColumnKind(cells="date", form=midnight if most else day)
+        mostly = moments.get(midnight, 0.0) > sum(own.values()) / 2
+        return ColumnKind(cells="date", form=midnight if mostly else day)
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
     time = most.removeprefix(next(start for start in starts if most.startswith(start)))
     return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))
