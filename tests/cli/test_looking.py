@@ -97,6 +97,30 @@ def test_what_is_taken_is_marked_and_the_claim_says_so(table: Path) -> None:
     assert medsynth.load("t.medsynth").seen == schema.seen
 
 
+def test_decimal_commas_are_declared_and_come_back(table: Path) -> None:
+    frame = pd.read_csv("t.csv", dtype=str)[["weight (kg)", "sick"]]
+    commas = frame.assign(**{"weight (kg)": frame["weight (kg)"].str.replace(".", ",")})
+    commas.to_csv("t.csv", sep=";", index=False)
+    drafted("--accept-looks")
+    text = Path("t.schema.yaml").read_text()
+    schema = Schema.load("t.schema.yaml")
+    assert "decimal_comma: seen" in text and schema.seen == text.count("seen: true}") + 1
+    medsynth.fit("t.csv", epsilon=50, method="independent", anyway=True).save("t.medsynth")
+    run = CliRunner().invoke
+    assert run(app, ["sample", "t.medsynth", "-n", "50", "--output", "made.csv"]).exit_code == 0
+    made = pd.read_csv("made.csv", sep=";", dtype=str)["weight (kg)"].dropna()
+    assert made.str.fullmatch(r"\d+,\d").all()
+
+
+def test_a_drafted_column_can_name_the_patients(table: Path) -> None:
+    frame = pd.read_csv("t.csv", dtype=str).assign(place=[str(k // 2) for k in range(N)])
+    frame[["place", "sex", "sick"]].to_csv("t.csv", index=False)
+    drafted("--accept-looks")
+    assert Schema.load("t.schema.yaml").columns["place"].modelled
+    model = medsynth.fit("t.csv", epsilon=50, method="independent", anyway=True, unit="place", max_rows=2)
+    assert model.schema.unit == "place" and not model.schema.columns["place"].modelled
+
+
 def test_both_answers_at_once_are_refused(table: Path) -> None:
     result = CliRunner().invoke(app, ["schema", "draft", "t.csv", "--yes", "--accept-looks"])
     assert result.exit_code == 2 and not Path("t.schema.yaml").exists()
