@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from ..io.table import is_number, whole_text
 from ..schema.header import normalised
-from ..schema.rules import Expression, Operation, Word
+from ..schema.rules import Expression, Number, Operation
 from ..schema.schema import MAX_RULES
 from .entry import DescribedTable, Entry, Type
 from .files import Faults, Sheet
@@ -236,6 +236,8 @@ def _with_rules(entries: list[Entry], logic: dict[str, str]) -> tuple[list[Entry
         try:
             if name not in learned:
                 continue
+            if (found := made.get(name)) and found.rule:
+                raise NotExpressible("REDCap computes hidden calculations as well")
             if len(rules) == MAX_RULES:
                 raise NotExpressible(f"a schema can have at most {MAX_RULES} rules")
             rules.append(branching(name, text, levels))
@@ -302,7 +304,7 @@ def _is_whole(formula: Expression) -> bool:
     """Return whether a formula of whole numbers is whole."""
     if isinstance(formula, Operation):
         return formula.sign != "/" and _is_whole(formula.left) and _is_whole(formula.right)
-    return isinstance(formula, Word) or formula.value.is_integer()
+    return not isinstance(formula, Number) or formula.value.is_integer()
 
 
 def _holds_whole(entry: Entry) -> bool:
