@@ -23,6 +23,7 @@ from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
+from ..methods import registry
 from ..patients.split_rows import ending, with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
@@ -87,9 +88,10 @@ def _tables(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRo
 def _rows(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
     """Yield rows that are the only one of their patient."""
     sampler = method_sampler(model, model.schema.core, *conditions(model, draw.where, draw.balance))
+    mends = registry.find(model.method, model.preset).conditional_sampling
 
     def drawn(count: int, seed: int | None) -> Tables[PatientRows]:
-        codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance)
+        codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance, mends=mends)
         return {model.name: PatientRows(codes, np.arange(len(codes)))}
 
     at_once = CELLS_AT_ONCE // (CHUNK_ROWS * len(model.schema.columns))
@@ -122,7 +124,8 @@ def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[Patient
     of_rows = schema if schema.order is None else with_rows_column(schema)
     bad = None if schema.order is None else partial(broken_firsts, schema=of_rows)
     sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
-    single = partial(single_rows, sampler, of_rows, halved=halved, even=draw.balance, bad=bad)
+    mends = registry.find(model.method, model.preset).conditional_sampling
+    single = partial(single_rows, sampler, of_rows, halved=halved, even=draw.balance, bad=bad, mends=mends)
     ranges = parse(draw.where_any, schema, "where_any")
     meets = partial(meet, names=schema.names, ranges=ranges) if ranges else None
     asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}

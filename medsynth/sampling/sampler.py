@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..schema import Schema
 from ..schema.codec import Range, Where, hull, met, parse
 from .balance import balanced, halvings
 from .rejection import Bad, Sampler, rejection_sample, sample_again
+from .ties import Ties
 
 FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
 RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
@@ -24,15 +26,15 @@ RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a c
 
 def single_rows(
     sampler: Sampler, schema: Schema, count: int, seed: int | None, *, halved: bool, even: bool = False,
-    bad: Bad | None = None,
+    bad: Bad | None = None, mends: bool = False,
 ) -> Codes:  # fmt: skip
     """Return rows that are not `bad`: by default, that break no rule by themselves.
 
-    `halved`: more rows are drawn and halved, so that their tables are the model's. Raises UsageError if rules leave too
-    few rows of a class for `even` classes.
+    `halved`: more rows are drawn and halved, so that their tables are the model's. `mends`: as in `rejection_sample`.
+    Raises UsageError if rules leave too few rows of a class for `even` classes.
     """
     times = 2 ** halvings(count, len(schema.columns)) if halved else 1
-    codes = rejection_sample(sampler, schema, times * count, seed, bad)
+    codes = rejection_sample(sampler, schema, times * count, seed, bad, mends=mends)
     if even and len(codes) >= FEWEST_TO_JUDGE:
         asked = np.bincount(sampler(FEWEST_TO_JUDGE, seed)[:, schema.core.names.index(schema.target)])
         found = np.bincount(codes[:, schema.names.index(schema.target)], minlength=len(asked))[: len(asked)]
@@ -72,23 +74,27 @@ def method_sampler(
     module = method.load(model.preset)
     config = restored_settings(module.Config, model.config)
 
-    def drawn(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
+    def drawn(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None, ties: Ties | None = None) -> Codes:
         given = {**conditions, "fixed": fixed} if fixed and method.conditional_sampling else conditions
+        if ties:
+            given = {**given, "mend": partial(ties.mend, given={*conditions.get("where", ())})}
         codes: Codes = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
         for name, own in (fixed or {}).items():
             codes[:, core.names.index(name)] = own
         return codes
 
-    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
-        codes = drawn(rows, seed, fixed)
+    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None, ties: Ties | None = None) -> Codes:
+        codes = drawn(rows, seed, fixed, ties)
         stream = numpy_stream(seed, "ranges")
 
         def again(places: Whole) -> Codes:
             given = {name: own[places] for name, own in (fixed or {}).items()}
-            return drawn(len(places), int(stream.integers(2**62)), given or None)
+            return drawn(len(places), int(stream.integers(2**62)), given or None, ties)
 
         if len(sample_again(codes, np.flatnonzero(between(codes)), again, lambda rows, _: between(rows), RANGE_ROUNDS)):
             raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
+        if ties:
+            ties.free[:] = [rows[~between(rows)] for rows in ties.free]
         return codes
 
     def between(codes: Codes) -> Mask:

@@ -198,6 +198,12 @@ class Rule:
         """The columns that must be dates."""
         return {one.name for part in self.parts() if isinstance(part, Years) for one in (part.left, part.right)}
 
+    @property
+    def present(self) -> set[str]:
+        """The columns that it asks to be present."""
+        conditions = (*self.premise, *self.conclusion)
+        return {one.word.name for one in conditions if isinstance(one, Presence) and one.present}
+
     def words(self) -> Iterator[Word]:
         """Yield the columns in the rule, with their functions."""
         return (part for part in self.parts() if isinstance(part, Word) and part.column)
@@ -251,6 +257,21 @@ def evaluate(part: Expression, values: ValuesByName, position: Position | None =
     sides = [evaluate(side, values, position) for side in (part.left, part.right)]
     with np.errstate(all="ignore"):
         return np.asarray(ARITHMETIC[part.sign](*sides), np.float64)
+
+
+def terms(part: Expression) -> dict[str, float]:
+    """Return the sign, 1 or -1, of each column that an expression adds or subtracts once, whatever else it has.
+
+    >>> terms(parse("a - (b + 2 * c) = d", dict.fromkeys("abcd", True)).conclusion[0].left)
+    {'a': 1.0, 'b': -1.0}
+    """
+    if isinstance(part, Word):
+        return {part.name: 1.0} if part.column else {}
+    if not isinstance(part, Operation) or part.sign not in ("+", "-"):
+        return {}
+    sign = 1.0 if part.sign == "+" else -1.0
+    left, right = terms(part.left), {name: sign * own for name, own in terms(part.right).items()}
+    return {name: own for name, own in (left | right).items() if not (name in left and name in right)}
 
 
 def _completed_years(first: Values, last: Values) -> Floats:

@@ -99,8 +99,8 @@ def test_a_rule_about_presence_takes_a_missing_value_as_one_that_equals_nothing(
         "weeks = weeks implies preg = 1": [0, 0, 1, 0, 0],
     }
     numbers = {"weeks": True, "preg": False, "age": True}
-    for text, broken in expected.items():
-        assert parse(text, numbers).broken(values).tolist() == [bool(one) for one in broken], text
+    for text, found in expected.items():
+        assert parse(text, numbers).broken(values).tolist() == [bool(one) for one in found], text
     named = parse("is is present", {"is": True})
     assert named.columns == {"is"} and named.broken({"is": np.array([np.nan, 1.0])}).tolist() == [True, False]
 
