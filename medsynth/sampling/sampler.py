@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..methods import registry
 from ..methods.registry import restored_settings
 from ..rng import numpy_stream
 from ..schema import Schema
-from ..schema.codec import Range, Where, hull, met, parse
+from ..schema.codec import Range, Where, hull, met, parse, within_days
 from .balance import balanced, halvings
 from .rejection import Bad, Sampler, rejection_sample, sample_again
 from .ties import Ties
@@ -53,7 +54,7 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
     """
     if not where and not balance:
         return {}, {}
-    ranges = parse(where, model.schema.core)
+    ranges = parse(where, model.schema.core, days=True)
     conditions = {"where": {name: hull(some) for name, some in ranges.items()}, "balance": balance}
     apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
@@ -63,12 +64,16 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
 
 
 def method_sampler(
-    model: Model, core: Schema, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]
+    model: Model,
+    core: Schema,
+    conditions: dict[str, Any],
+    apart: dict[str, tuple[Range, ...]],
+    days: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> Sampler:
     """Return the method's generator of a `core` as a function of rows, seed and given columns, which enter its rows.
 
     It draws within single ranges. For a column in `apart`, with several ranges, it draws within their hull, and draws
-    rows in between again.
+    rows in between again, as well as rows outside the `days` of a date that follows another.
     """
     method = registry.find(model.method, model.preset)
     module = method.load(model.preset)
@@ -98,11 +103,12 @@ def method_sampler(
         return codes
 
     def between(codes: Codes) -> Mask:
-        return ~meet(codes, core.names, apart)
+        return ~(meet(codes, core.names, apart) & within_days(codes, core, days))
 
-    return sampler if apart else drawn
+    return sampler if apart or days else drawn
 
 
 def meet(codes: Codes, names: Sequence[str], ranges: Mapping[str, tuple[Range, ...]]) -> Mask:
     """Return which rows of codes, (rows, columns with these names), are in the ranges of all columns: (rows,)."""
-    return np.asarray(np.all([met(codes[:, names.index(name)], own) for name, own in ranges.items()], axis=0))
+    inside = [met(codes[:, names.index(name)], own) for name, own in ranges.items()]
+    return np.asarray(np.all(inside, axis=0)) if inside else np.ones(len(codes), np.bool_)

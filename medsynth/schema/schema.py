@@ -236,15 +236,19 @@ class Schema(Declaration):
     @cached_property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is not a rule about these columns."""
-        numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
-        yes = {name: word for name, column in self.columns.items() if (word := yes_level(column.levels))}
         found = []
         for text in self.rules:
             try:
-                found.append(parse(text, numbers, yes))
+                found.append(self.rule(text))
             except ValueError as error:
                 raise ValueError(f"rule {text!r}: {error}") from None
         return tuple(found)
+
+    def rule(self, text: str) -> Rule:
+        """Return a rule about these columns. Raise ValueError for a text that is not one."""
+        numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
+        yes = {name: word for name, column in self.columns.items() if (word := yes_level(column.levels))}
+        return parse(text, numbers, yes)
 
     @cached_property
     def core(self) -> Schema:

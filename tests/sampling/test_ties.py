@@ -4,14 +4,19 @@ import time
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import medsynth
 from medsynth.arrays import Codes
+from medsynth.errors import UsageError
+from medsynth.sampling.draw import Draw
+from medsynth.sampling.pipeline import sample_codes
 from medsynth.sampling.rejection import broken, rejection_sample
 from medsynth.sampling.sampler import method_sampler
 from medsynth.sampling.structure import structure_model
 from medsynth.schema import Schema
+from medsynth.schema.codec import csv_cells
 
 ROWS = 20_000
 YES_NO: dict[str, Any] = {"kind": "binary", "levels": ["no", "yes"]}
@@ -124,3 +129,27 @@ def test_thirty_rules_cost_at_most_half_more() -> None:
             rows = medsynth.sample(model, 60_000, seed=run)
             own.append(time.process_time() - start)
     assert len(rows) == 60_000 and min(seconds[1]) < 1.5 * min(seconds[0]), seconds
+
+
+def test_rules_hold_as_cells_are_written_and_conditions_on_dates_that_follow_take_days() -> None:
+    """Two timestamps with seconds in cells without them; and a discharge after an admission."""
+    moment = {
+        "kind": "date",
+        "bounds": ["2020-01-01", "2020-01-02"],
+        "resolution": "second",
+        "format": "%d.%m.%Y %H:%M",
+    }
+    stay = {"kind": "date", "after": "admitted", "bounds": [0, 90]}
+    columns = {"start": moment, "end": moment, "admitted": {**DAY, "missing": False}, "left": stay}
+    model = structure_model(schema(["start < end", "admitted <= left"], **columns))
+    cells = csv_cells(sample_codes(model, Draw(rows=50_000, seed=1).of(model)), model.schema)
+    start, end = (pd.to_datetime(cells[name], format=moment["format"]) for name in ("start", "end"))
+    assert (start < end).all()
+    rows = medsynth.sample(model, 2000, seed=1, where="left=2020-05-01..2020-05-31")
+    assert rows["left"].between("2020-05-01", "2020-05-31").all() and (rows["left"] >= rows["admitted"]).all()
+    assert (rows["left"] - rows["admitted"]).dt.days.nunique() > 50
+    one = medsynth.sample(model, 200, seed=1, where={"left": "2020-06-07"})
+    assert (one["left"] == "2020-06-07").all()
+    assert (medsynth.sample(model, 200, seed=1, where="left=3..4")["left"] >= "2020-01-04").all()
+    with pytest.raises(UsageError, match="left"):
+        medsynth.sample(model, 10, where="left=soon")
