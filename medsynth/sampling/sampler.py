@@ -73,7 +73,7 @@ def method_sampler(
     """Return the method's generator of a `core` as a function of rows, seed and given columns, which enter its rows.
 
     It draws within single ranges. For a column in `apart`, with several ranges, it draws within their hull, and draws
-    rows in between again, as well as rows outside the `days` of a date that follows another.
+    rows in between again. It also draws rows again that are outside the `days` of a date that follows another.
     """
     method = registry.find(model.method, model.preset)
     module = method.load(model.preset)
