@@ -5,11 +5,11 @@
     pregnant = 1 implies sex = F           a constraint under a condition; `and` joins conditions
     visit_date > previous(visit_date)      across rows: `previous(x)` is x in the patient's previous row
     total = cumulative(dose)               a definition: the running sum over the patient's rows
-    died = yes implies last row            `first row` and `last row` are conditions of the row itself
-    weeks is present implies pregnant = 1  `is present` and `is missing` ask whether the cell has a value
+    died = yes implies last row            `first row` and `last row` are conditions of the row itself.
+    weeks is present implies pregnant = 1  `is present` and `is missing` ask whether the cell has a value.
     a is present if and only if b is present
-    age = years(birth, admission)          completed years between two dates
-    type_a + type_b + type_ab + type_o = 1 in sums, a column of two levels such as no and yes counts as 0 or 1
+    age = years(birth, admission)          completed years between two dates.
+    type_a + type_b + type_ab + type_o = 1 in sums, no and yes count as 0 and 1.
 
 Rules are parsed and never evaluated as code. A missing value breaks no rule, unless the rule asks whether a value is
 present: there a missing value equals nothing, so `=` and `<` do not hold, and `!=` holds. Before a patient's first row
