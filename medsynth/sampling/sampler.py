@@ -14,7 +14,7 @@ from ..artifact import Model
 from ..errors import UsageError
 from ..methods import registry
 from ..methods.registry import restored_settings
-from ..rng import numpy_stream
+from ..rng import Stream, numpy_stream
 from ..schema import Schema
 from ..schema.codec import Range, Where, hull, met, parse, within_days
 from .balance import balanced, halvings
@@ -22,6 +22,7 @@ from .rejection import Bad, Sampler, rejection_sample, sample_again
 from .ties import Ties
 
 FEWEST_TO_JUDGE, EVEN = 1000, 0.8  # rows by which classes are judged; least part of the share that was asked for
+DAY_ROUNDS, MOST_AT_ONCE = 40, 100_000  # of drawing rows for conditions on days of a date that follows another
 RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
 
 
@@ -90,6 +91,8 @@ def method_sampler(
 
     def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None, ties: Ties | None = None) -> Codes:
         codes = drawn(rows, seed, fixed, ties)
+        if days and not fixed:  # a day can be rare: many rows at once
+            codes = enough(codes, rows, numpy_stream(seed, "days"), ties)
         stream = numpy_stream(seed, "ranges")
 
         def again(places: Whole) -> Codes:
@@ -100,6 +103,17 @@ def method_sampler(
             raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
         if ties:
             ties.free[:] = [rows[~between(rows)] for rows in ties.free]
+        return codes
+
+    def enough(codes: Codes, rows: int, stream: Stream, ties: Ties | None) -> Codes:
+        """Return this number of rows within the days, or the rows as they are if hardly any is."""
+        inside, tried = [codes[~between(codes)]], len(codes)
+        for _ in range(DAY_ROUNDS):
+            if (known := sum(map(len, inside))) >= rows:
+                return np.concatenate(inside)[:rows]
+            wanted = int(1.2 * (rows - known) * tried / max(known, 1)) + rows
+            again = drawn(min(wanted, MOST_AT_ONCE), int(stream.integers(2**62)), None, ties)
+            inside, tried = [*inside, again[~between(again)]], tried + len(again)
         return codes
 
     def between(codes: Codes) -> Mask:
