@@ -91,7 +91,7 @@ class Tie:
 
     def met(self, rows: Codes, at: Mapping[str, int]) -> Mask:
         """Return which rows of codes meet all rules: (rows,)."""
-        return ~np.any([_broken(rule, rows, at) for rule in self.rules], axis=0)
+        return np.asarray(~np.any([_broken(rule, rows, at) for rule in self.rules], axis=0))
 
     def solve(self, rows: Codes, at: Mapping[str, int], free: Collection[str], stream: Stream) -> None:
         """Change `free` columns of broken rows to values that sums and presences leave, in place."""

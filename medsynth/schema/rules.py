@@ -44,6 +44,7 @@ ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|`([^`]+)`|\"([^\"]*)\"|'([^']*)'|(\w+(?:\.\w+)*)|(<=|>=|!=|[-+*/()=<>,]))"
 )
+_PLAIN = re.compile(r"(?!(?:and|implies|previous|cumulative|first|last)$)[^\W\d]\w*")  # a name without quotes
 MAX_RULE_CHARACTERS = 500  # characters per rule
 MAX_DEPTH = 40  # of nested brackets and signs
 Function = Literal["previous", "cumulative"]
@@ -147,7 +148,7 @@ class Presence:
 
     def truth(self, values: ValuesByName, position: Position | None = None) -> Truth:
         """Return 1 or 0 for each row: (rows,)."""
-        return (pd.notna(evaluate(self.word, values, position)) == self.present).astype(np.int8)
+        return np.asarray(pd.notna(evaluate(self.word, values, position)) == self.present, np.int8)
 
 
 Condition = Comparison | End | Presence
@@ -439,6 +440,15 @@ class _Parser:
                 if isinstance(side, Word) and not side.yes and not (side.column and self.columns[side.name]):
                     raise ValueError(f"{side.name!r} is not a column of numbers")
                 self.numbers(side)
+
+
+def in_rule(name: str) -> str:
+    """Return a column as a rule names it, "" if that is impossible.
+
+    >>> in_rule("admitted"), in_rule("left on"), in_rule("last")
+    ('admitted', '`left on`', '`last`')
+    """
+    return name if _PLAIN.fullmatch(name) else f"`{name}`" if "`" not in name else ""
 
 
 def yes_level(levels: Sequence[Level]) -> str | None:

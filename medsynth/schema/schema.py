@@ -64,6 +64,7 @@ class Schema(Declaration):
     unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     one_row_a_patient: bool = False  # whether no two rows share a patient
+    decimal_comma: bool | Literal["seen"] = False  # whether sampled rows have decimal commas; declared after a look
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
@@ -304,7 +305,7 @@ class Schema(Declaration):
         """The number of entries that a person declared after a look at the table."""
         entries = ([one.given.get("seen") if isinstance(one, Open) else one.seen for one in own.values()]
                    for own in self.header.values())  # fmt: skip
-        return len(self.seen_rules) + sum(any(own) for own in entries)
+        return len(self.seen_rules) + (self.decimal_comma == "seen") + sum(any(own) for own in entries)
 
     def closed(self) -> Self:
         """Return the schema if nothing is open. Raise SchemaError for a column that only a fit can learn."""

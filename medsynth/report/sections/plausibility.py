@@ -13,7 +13,7 @@ from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
 from ...schema.columns.column import level_text
 from ...schema.drafts import suggested_rules
-from ...schema.rules import Rule, ValuesByName, evaluate
+from ...schema.rules import Rule, ValuesByName, evaluate, in_rule
 from ..data.columns import known_cells
 from ..data.context import Context, LinkedFacts
 from ..data.proposal import EXPLORING, TEACHING, TESTING
@@ -105,7 +105,7 @@ def impossible(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFram
     """
     columns = {name: schema.columns[name] for name in schema.columns if name in synthetic.columns}
     columns = {n: c for n, c in columns.items() if c.modelled and (real is None or n in real.columns)}
-    tables = [None if table is None else known_cells(table, schema) for table in (real, synthetic)]
+    known, made = None if real is None else known_cells(real, schema), known_cells(synthetic, schema)
     declared = [rule.text for rule in schema.parsed_rules if not rule.across]
     found = list[RuleCheck]()
     broken = np.zeros(len(synthetic), np.bool_)
@@ -117,18 +117,18 @@ def impossible(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFram
             continue
         if not rule.columns | {rule.defines or min(rule.columns)} <= columns.keys():
             continue
-        masks = [None if table is None else _between(rule, schema, table, None) for table in tables]
-        share = None if masks[0] is None else float(masks[0].mean())
+        share = None if known is None else float(_between(rule, schema, known, None).mean())
         if text in declared or share is None or share <= HARDLY:
-            broken |= masks[1]
-            found.append(RuleCheck(column=BETWEEN, rule=text, real=share, synthetic=float(masks[1].mean())))
+            own = _between(rule, schema, made, None)
+            broken |= own
+            found.append(RuleCheck(column=BETWEEN, rule=text, real=share, synthetic=float(own.mean())))
     return found, float(broken.mean())
 
 
 def _from_rows(columns: Mapping[str, Column], real: pd.DataFrame) -> Iterator[str]:
     """Yield rules that may hold in nearly all real rows: dates in order, and levels that exclude another value."""
     known = {name: pd.notna(column.cell_values(real[name])) for name, column in columns.items()}
-    names = {name: name if name.isidentifier() else f"`{name}`" for name in columns if "`" not in name}
+    names = {name: text for name in columns if (text := in_rule(name))}
     dates = [name for name in names if columns[name].dated and "%d" in getattr(columns[name], "format", "")]
     for one, other in permutations(dates, 2):
         if (known[one] & known[other]).sum() >= SOME_ROWS:

@@ -137,9 +137,8 @@ class Date(Quantity):
         if self.after is None:
             return
         anchor = columns.get(self.after)
-        if not isinstance(anchor, Date) or anchor.after is not None:
-            raise ValueError("`after` must name a date column that has `bounds`, and no `after` itself")
-        if anchor.missing and not self.missing:
+        check_anchor(anchor)
+        if anchor is not None and anchor.missing and not self.missing:
             raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
 
     @property
@@ -305,6 +304,12 @@ class Date(Quantity):
         whole, rest = divmod(round(day * self.per_day), self.per_day)
         start = datetime.fromordinal(int(whole))
         return start + timedelta(seconds=int(rest) * (PER_DAY["second"] // self.per_day))
+
+
+def check_anchor(column: Column | None) -> None:
+    """Raise ValueError unless other dates can follow a column: a date, perhaps with open bounds, without `after`."""
+    if column is None or not column.dated or column.depends_on:
+        raise ValueError("`after` must name a column of kind date that has no `after` itself")
 
 
 def _days(values: Values) -> Floats:
