@@ -27,10 +27,11 @@ class Looking:
     ask: bool
     taken: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
+    comma: bool = False
     _always: str = ""  # the answer to all other questions, if it was given
 
     def __post_init__(self) -> None:
-        from medsynth.fitting.looking import looks, rules_that_hold
+        from medsynth.fitting.looking import dates_that_follow, has_decimal_commas, looks, rules_that_hold
         from medsynth.schema import clinical, declared, drafts
 
         if self.ask:
@@ -48,16 +49,22 @@ class Looking:
                     own[name] = entry
         if len(self.tables) != 1:
             return
+        if has_decimal_commas(data):
+            self.comma = self._takes("decimal commas: sampled rows have them, too.\n    decimal_comma: seen")
         named = {name: one.declaration() for name in data.header if (one := clinical.look_up(name)) is not None}
         entries = {name: one for name, one in {**named, **own}.items() if one}
-        for rule, broken in rules_that_hold(data, entries, drafts.suggested_rules(data.header)).items():
-            if self._takes(f"rule {rule}: {broken or 'no'} rows break it."):
-                self.rules.append(rule)
+        held = rules_that_hold(data, entries, drafts.suggested_rules(data.header))
+        for second, first in dates_that_follow(data, entries).items():
+            held.pop(drafts.order_rule(first, second), None)
+            if self._takes(f"{second}: some days after {first}, which a fit learns.\n    after: {first}"):
+                own[second] = {**entries[second], "after": first}
+        for rule, broken in held.items():
+            self.rules += [rule] if self._takes(f"rule {rule}: {broken or 'no'} rows break it.") else []
 
     @property
     def count(self) -> int:
         """The number of entries and rules that were taken."""
-        return len(self.rules) + sum(map(len, self.taken.values()))
+        return len(self.rules) + self.comma + sum(map(len, self.taken.values()))
 
     def _takes(self, text: str) -> bool:
         """Return whether the person takes an entry."""

@@ -79,7 +79,7 @@ def draft(
     ask = not (yes or accept_looks or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     looking = Looking(tables if ask or accept_looks else {}, ask=ask)
     taken = looking.taken
-    one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules)
+    one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules, comma=looking.comma)
     text = drafts.draft_tables(name, headers, taken) if several else one()
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     lines = list[str]()

@@ -15,7 +15,7 @@ from ..io.table import MISSING_TOKENS
 from ..io.writer import inert
 from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
-from .entry import DescribedTable, Entry, Type
+from .entry import ENDS_ALONE, DescribedTable, Entry, Type, whole_scale
 from .files import Faults, Sheet
 
 FORM = "codebook"
@@ -31,8 +31,10 @@ NAMES = {
     "high": "maximum max upper upperbound upperlimit constraintsmaximum",
     "range": "range validrange allowedrange rangeofvalues wertebereich",
     "codes": "codes values levels choices categories coding valuelabels responseoptions options codelist enumeration "
-    "permissiblevalues allowedvalues constraintsenum kodierung",
-    "missing": "missingcodes missing missingvalues missingvalue missingvaluecodes navalues na fehlendewerte",
+    "permissiblevalues allowedvalues constraintsenum kodierung werte "
+    "auspragungen",
+    "missing": "missingcodes missing missingvalues missingvalue missingvaluecodes navalues na "
+    "fehlend fehlende fehlendewerte fehlwerte",
     "empty": "maybeempty nullable optional",
     "required": "required mandatory notnull constraintsrequired pflicht",
     "decimals": "decimals decimalplaces digits precision nachkommastellen",
@@ -66,6 +68,10 @@ WORDS: dict[Type, str] = {
 }
 TYPES: dict[str, Type] = {word: kind for kind, words in WORDS.items() for word in words.split()}
 ORDERED = ("ordinal", "ordered")
+MEANS_MISSING = {  # labels of codes, without blanks and signs
+    "fehlend", "fehlt", "fehlenderwert", "keineangabe", "ka", "missing", "missingvalue", "notavailable", "na",
+    "manquant",
+}  # fmt: skip
 YES = ("yes", "y", "true", "1", "x", "ja", "oui")
 COUNTED = re.compile(r"[(\[]\s*(?:n\s*=\s*\d+|\d+(?:\.\d+)?\s*%)|\bobserved\b", re.IGNORECASE)
 RANGE = re.compile(r"[\[(]?\s*(-?\d+(?:[.,]\d+)?)\s*(?:-|\u2013|to|bis|\.\.|;)\s*(-?\d+(?:[.,]\d+)?)\s*[\])]?")
@@ -134,7 +140,7 @@ def codebook(sheet: Sheet, header: Collection[str], faults: Faults) -> Described
         if not row["name"]:
             faults.add(line, "the name of the column is missing.")
             continue
-        entries.append(_entry(line, row, computed, faults))
+        entries.append(_entry(line, row, computed))
     return DescribedTable(name="", entries=tuple(entries), remarks=(COMPUTED,) if computed else ())
 
 
@@ -167,7 +173,7 @@ def _type_word(text: str) -> str:
     return normalised(text.partition("(")[0])
 
 
-def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> Entry:
+def _entry(line: int, row: dict[str, str], computed: bool) -> Entry:
     name = row["name"]
     told = row["type"] or ("" if "%" in row["format"] else row["format"])
     described = _is_description(row["codes"])
@@ -175,34 +181,40 @@ def _entry(line: int, row: dict[str, str], computed: bool, faults: Faults) -> En
     kind: Type = TYPES.get(word, "")
     unknown = f"the type {told[:40]!r} is not known; the known ones are {', '.join(WORDS)}"
     kind = "key" if row["key"].lower() in YES else kind
-    codes = {} if computed or described else _codes(line, row["codes"], faults)
-    missing = _codes(line, row["missing"], faults)
+    unread = list[str]()
+    codes = {} if computed or described else _codes(row["codes"], unread)
+    missing = _codes(row["missing"], unread)
     if ends := RANGE.fullmatch(row["range"]):
         row = row | {"low": row["low"] or ends[1], "high": row["high"] or ends[2]}
     labels = {**missing, **codes}
     guesses = list[str]()
-    if lost := {code: label for code, label in codes.items() if code in MISSING_TOKENS}:
+    absent = {*MISSING_TOKENS, *missing}
+    if lost := {c: label for c, label in codes.items() if c in absent or normalised(label) in MEANS_MISSING}:
         missing |= lost
+        codes = {code: label for code, label in codes.items() if code not in lost}
         guesses.append(f"{', '.join(lost)} means a missing value")
+    levels = tuple(codes)
     if any(map(ANOTHER.search, labels.values())):
         guesses.append("a label has another code: separate all codes by the same sign")
+    elif len(levels := whole_scale(levels)) > len(codes):
+        guesses.append(ENDS_ALONE)
     if kind in ("integer", "number") and row["low"] and row["high"]:
         guesses += ["its codes are those of missing values"] if codes else []
-        codes, missing = {}, {**missing, **codes}
+        codes, levels, missing = {}, (), {**missing, **codes}
     elif codes and kind not in ("boolean", "key"):
         kind = "levels"
     if row["decimals"] and not re.fullmatch(r"\d{1,2}", row["decimals"]):
-        faults.add(line, f"the decimals {row['decimals'][:40]!r} are not a whole number.")
+        guesses.append(f"without the decimals {row['decimals'][:40]!r}, which are not a whole number")
         row = row | {"decimals": ""}
     required = row["required"].lower() in YES or (row["empty"] != "" and row["empty"].lower() not in YES)
     if not (row["required"] or row["empty"] or kind in ("key", "text")):
         guesses.append("cells may be empty")
     return Entry(
         name=name, line=line, type=kind, label=row["label"], unit=row["unit"], low=_plain(row["low"]),
-        high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=tuple(codes),
-        labels=labels, ordered=word in ORDERED, missing=tuple(missing), may_be_empty=not required,
-        format=row["format"] if "%" in row["format"] else "",
-        guesses=tuple(guesses), open=() if kind or not told else (unknown,),
+        high=_plain(row["high"]), decimals=int(row["decimals"]) if row["decimals"] else None, levels=levels,
+        labels=labels, ordered=word in ORDERED or ENDS_ALONE in guesses, missing=tuple(missing),
+        may_be_empty=not required, format=row["format"] if "%" in row["format"] else "",
+        guesses=tuple(guesses), open=(*unread, *([] if kind or not told else [unknown])),
     )  # fmt: skip
 
 
@@ -217,14 +229,18 @@ def _plain(limit: str) -> str:
     return limit.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", limit) else limit
 
 
-def _codes(line: int, text: str, faults: Faults) -> dict[str, str]:
-    """Return the labels by code in `0=no; 1=yes`, `0, no | 1, yes`, `"0"=[no]`, one per line, or a list of codes."""
+def _codes(text: str, unread: list[str]) -> dict[str, str]:
+    """Return the labels by code in `0=no; 1=yes`, `0, no | 1, yes`, `"0"=[no]`, one per line, or a list of codes.
+
+    Of other texts the reason is added to `unread`, and no code is taken.
+    """
     sign = next((one for one in ("|", "\n", ";") if one in text), "")
     parts = [part.strip() for part in text.split(sign or ",")]
     between = re.compile(r"\s*[=:,]\s*" if sign else r"\s*[=:]\s*")
     found = [between.split(part, maxsplit=1) for part in parts if part]
     codes = [code.strip("\"' ") for code, *_ in found]
     if any(not code for code in codes) or len(set(codes)) < len(codes):
-        faults.add(line, "a code is empty or given twice. Write codes as in: 0=no; 1=yes.")
+        unread.append("a code is empty or given twice: write codes as in 0=no; 1=yes")
+        return {}
     labels = [BRACKETS.sub(r"\1", label[0].strip()) if label else "" for _, *label in found]
     return dict(zip(codes, labels, strict=True))

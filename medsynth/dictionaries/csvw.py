@@ -68,7 +68,7 @@ def _entries(schema: Json, above: Json, lines: Lines, header: Collection[str], f
             line = lines.take(names[0])
             name = next((name for name in names if name in header), names[0])
             title = next((one for one in names if one not in (name, column.get("name"))), "")
-            entry = _entry(name, line, {"dc:title": title} | above | column, faults)
+            entry = _entry(name, line, {"dc:title": title} | above | column)
             if entry and keys in (column.get("name"), [column.get("name")]):
                 entry = Entry(name=entry.name, line=line, type="key", label=entry.label, may_be_empty=False)
             entries += [entry] if entry else []
@@ -91,13 +91,12 @@ def _label(column: Json) -> str:
     return ""
 
 
-def _entry(name: str, line: int, column: Json, faults: Faults) -> Entry | None:
+def _entry(name: str, line: int, column: Json) -> Entry:
     datatype = column.get("datatype", "string")
     datatype = datatype if isinstance(datatype, dict) else {"base": datatype}
     base = text_of(datatype.get("base", "string"))
     if base not in TYPES:
-        faults.add(line, f"{base[:40]!r} is not a datatype of CSVW.")
-        return None
+        return Entry(name=name, line=line, type="", open=(f"{base[:40]!r} is not a datatype of CSVW",))
     kind: Type = "text" if "separator" in column else TYPES[base]  # a list in each cell is not a value
     nulls = column.get("null", "")
     nulls = [text_of(one) for one in (nulls if isinstance(nulls, list) else [nulls])]

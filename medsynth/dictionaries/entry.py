@@ -13,6 +13,9 @@ Type = Literal[
     "",  # not stated
 ]  # fmt: skip
 ISO_FORMATS: dict[Type, str] = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M:%S"}
+MOST_STEPS = 11  # of a scale, such as 0 to 10
+ENDS_ALONE = "only the ends of its scale have labels, so all whole numbers between them are levels"
+WHOLE = re.compile(r"-?\d{1,3}")
 _TAGS = re.compile(r"</?[A-Za-z][^<>]{0,200}>")  # not CD4 <200 or >500
 
 
@@ -63,6 +66,18 @@ class DescribedTable:
     rules: tuple[str, ...] = ()
     head: Mapping[str, object] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+
+def whole_scale(levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all levels of a scale of whole numbers of which only both ends have a label; other levels as they are.
+
+    >>> whole_scale(("1", "5")), whole_scale(("0", "1")), whole_scale(("1", "99"))
+    (('1', '2', '3', '4', '5'), ('0', '1'), ('1', '99'))
+    """
+    if len(levels) != 2 or not all(map(WHOLE.fullmatch, levels)):
+        return levels
+    low, high = sorted(map(int, levels))
+    return tuple(map(str, range(low, high + 1))) if 2 < high - low + 1 <= MOST_STEPS else levels
 
 
 def plain(text: str, most: int) -> str:

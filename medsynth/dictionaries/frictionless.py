@@ -57,7 +57,8 @@ def _entries(schema: Json, lines: Lines, faults: Faults) -> tuple[Entry, ...]:
         line = lines.take(name)
         kind = text_of(field.get("type"))
         if kind not in TYPES:
-            faults.add(line, f"{kind[:40]!r} is not a type of Frictionless.")
+            why = f"{kind[:40]!r} is not a type of Frictionless"
+            entries.append(Entry(name=name, line=line, type="", label=_label(field), open=(why,)))
         elif name in keys and len(keys) == 1:
             entries.append(Entry(name=name, line=line, type="key", label=_label(field), may_be_empty=False))
         else:

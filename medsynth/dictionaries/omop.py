@@ -57,10 +57,10 @@ def _tables(sheet: Sheet, faults: Faults, keys: tuple[str, str, str], remarks: t
                 faults.add(line, "the name of the table or of the field is missing.")
             continue
         base = kind.lower().partition("(")[0].strip()
-        if base not in TYPES and not remarks:
-            faults.add(line, f"{kind[:40]!r} is not a data type of the Common Data Model.")
         type_ = "text" if LONG.search(kind.lower()) else TYPES.get(base, "")
         entry = _scanned(name, line, type_) if remarks else _field(name, line, type_, row)
+        if base not in TYPES and not remarks:
+            entry = replace(entry, open=(f"{kind[:40]!r} is not a data type of the Common Data Model",))
         entries.setdefault(table, []).append(entry)
     return [DescribedTable(name=table, entries=tuple(of), remarks=remarks) for table, of in entries.items()]
 

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from ..io.table import is_number, whole_text
 from ..schema.header import normalised
-from ..schema.rules import Expression, Operation, Word
+from ..schema.rules import Expression, Number, Operation
 from ..schema.schema import MAX_RULES
 from .entry import DescribedTable, Entry, Type
 from .files import Faults, Sheet
@@ -53,6 +53,7 @@ IDENTIFYING = ("email", "phone", "ssn", "mrn", "vmrn")  # starts of validation t
 SEVERAL = frozenset(("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance"))
 STATUS = {"0": "Incomplete", "1": "Unverified", "2": "Complete"}
 UNIT = re.compile(r"[^\s.,;:]{1,12}")  # a note that is one short word
+CODE = re.compile(r"[\w./+-]+")  # of a choice
 UNMOVING = re.compile(r"-?\d[\d.,: T/-]*")  # a limit that is written out, unlike `today` and `[other_field]`
 
 
@@ -81,12 +82,14 @@ def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faul
         hidden = bool(row["logic"])
         if not FIELD.fullmatch(name):
             faults.add(line, f"{name[:40]!r} is not a name of a REDCap field. Use lower-case letters, digits and _.")
-        elif row["type"] in ("descriptive", ""):
-            if not row["type"]:
-                faults.add(line, f"the field {name!r} has no field type.")
+        elif row["type"] == "descriptive":
             left_out.append(f"{name}: a text on the form, not a column")
         else:
-            made = [_in_project(one, project, hidden) for one in _entries(line, row, not entries, faults)]
+            try:
+                made = [_in_project(one, project, hidden) for one in _entries(line, row, first=not entries)]
+            except NotUnderstood as why:
+                made = []
+                left_out.append(f"{name}: its columns are not declared, since {why}")
             entries += made
             logic |= {one.name: row["logic"] for one in made if hidden}
     forms = dict.fromkeys(row["form"] for _, row in rows if row["form"])
@@ -98,8 +101,15 @@ def redcap(sheet: Sheet, project: Project, header: Collection[str], faults: Faul
     return DescribedTable(name="", entries=tuple(entries), rules=rules, head=head, remarks=(*left_out, *remarks))
 
 
-def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Iterator[Entry]:
-    """Yield a field's columns: one, or for checkboxes one per choice."""
+class NotUnderstood(Exception):
+    """The choices of a field cannot be read. The message gives the reason."""
+
+
+def _entries(line: int, row: dict[str, str], first: bool) -> Iterator[Entry]:
+    """Yield a field's columns: one, or for checkboxes one per choice. A field that is not understood stays open.
+
+    Raises NotUnderstood for checkboxes whose choices cannot be read, since these name the columns.
+    """
     name = row["name"]
     kind = row["type"]
     required = row["required"].lower() == "y"
@@ -112,11 +122,17 @@ def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Ite
         words = ("No", "Yes") if kind == "yesno" else ("False", "True")
         yield replace(entry, type="levels", levels=("0", "1"), labels=dict(zip("01", words, strict=True)))
     elif kind in ("radio", "dropdown", "select", "checkbox"):
-        choices = _choices(line, row, faults)
-        if kind != "checkbox":
-            yield replace(entry, type="levels", levels=tuple(code for code, _ in choices), labels=dict(choices))
+        try:
+            choices = _choices(row)
+        except NotUnderstood as why:
+            if kind == "checkbox":
+                raise
+            yield replace(entry, type="levels", open=(str(why),))
             return
-        for code, label in choices:
+        if kind != "checkbox":
+            yield replace(entry, type="levels", levels=tuple(choices), labels=choices)
+            return
+        for code, label in choices.items():
             own = replace(entry, name=checkbox_column(name, code), label=f"{row['label']}: {label}", may_be_empty=False)
             yield replace(own, type="levels", levels=("0", "1"), labels={"0": "Unchecked", "1": "Checked"})
     elif kind == "slider":
@@ -130,7 +146,7 @@ def _entries(line: int, row: dict[str, str], first: bool, faults: Faults) -> Ite
     elif kind in ("notes", "textarea", "file", "signature"):
         yield entry
     else:
-        faults.add(line, f"{kind[:40]!r} is not a REDCap field type.")
+        yield replace(entry, type="", open=(f"{kind[:40]!r} is not a REDCap field type" if kind else "no field type",))
 
 
 def _text_field(entry: Entry, row: dict[str, str]) -> Entry:
@@ -174,16 +190,18 @@ def _year_first(text: str, order: str) -> str:
     return text
 
 
-def _choices(line: int, row: dict[str, str], faults: Faults) -> list[tuple[str, str]]:
-    """Return the codes and labels in `1, Mild | 2, Severe`."""
-    parts = [part.partition(",") for part in row["choices"].split("|")]
-    codes = [code.strip() for code, _, _ in parts]
-    for k, (code, comma, _) in enumerate(parts, 1):
-        if not comma or not code.strip():
-            faults.add(line, f"choice {k} of {row['name']!r} must be a code, a comma and a label, as in 1, Mild.")
-        elif code.strip() in codes[: k - 1]:
-            faults.add(line, f"{row['name']!r} has two choices with the code {code.strip()[:40]!r}. Remove one.")
-    return [(code.strip(), label.strip()) for code, _, label in parts]
+def _choices(row: dict[str, str]) -> dict[str, str]:
+    """Return the labels by code in `1, Mild | 2, Severe`. Raise NotUnderstood for other texts, as for | in a label."""
+    found = dict[str, str]()
+    for k, part in enumerate(row["choices"].split("|"), 1):
+        code, comma, label = part.partition(",")
+        code = code.strip()
+        if not comma or not CODE.fullmatch(code):
+            raise NotUnderstood(f"choice {k} must be a code, a comma and a label, as in 1, Mild")
+        if code in found:
+            raise NotUnderstood(f"two choices have the code {code[:40]!r}")
+        found[code] = label.strip()
+    return found
 
 
 def _in_project(entry: Entry, project: Project, hidden: bool) -> Entry:
@@ -236,6 +254,8 @@ def _with_rules(entries: list[Entry], logic: dict[str, str]) -> tuple[list[Entry
         try:
             if name not in learned:
                 continue
+            if (found := made.get(name)) and found.rule:
+                raise NotExpressible("REDCap computes hidden calculations as well")
             if len(rules) == MAX_RULES:
                 raise NotExpressible(f"a schema can have at most {MAX_RULES} rules")
             rules.append(branching(name, text, levels))
@@ -302,7 +322,7 @@ def _is_whole(formula: Expression) -> bool:
     """Return whether a formula of whole numbers is whole."""
     if isinstance(formula, Operation):
         return formula.sign != "/" and _is_whole(formula.left) and _is_whole(formula.right)
-    return isinstance(formula, Word) or formula.value.is_integer()
+    return not isinstance(formula, Number) or formula.value.is_integer()
 
 
 def _holds_whole(entry: Entry) -> bool:

@@ -1,8 +1,9 @@
 """REDCap's calculations and branching logic, translated into the language of a schema's rules. Nothing is evaluated.
 
 A calculation such as `round([weight]/([height]^2),1)` becomes the definition of a column, with its decimals and bounds.
-Branching logic shows a field only if a condition holds. It becomes a rule: `days = days implies smoker = '1'`, where
-the premise is true in each row in which `days` is not missing.
+Branching logic shows a field only if a condition holds. It becomes a rule: `days is present implies smoker = '1'`. As
+in REDCap, an empty field equals nothing: it is not '1', so `days` is empty as well. A hidden checkbox is exported as 0,
+so its rule is about the value '1'.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..schema.rules import MAX_DEPTH, MAX_RULE_CHARACTERS, Expression, Number, Operation, Word, parse
+from ..schema.rules import MAX_DEPTH, MAX_RULE_CHARACTERS, Expression, Number, Operation, Word, Years, parse
 
 Levels = Mapping[str, tuple[str, ...] | None]  # of each column; None for a column of numbers
 Ranges = Mapping[str, tuple[float, float]]  # the lowest and highest value of each column that has both
@@ -26,6 +27,7 @@ TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 MOST_TOKENS = 300
+CHECKBOX = "___"  # between the field and the code, in the names of columns
 POWERS = ("1", "2", "3", "4")
 MOST_CONDITIONS = 30  # of a rule
 
@@ -46,10 +48,11 @@ class Calculation:
 
 @dataclass(frozen=True)
 class Allowed:
-    """The condition that a column has one of some levels."""
+    """The condition that a column has one of some levels, or none at all if it may be `empty`."""
 
     column: str
     levels: frozenset[str]
+    empty: bool
 
 
 Token = tuple[str, str]  # its kind and its text
@@ -62,7 +65,7 @@ def checkbox_column(field: str, code: str) -> str:
     >>> checkbox_column("race", "-9"), checkbox_column("race", "N.A")
     ('race____9', 'race___n_a')
     """
-    return f"{field}___{re.sub('[^a-z_0-9]', '', re.sub('[-.]', '_', code.strip()).lower())}"
+    return f"{field}{CHECKBOX}{re.sub('[^a-z_0-9]', '', re.sub('[-.]', '_', code.strip()).lower())}"
 
 
 def _tokens(text: str, columns: Levels) -> list[Token]:
@@ -143,6 +146,8 @@ def interval(formula: Expression, ranges: Ranges) -> tuple[float, float]:
     """Return bounds of a formula that follow from the bounds of its columns. Raise NotExpressible if there are none."""
     if isinstance(formula, Number):
         return formula.value, formula.value
+    if isinstance(formula, Years):
+        raise NotExpressible("a function of dates")
     if isinstance(formula, Word):
         if formula.name not in ranges:
             raise NotExpressible(f"{formula.name} has no bounds yet")
@@ -172,7 +177,8 @@ def branching(column: str, text: str, columns: Levels) -> str:
     if rest:
         raise NotExpressible(f"{rest[0][1][:20]!r} has no equivalent")
     parts = [part for condition in conditions for part in _parts(condition, columns)]
-    rule = f"{column} = {column} implies {' and '.join(parts)}"
+    ticked = f" and {column} = '1'" if CHECKBOX in column else ""
+    rule = f"{column} is present{ticked} implies {' and '.join(parts)}"
     if not parts or len(parts) > MOST_CONDITIONS or len(rule) > MAX_RULE_CHARACTERS:
         raise NotExpressible("it is too long for a rule" if parts else "it always holds")
     return rule
@@ -188,7 +194,7 @@ def _alternatives(tokens: list[Token], columns: Levels, depth: int = 0) -> Parse
         other, tokens = _all(tokens[1:], columns, depth)
         match either, other:
             case [Allowed() as one], [Allowed() as two] if one.column == two.column:
-                either = [Allowed(one.column, one.levels | two.levels)]
+                either = [Allowed(one.column, one.levels | two.levels, one.empty or two.empty)]
             case _:
                 raise NotExpressible("alternatives in different fields")
     return either, tokens
@@ -231,17 +237,20 @@ def _operand(tokens: list[Token]) -> tuple[Token, list[Token]]:
 
 def _compared(column: str, sign: str, value: str, levels: tuple[str, ...] | None) -> Condition:
     """Return the comparison of a column with a constant: for levels, those that it allows."""
-    if levels is not None and value and sign not in COMPARE:
-        return Allowed(column, frozenset(one for one in levels if (one == value) == (sign == "=")))
+    if levels is not None and sign not in COMPARE:
+        equal = frozenset(one for one in levels if value and (one == value) == (sign == "="))
+        return Allowed(column, equal if value or sign == "=" else frozenset(levels), (sign == "!=") == bool(value))
+    if not value and sign not in COMPARE:
+        return f"{column} is {'missing' if sign == '=' else 'present'}"
     number = _number(value)
     if number is None:
-        raise NotExpressible("a comparison with a date or a text" if value else "whether a field is empty")
+        raise NotExpressible("a comparison with a date or a text" if value else "an order of an empty field")
     if levels is None:
         return f"{column} {sign} {number:.12g}"
     numbers = {one: found for one in levels if (found := _number(one)) is not None}
     if len(numbers) < len(levels):
         raise NotExpressible("an order of choices that are not numbers")
-    return Allowed(column, frozenset(one for one, of in numbers.items() if COMPARE[sign](of, number)))
+    return Allowed(column, frozenset(one for one, of in numbers.items() if COMPARE[sign](of, number)), empty=False)
 
 
 def _number(text: str) -> float | None:
@@ -253,8 +262,14 @@ def _parts(condition: Condition, columns: Levels) -> list[str]:
     if isinstance(condition, str):
         return [condition]
     levels = columns[condition.column] or ()
-    if not condition.levels or any("'" in level for level in levels):
-        raise NotExpressible("a choice contains a quote" if condition.levels else "it never holds")
-    if len(condition.levels) == 1:
+    if not (condition.levels or condition.empty):
+        raise NotExpressible("it never holds")
+    if not condition.levels:
+        return [f"{condition.column} is missing"]
+    alone = len(condition.levels) == 1 and not condition.empty
+    if any("'" in level for level in levels if alone == (level in condition.levels)):
+        raise NotExpressible("a choice contains a quote")
+    if alone:
         return [f"{condition.column} = '{min(condition.levels)}'"]
-    return [f"{condition.column} != '{level}'" for level in levels if level not in condition.levels]
+    found = [f"{condition.column} != '{level}'" for level in levels if level not in condition.levels]
+    return found if condition.empty else [*found, f"{condition.column} is present"]

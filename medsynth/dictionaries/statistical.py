@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import SchemaError
 from ..io.statistical import FileVariable, variables
 from ..io.table import is_number
-from .entry import DescribedTable, Entry, Type
+from .entry import ENDS_ALONE, DescribedTable, Entry, Type, whole_scale
 
 FORM = "SPSS, Stata or SAS file"
 FORMATS: dict[str, tuple[Type, str]] = {
@@ -50,10 +50,10 @@ def _entry(found: FileVariable) -> Entry:
         kind, form = FORMATS[found.form]
         return replace(usual, type=kind, format=form)
     if labelled and found.measure != "scale":
-        return replace(
-            usual, type="levels", levels=labelled, ordered=found.measure == "ordinal",
-            guesses=("the levels are all codes that have a label",),
-        )  # fmt: skip
+        levels = whole_scale(labelled)
+        why = "the levels are all codes that have a label" if levels == labelled else ENDS_ALONE
+        ordered = found.measure == "ordinal" or levels != labelled
+        return replace(usual, type="levels", levels=levels, ordered=ordered, guesses=(why,))
     if found.form == "text":
         return replace(usual, type="string")
     guesses = () if found.decimals is None else ("decimals are those of the display format",)

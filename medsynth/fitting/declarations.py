@@ -104,9 +104,13 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
     """Return a schema with the columns of the header that it does not mention, if they are to be learned.
 
     Names of keys are keys; other columns are open. A column `unit` of the settings names patients, of whom each counts
-    with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given. Raises SchemaError for a column of free text.
+    with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given. It is a key, also if it is open or was declared after a
+    look. Raises SchemaError for a column of free text.
     """
     schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
+    named = schema.columns.get(settings.unit or "")
+    if named is not None and named.modelled and (named.seen or isinstance(named, Open)):
+        schema = schema.with_columns(schema.columns | {settings.unit or "": Identifier()})
     unit, target = settings.unit, settings.target or schema.target
     others = [name for name in header if name not in schema.header] if schema.other_columns == "learn" else []
     if unit is not None and schema.unit is not None:
@@ -160,12 +164,10 @@ def schema_of_fit(
     No cell decides about a notice.
     """
     said = list[str]()
-    if data.form:
-        commas = data.file_form.delimiter != "," and not settings.decimal_comma
-        hint = " Sampled rows have decimal points, unless `decimal_comma` declares commas." if commas else ""
-        said.append(f"{data.where} is read as a table {data.form}.{hint}")
+    commas = settings.decimal_comma or data.file_form.delimiter == ","
     try:
         declared = choose_schema(data, settings, path, said.append)
+        commas = commas or bool(declared.schema.decimal_comma)
         if not who_is_declared(declared.schema, settings):
             several = SEVERAL_ROWS.capitalize()
             said.insert(0, Message(
@@ -174,6 +176,9 @@ def schema_of_fit(
                 f"{ONE_ROW} {several}. Set `unit` to the patients' column, or declare `one_row_a_patient`.",
             ))  # fmt: skip
     finally:
+        if data.form:
+            hint = "" if commas else " Sampled rows have decimal points, unless `decimal_comma` declares commas."
+            notice(f"{data.where} is read as a table {data.form}.{hint}")
         for text in said:
             notice(text)
     return declared

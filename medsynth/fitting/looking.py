@@ -15,17 +15,22 @@ import pandas as pd
 
 from ..errors import SchemaError
 from ..io.formats import USUAL, SavedAs
-from ..io.table import Table
+from ..io.table import Table, is_number
+from ..io.writer import WrittenText
 from ..sampling.rules_across_rows import values
 from ..schema import Schema
 from ..schema.codec import encode
+from ..schema.drafts import order_rule
+from ..schema.inference import NARROW, by_start
 from ..schema.looks import Look, look
 from ..schema.rules import evaluate
 from .declarations import confirm_names
 from .private_table import read_table
 
 ALMOST = 0.01  # of the rows may break a rule that a person is asked about
+SOME_CELLS = 1000  # of a column, to see how its numbers are written
 SOME_ROWS = 30  # in which two dates are known, to propose their order
+CLOCK = ["1900-01-01", "1900-01-01"]  # bounds of times without a day
 FAR, LARGE = (date(1800, 1, 1), date(2199, 12, 31)), 8  # bounds of dates, and digits of numbers, to look at rules
 Entry = dict[str, Any]
 
@@ -39,7 +44,18 @@ def table_to_look_at(path: Path, saved: SavedAs = USUAL) -> Table:
 
 def looks(data: Table) -> dict[str, Look]:
     """Return what the cells of each column look like."""
-    return {name: look(data.cells[name]) for name in data.header}
+    comma = has_decimal_commas(data)
+    return {name: look(data.cells[name], comma=comma) for name in data.header}
+
+
+def has_decimal_commas(data: Table) -> bool:
+    """Return whether numbers of a text file have decimal commas, which are read as points."""
+    fields = data.written.fields if isinstance(data.written, WrittenText) else {}
+    return data.file_form.delimiter != "," and any(
+        is_number(str(cell)) and "," in str(text)
+        for name, texts in fields.items()
+        for cell, text in zip(data.cells[name][:SOME_CELLS], texts[:SOME_CELLS], strict=True)
+    )
 
 
 def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequence[str]) -> dict[str, int]:
@@ -47,12 +63,10 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
 
     `entries`: what is declared of the columns. What they leave open is taken as wide as possible.
     """
-    columns = {name: wide for name, entry in entries.items() if (wide := _wide(entry)) is not None}
-    dates = [name for name, entry in columns.items() if entry["kind"] == "date" and "%H" not in entry["format"][:2]]
-    ordered = [f"{_name(b)} >= {_name(a)}" for a, b in combinations(dates, 2)]
-    ordered += [f"{_name(a)} >= {_name(b)}" for a, b in combinations(dates, 2)]
+    columns = _columns(entries)
     found = dict[str, int]()
-    for rule in (*suggested, *ordered):
+    pairs = [*combinations(_dates(columns), 2)]
+    for rule in (*suggested, *(order_rule(*ends) for a, b in pairs for ends in ((a, b), (b, a)))):
         with suppress(SchemaError):
             schema = Schema.from_dict({"name": "look", "columns": columns, "rules": [rule]})
             broken, known = _broken(data, schema)
@@ -61,14 +75,44 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
     return found
 
 
-def _name(column: str) -> str:
-    """Return a column as a rule names it."""
-    return column if column.isidentifier() else f"`{column}`"
+def dates_that_follow(data: Table, entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Return the dates that shortly follow another one, with that date: a fit can learn the days between.
+
+    Hardly any row has them in the other order, and the days between span much less than the date's own.
+    """
+    columns = _columns(entries)
+    dates = [name for name in _dates(columns) if columns[name].get("resolution", "day") == "day"]
+    return by_start((first, second) for second in dates for first in _dates(columns)
+                    if first != second and _follows(data, columns, first, second))  # fmt: skip
+
+
+def _follows(data: Table, columns: Mapping[str, Entry], first: str, second: str) -> bool:
+    """Return whether a day is shortly after another one, or on the same day, in nearly all rows that have both."""
+    schema = Schema.from_dict({"name": "look", "columns": {name: columns[name] for name in (first, second)}})
+    part = replace(data, header=(first, second), cells=data.cells[[first, second]])
+    found = values(encode(part, schema), schema, {first, second})
+    later = np.asarray(found[second], np.float64)
+    apart = np.floor(later) - np.floor(np.asarray(found[first], np.float64))
+    known = np.isfinite(apart)
+    if known.sum() < SOME_ROWS or (apart[known] < 0).mean() > ALMOST:
+        return False
+    between, own = (np.diff(np.quantile(days[known], [ALMOST, 1 - ALMOST]))[0] for days in (apart, later))
+    return bool(NARROW * (between + 1) <= own)
+
+
+def _columns(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries that rules can read, as wide as possible."""
+    return {name: wide for name, entry in entries.items() if (wide := _wide(entry)) is not None}
+
+
+def _dates(columns: Mapping[str, Entry]) -> list[str]:
+    """Return the dates, without times that have no day."""
+    return [name for name, one in columns.items() if one["kind"] == "date" and one.get("bounds") != CLOCK]
 
 
 def _wide(entry: Entry) -> Entry | None:
     """Return an entry with bounds that are as wide as possible; None for a column that no rule reads."""
-    rest = {key: one for key, one in entry.items() if key not in ("seen", "missing", "unknown", "scale")}
+    rest = {key: one for key, one in entry.items() if key not in ("seen", "missing", "unknown", "scale", "limits")}
     rest |= {"missing": True, "unknown": "missing"}
     if entry["kind"] == "date":
         return rest | {"bounds": entry.get("bounds", FAR)} if entry.get("resolution") != "second" else None

@@ -212,7 +212,7 @@ class PrivateTable:
             *settings.facts_of_the_file.values(),
         ]
         facts.append(Message(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}"))
-        if settings.decimal_comma:
+        if table.file_form.decimal == ",":
             facts.append("that sampled rows have decimal commas, as `decimal_comma` declares")
         if settings.rows is not None:
             facts.append(f"the number of rows, {rows}, as `rows` declares it")
@@ -430,7 +430,7 @@ def open_table(
     declared = chosen.schema
     if isinstance(table, pd.DataFrame) and not all(map(is_text, io_table.with_index(table).dtypes)):
         notice(TYPED_FRAME)
-    if settings.decimal_comma:
+    if settings.decimal_comma or declared.decimal_comma:
         if data.file_form.delimiter == ",":
             raise UsageError(
                 "`decimal_comma` is for a file with semicolons, tabs or bars between its columns. Export the table so."

@@ -85,8 +85,9 @@ class Method(ABC):
     def generate(self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
         """Return `count` synthetic rows as codes, (count, columns).
 
-        Methods with the capability `conditional_sampling` also take three arguments. `where`: ranges of codes, by
+        Methods with the capability `conditional_sampling` also take four arguments. `where`: ranges of codes, by
         column. `balance`: whether classes are drawn evenly. `fixed`: codes of some columns by row, (count,) each.
+        `mend`: gets the rows and a function that draws some of their columns again (`sampler.py`).
         """
 
     def replicated(

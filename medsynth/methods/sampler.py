@@ -7,7 +7,7 @@ points are draws of a normal variable, and a Gaussian copula gives the shares of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,8 @@ from .registry import Method
 from .stratified import choose, choose_each, uniforms
 
 BinsByColumn = dict[str, Whole]  # (rows,) each
+Again = Callable[[Collection[str], Whole, Callable[[Codes], Mask]], Whole]  # columns, places, which rows are good
+Mend = Callable[[Codes, Again], None]
 FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with fixed values and without
 FIXED_CELLS = 1 << 24  # rows times points times classes in memory at once, for rows with fixed values
 NEGLIGIBLE_PROBABILITY = 1e-9  # smaller probabilities count as zero
@@ -128,24 +130,24 @@ class Mixture:
         points = len(tensors["latent"]) if "latent" in tensors else max(sizes, default=1)
         return cls(ColumnShares(tensors, names), points, len(tensors[f"base.{names[0]}"]), factors or {})
 
-    def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> BinsByColumn:
-        """Draw bins for rows of the classes `labels`, (rows,) per column: a latent point, then each column.
-
-        `weights`: of points, (points, classes). `allowed`: factors for the shares of some columns, (classes, bins).
-        """
-        return self.draw_at(labels, choose(np.ascontiguousarray(weights.T), labels, rng), rng, allowed)
+    def partners(self, names: Collection[str]) -> set[str]:
+        """Return the columns that are in a pair with some columns."""
+        return {self._partners[name][0] for name in names if name in self._partners}
 
     def draw_at(
-        self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats], known: BinsByColumn | None = None
-    ) -> BinsByColumn:
-        """Draw bins for rows of the classes `labels` at latent `points`, (rows,) each. `allowed`: as for `draw`.
+        self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats], known: BinsByColumn | None = None,
+        names: Collection[str] | None = None,
+    ) -> BinsByColumn:  # fmt: skip
+        """Draw bins for rows of the classes `labels` at latent `points`, (rows,) each: (rows,) per column.
 
-        `known`: given bins of some columns, which are kept.
+        `allowed`: factors for the shares of some columns, (classes, bins). `known`: given bins of some columns, which
+        are kept. `names`: the columns to draw, by default all.
         """
         drawn: BinsByColumn = dict(known or {})
-        for name, share in self.shares.items():
+        for name in names or self.shares:
             if name in drawn:
                 continue
+            share = self.shares[name]
             weights = share * allowed.get(name, 1.0)
             groups = points * self.classes + labels if len(share) > 1 or name in self._partners else labels
             if name in self._partners:
@@ -172,7 +174,7 @@ class Mixture:
         """Draw a class and a latent point, exactly, for each row given its `fixed` bins, (rows,) per column.
 
         `chance`, (classes,), and `weights`, (points, classes): prior probabilities. `labels`: classes, if known.
-        `allowed`: as for `draw`, of columns that are not fixed.
+        `allowed`: as for `draw_at`, of columns that are not fixed.
         """
         joint = np.asarray(chance * weights)[None]
         for name, bins in fixed.items():
@@ -285,9 +287,29 @@ class Sampler:
         self.allowed = {name: bins[name].shares_of(inside[name], span) for name, span in spans.items()}
         self.inside = inside | {name: inside[name] * span for name, span in spans.items()}
 
-    def draw(self, labels: Whole, weights: Floats, rng: Stream) -> Codes:
-        """Draw rows of the classes `labels`, (rows,), as codes, (rows, columns). `weights`: (points, classes)."""
-        return self._decode(labels, self.mixture.draw(labels, rng, weights, self.allowed), {}, rng)
+    def draw(self, labels: Whole, weights: Floats, rng: Stream, mend: Mend | None = None) -> Codes:
+        """Draw rows of the classes `labels`, (rows,), as codes, (rows, columns). `weights`: (points, classes).
+
+        `mend` gets the rows, and a function that draws some columns of the rows at some places again, in place where
+        the new row is good; it returns the other places. A place that comes several times has as many tries.
+        """
+        points = choose(np.ascontiguousarray(weights.T), labels, rng)
+        drawn = self.mixture.draw_at(labels, points, rng, self.allowed)
+        codes = self._decode(labels, drawn, {}, rng)
+
+        def again(names: Collection[str], places: Whole, is_good: Callable[[Codes], Mask]) -> Whole:
+            known = {name: drawn[name][places] for name in self.mixture.partners(names) if name not in names}
+            bins = self.mixture.draw_at(labels[places], points[places], rng, self.allowed, known, names)
+            rows = self._decode(labels[places], bins, {}, rng, codes[places], names)
+            good = is_good(rows)
+            codes[places[good]] = rows[good]
+            for name in names:
+                drawn[name][places[good]] = bins[name][good]
+            return np.setdiff1d(places, places[good])
+
+        if mend is not None:
+            mend(codes, again)
+        return codes
 
     def draw_given(self, fixed: dict[str, Codes], chance: Floats, weights: Floats, rng: Stream) -> Codes:
         """Draw rows with `fixed` codes of some columns, (rows,) each. `chance`: (classes,); `weights` as for `draw`."""
@@ -298,17 +320,24 @@ class Sampler:
         labels, points = self.mixture.draw_points_given(prior, weights, known, own, rng, self.allowed)
         return self._decode(labels, self.mixture.draw_at(labels, points, rng, self.allowed, known), fixed, rng)
 
-    def _decode(self, labels: Whole, drawn: dict[str, Whole], fixed: dict[str, Codes], rng: Stream) -> Codes:
-        codes = np.zeros((len(labels), len(self.schema.columns)), np.int32)
+    def _decode(
+        self, labels: Whole, drawn: dict[str, Whole], fixed: dict[str, Codes], rng: Stream, rows: Codes | None = None,
+        names: Collection[str] | None = None,
+    ) -> Codes:  # fmt: skip
+        """Return the codes of rows with these bins, and `fixed` codes. `names`: the columns to draw in `rows`."""
+        codes = np.zeros((len(labels), len(self.schema.columns)), np.int32) if rows is None else rows
         for k, name in enumerate(self.schema.names):
             span = self.where.get(name)
+            if names is not None and name not in names:
+                continue
             if name == self.schema.target:
                 codes[:, k] = self.condition.codes(labels.astype(np.int32), uniforms(labels, rng), span)
             else:
                 codes[:, k] = self.bins[name].draw(drawn[name], labels, self.inside[name], rng, span)
             codes[:, k] = fixed.get(name, codes[:, k])
         for pair in self.pairs:
-            self._draw_inside(pair, codes, labels, drawn, [n for n in (pair.one, pair.other) if n not in fixed], rng)
+            free = [n for n in (pair.one, pair.other) if n not in fixed and (names is None or n in names)]
+            self._draw_inside(pair, codes, labels, drawn, free, rng)
         return codes
 
     def _draw_inside(
@@ -335,13 +364,14 @@ class MixtureMethod(Method):
     def generate(
         self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None,
         where: Ranges | None = None, balance: bool = False, fixed: dict[str, Codes] | None = None,
+        mend: Mend | None = None,
     ) -> Codes:  # fmt: skip
         """Draw `count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins.
 
         `where` conditions exactly, without rejection. Columns are independent given class and latent point, so each
         latent point is weighted by the probability of the given values. `balance` draws classes evenly. `fixed` gives
-        each row its values of some columns, (count,) codes per column. The rest is drawn given these. Raises
-        UsageError for conditions that no row meets.
+        each row its values of some columns, (count,) codes per column. The rest is drawn given these. `mend`, for rows
+        without fixed values: see `Sampler.draw`. Raises UsageError for conditions that no row meets.
         """
         sampler = Sampler(tensors, schema, rows, dict(where or {}))
         weights = sampler.mixture.evidence(sampler.allowed)
@@ -355,6 +385,6 @@ class MixtureMethod(Method):
         fixed_rows = max(1, min(FIXED_ROWS, FIXED_CELLS // weights.size))
         parts = np.array_split(np.arange(count), max(1, count // (fixed_rows if fixed else FREE_ROWS)))
         if not fixed:
-            return np.concatenate([sampler.draw(labels[part], weights, rng) for part in parts])
+            return np.concatenate([sampler.draw(labels[part], weights, rng, mend) for part in parts])
         some = [{name: codes[part] for name, codes in fixed.items()} for part in parts]
         return np.concatenate([sampler.draw_given(given, chance, weights, rng) for given in some])

@@ -7,8 +7,9 @@
 | 3. The same for every column that may have levels | 7.5 % | the levels of columns with few levels |
 | 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
 
-The shares are those of a schema in which everything is open. A question that is asked of some columns has that part of
-its share, so that a column's counts always have the same noise. A question that no column needs is not asked.
+The shares are those of a schema in which everything is open. Questions 1 and 4, asked of some columns, have that part
+of their share, so that a column's counts always have the same noise. Questions 2 and 3 have their share whole: the
+fewer columns they are about, the rarer the levels that survive. A question that no column needs is not asked.
 
 The questions are planned from the schema alone. The columns of each question follow from the answers before it, and
 from nothing exact. `medsynth/schema/inference.py` turns the answers into columns, in the same order.
@@ -31,7 +32,7 @@ from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema, inference, magnitudes
 from ..schema.cells import CLOCKS, CellKinds, is_code_of_a_number, moment
-from ..schema.columns.open import BOUNDS, OpenLevels
+from ..schema.columns.open import BOUNDS, OpenLevels, OpenNumbers
 from ..schema.header import doubtful
 from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
 from ..schema.magnitudes import REQUIRED_SHARE
@@ -70,17 +71,14 @@ def queries(schema: Schema, table: str = "", columns: int | None = None) -> list
     The target's levels are a separate measurement: its rare classes matter most, and one column has the least noise.
     `table`: the name of one of several tables; they have this number of `columns` in all.
     """
-    columns = columns or len(schema.core.columns)
-    others = columns - (schema.target in schema.core.columns)
-    shares = {KINDS: KINDS_SHARE / columns, TARGET: LOSS_SHARE, LEVELS: LOSS_SHARE / max(others, 1),
-              FORMATS: LOSS_SHARE / columns}  # fmt: skip
+    own = len(schema.core.columns)
+    columns = columns or own
+    found = asked(schema)
+    shares = {label: len(names) / columns for label, names in found.items()} | {TARGET: 1.0, LEVELS: own / columns}
+    parts = {label: shares[label] * (KINDS_SHARE if label == KINDS else LOSS_SHARE) for label in found}
     return [
-        Charge(
-            label=of_table(table, label),
-            weight=(shares[label] * len(names)) ** -0.5,
-            thresholded=label in (TARGET, LEVELS),
-        )
-        for label, names in asked(schema).items()
+        Charge(label=of_table(table, label), weight=part**-0.5, thresholded=label in (TARGET, LEVELS))
+        for label, part in parts.items()
     ]
 
 
@@ -158,7 +156,8 @@ class RawVault:
             kinds = {**kinds, **{n: kind for n, kind in coded.items() if kind is not None}}
             levels |= {n: replace(levels[n], kind=kinds[n], column=None) for n in coded}
         # 4. The others except free texts: sizes and digits of numbers, years of dates, days between dates.
-        found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels}
+        numbers = [n for n, one in self._open.items() if isinstance(one, OpenNumbers)]  # their levels are words
+        found = {n: one for n, one in levels.items() if one.column and kinds[n].may_have_levels and n not in numbers}
         texts = {n: inference.free_text(kinds[n]) for n in self._open if kinds[n].cells == "text"}
         rest = [n for n in self._asked.get(FORMATS, ()) if n not in found and n not in texts]
         dated = {n: one for n, one in self._open.items() if not (one.open_levels or one.open_format)}
@@ -285,20 +284,12 @@ class RawVault:
             if all_asked := self._asked.get(FORMATS):
                 self.__histograms(FORMATS, {n: partial(RawRows.magnitudes, name=n, kind=kinds[n]) for n in all_asked})
             return {}
-        dates = [name for name in names if kinds[name].cells == "date"]
-        numbers = [name for name in names if name not in dates]
+        follow = {name: self._open[name].depends_on[0] for name in names if self._open[name].depends_on}
+        dates = [name for name in names if kinds[name].cells == "date" and name not in follow]
+        numbers = [name for name in names if name not in dates and name not in follow]
         pairs = self._date_pairs([name for name in dates if name != target], kinds)
-        parts: dict[str, Callable[[RawRows], Whole]] = {}
-        for name in numbers:
-            parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
-        for name in (name for name in numbers if kinds[name].cells == "decimal" and self._decimals(name) is None):
-            parts[f"decimals of {name}"] = partial(RawRows.decimals, name=name, kind=kinds[name])
-        for name in dates:
-            parts[f"years of {name}"] = partial(RawRows.years, name=name, kind=kinds[name])
-        for a, b in pairs:
-            ends = (a, kinds[a]), (b, kinds[b])
-            parts[f"days from {a} to {b}"] = partial(RawRows.differences, first=ends[0], second=ends[1])
-        counts, std = self.__histograms(FORMATS, parts)
+        between = [*pairs, *((first, name) for name, first in follow.items())]
+        counts, std = self.__histograms(FORMATS, self._formats(numbers, dates, between, kinds))
         columns = dict[str, LearnedColumn]()
         own = len(self._kinds.codes)
         for name in (*numbers, *dates):
@@ -317,7 +308,10 @@ class RawVault:
                 digits = counts.get(f"decimals of {name}", self._decimals(name))
                 key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
                 repeats = inference.repeats_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
-                column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
+                tailed = self._open[name].given.get("scale") == "log"
+                column, far = inference.number(
+                    found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single, tailed=tailed
+                )
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest = self._rows - sum(gaps.values())
@@ -327,11 +321,32 @@ class RawVault:
                 kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key,
                 repeats=repeats,
             )  # fmt: skip
+        for name, first in follow.items():
+            column = inference.declared_after(first, kinds[name], counts[f"days from {first} to {name}"], std)
+            columns[name] = LearnedColumn(kind=kinds[name], column=column, rest=self._rows, std=std)
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 
+    def _formats(
+        self, numbers: list[str], dates: list[str], pairs: list[tuple[str, str]], kinds: Kinds
+    ) -> dict[str, Callable[[RawRows], Whole]]:
+        """Return the histograms of question 4 by name."""
+        parts: dict[str, Callable[[RawRows], Whole]] = {}
+        for name in numbers:
+            parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
+        for name in (name for name in numbers if kinds[name].cells == "decimal" and self._decimals(name) is None):
+            parts[f"decimals of {name}"] = partial(RawRows.decimals, name=name, kind=kinds[name])
+        for name in dates:
+            parts[f"years of {name}"] = partial(RawRows.years, name=name, kind=kinds[name])
+        for a, b in pairs:
+            start = kinds.get(a) or self._schema.columns[a]
+            parts[f"days from {a} to {b}"] = partial(RawRows.differences, first=(a, start), second=(b, kinds[b]))
+        return parts
+
     def _date_pairs(self, dates: list[str], kinds: Kinds) -> list[tuple[str, str]]:
-        """Return the pairs of dates with open bounds whose differences are counted."""
+        """Return the pairs of dates with open bounds whose differences are counted; none that is declared to lead."""
+        lead = {first for column in self._schema.columns.values() for first in column.depends_on}
+        dates = [name for name in dates if name not in lead]
         whole = [name for name in dates if kinds[name].form not in CLOCKS and not self._open[name].given.get(BOUNDS)]
         return inference.date_pairs([name for name in whole if not doubtful(name)])
 

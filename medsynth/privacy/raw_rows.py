@@ -13,7 +13,7 @@ from ..arrays import Floats, Texts, Whole
 from ..io.table import Table, is_number
 from ..schema import inference, magnitudes
 from ..schema.cells import NUMBERS, WORDS, ZEROS, CellKinds, is_code_of_a_number, level_of
-from ..schema.columns.column import numbers_of
+from ..schema.columns.column import Column, numbers_of
 from ..schema.columns.date import ordinal
 from ..schema.columns.open import Open
 from ..schema.learned import ColumnKind
@@ -111,14 +111,16 @@ class RawRows(Sealed):
         cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
         return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
 
-    def differences(self, first: tuple[str, ColumnKind], second: tuple[str, ColumnKind]) -> Whole:
+    def differences(self, first: tuple[str, ColumnKind | Column], second: tuple[str, ColumnKind]) -> Whole:
         """Return counts of rows by the days from one date to another, both of the same row."""
         return np.bincount(
             magnitudes.difference_cell(self._days(*first), self._days(*second)), minlength=magnitudes.DIFFERENCES
         )
 
-    def _days(self, name: str, kind: ColumnKind) -> Floats:
-        """Return each row's day number; NaN for a cell without a date."""
+    def _days(self, name: str, kind: ColumnKind | Column) -> Floats:
+        """Return each row's day number; NaN for a cell without a date. A declared column reads its own cells."""
+        if isinstance(kind, Column):
+            return kind.cell_values(self.__table.cells[name]).astype(np.float64)
         place, texts, _ = self.distinct(name)
         return np.array([ordinal(text, kind.form) for text in texts], np.float64)[place]
 

@@ -23,10 +23,11 @@ from ..errors import UsageError, checked_keywords
 from ..io.formats import FileForm
 from ..io.table import is_number
 from ..io.writer import csv_text, encoded, runs_as_formula
+from ..methods import registry
 from ..patients.split_rows import ending, with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Where, csv_cells, decode, parse
+from ..schema.codec import Where, csv_cells, day_ranges, decode, parse
 from .draw import ONE_TABLE_ONLY, Draw, with_mark
 from .keys import give_keys
 from .patients import ROWS_PER_PATIENT, PatientRows, RowCounts, in_chunks, patients_of_rows, rows_of_a_patient
@@ -86,10 +87,12 @@ def _tables(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRo
 
 def _rows(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[PatientRows]]:
     """Yield rows that are the only one of their patient."""
-    sampler = method_sampler(model, model.schema.core, *conditions(model, draw.where, draw.balance))
+    core = model.schema.core
+    sampler = method_sampler(model, core, *conditions(model, draw.where, draw.balance), day_ranges(draw.where, core))
+    mends = registry.find(model.method, model.preset).conditional_sampling
 
     def drawn(count: int, seed: int | None) -> Tables[PatientRows]:
-        codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance)
+        codes = single_rows(sampler, model.schema, count, seed, halved=halved, even=draw.balance, mends=mends)
         return {model.name: PatientRows(codes, np.arange(len(codes)))}
 
     at_once = CELLS_AT_ONCE // (CHUNK_ROWS * len(model.schema.columns))
@@ -121,11 +124,13 @@ def _patients(model: Model, draw: Draw, halved: bool) -> Iterator[Tables[Patient
     halved = halved and not draw.where_any
     of_rows = schema if schema.order is None else with_rows_column(schema)
     bad = None if schema.order is None else partial(broken_firsts, schema=of_rows)
-    sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
-    single = partial(single_rows, sampler, of_rows, halved=halved, even=draw.balance, bad=bad)
+    asked_days = day_ranges(draw.where, of_rows.core)
+    sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance), asked_days)
+    mends = registry.find(model.method, model.preset).conditional_sampling
+    single = partial(single_rows, sampler, of_rows, halved=halved, even=draw.balance, bad=bad, mends=mends)
     ranges = parse(draw.where_any, schema, "where_any")
     meets = partial(meet, names=schema.names, ranges=ranges) if ranges else None
-    asked = {*parse(draw.where, schema.core), *([schema.target or ""] * draw.balance)}
+    asked = {*parse(draw.where, schema.core, days=True), *([schema.target or ""] * draw.balance)}
 
     def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
         if schema.order is not None:

@@ -7,6 +7,7 @@ the shares of values. The number of rounds is fixed; rows that are not accepted 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from ..rng import numpy_stream
 from ..schema import Schema
 from ..schema.columns.parts import missing_alone
 from .rules_across_rows import completed, values
+from .ties import Ties
 from .tilt import Tilt
 
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns given for each row]) to codes of the core
 Bad = Callable[[Codes], Mask]  # maps rows to which of them are bad
 REJECTION_ROUNDS = 40  # of sampling rows that break a constraint; the rest become copies of rows that break none
 MIN_SAMPLED = 8_192  # rows sampled at once, and to find the shares that the rules must not change
+NEARLY_ALL = 0.98  # of the rows
 SPARE = 1.1  # rows sampled, relative to the number of which enough should be accepted
 
 
@@ -71,31 +74,43 @@ def sample_again(
     return left
 
 
-def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | None, bad: Bad | None = None) -> Codes:
+def rejection_sample(
+    sampler: Sampler, schema: Schema, count: int, seed: int | None, bad: Bad | None = None, *, mends: bool = False
+) -> Codes:
     """Return `count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, without `bad` rows: by default
     those that break a constraint by themselves. The shares of values stay as far as the constraints allow.
+
+    `mends`: whether the sampler takes `ties`, and draws the columns of broken ones again.
 
     Raises UsageError if no row meets the constraints.
     """
     if not schema.may_break and bad is None:
         return complete(sampler(count, seed), schema)
     is_bad = bad or (lambda rows: broken(rows, schema))
-    codes = complete(sampler(max(count, MIN_SAMPLED), seed), schema)
+    ties = Ties.of(schema, numpy_stream(seed, "ties"))
+    draw = partial(sampler, ties=ties) if mends and ties.ties else sampler
+    codes = complete(draw(max(count, MIN_SAMPLED), seed), schema)
+    free = complete(np.concatenate(ties.free), schema) if ties.free else codes
     good = ~is_bad(codes)
     if not good.any():
         raise UsageError("No sampled row meets the schema's rules. Change contradictory rules or conditions.")
-    if good.all():
+    if good.all() and len(codes) >= count:
         return codes[:count]
-    tilt = Tilt.of(codes, good, schema)
+    # Ties keep shares by themselves, unless more rules than theirs reject rows.
+    tilt = (
+        None
+        if ties.free and good.mean() > NEARLY_ALL
+        else Tilt.of(codes, good, schema, free=free if ties.free else None)
+    )
     stream = numpy_stream(seed, "rules")
-    good &= tilt.accepted(codes, stream)
+    good &= tilt is None or tilt.accepted(codes, stream)
     found = [codes[good][:count]]
     rate = max(float(good.mean()), 1 / len(codes))
     for _ in range(REJECTION_ROUNDS):
         if not (left := count - sum(map(len, found))):
             break
         wanted = min(max(int(SPARE * left / rate), MIN_SAMPLED), max(count, MIN_SAMPLED))
-        again = complete(sampler(wanted, int(stream.integers(2**62))), schema)
-        found.append(again[~is_bad(again) & tilt.accepted(again, stream)][:left])
+        again = complete(draw(wanted, int(stream.integers(2**62))), schema)
+        found.append(again[~is_bad(again) & (tilt is None or tilt.accepted(again, stream))][:left])
     met = np.concatenate(found)
     return np.concatenate([met, met[stream.choice(len(met), count - len(met))]])

@@ -31,7 +31,23 @@ USUAL_WORDS = (
     ("low", "medium", "high"), ("mild", "moderate", "severe"), ("never", "former", "current"),
     ("single", "married", "divorced", "widowed"),
 )  # fmt: skip
-USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper))
+WARDS = (  # names of wards and departments, by language
+    ("Allgemeinchirurgie", "Chirurgie", "Dermatologie", "Gastroenterologie", "Geburtshilfe", "Geriatrie", "Gynäkologie",
+     "HNO", "IMC", "ITS", "Innere", "Innere Medizin", "Intensiv", "Intensivstation", "Kardiologie", "Nephrologie",
+     "Neurologie", "Notaufnahme", "Onkologie", "Orthopädie", "Pneumologie", "Psychiatrie", "Pädiatrie",
+     "Unfallchirurgie", "Urologie"),
+    ("CCU", "Cardiology", "ED", "Emergency", "General Medicine", "General Surgery", "Geriatrics", "Gynaecology",
+     "Gynecology", "ICU", "Intensive Care", "Internal Medicine", "Medicine", "Neurology", "Obstetrics", "Oncology",
+     "Orthopaedics", "Orthopedics", "Paediatrics", "Pediatrics", "Psychiatry", "Surgery", "Urology"),
+    ("Cardiologie", "Chirurgie", "Gynécologie", "Gériatrie", "Maternité", "Médecine", "Médecine interne", "Neurologie",
+     "Oncologie", "Orthopédie", "Psychiatrie", "Pédiatrie", "Pneumologie", "Réanimation", "Soins intensifs", "Urgences",
+     "Urologie"),
+    ("Cardiología", "Cirugía", "Ginecología", "Medicina Interna", "Neurología", "Obstetricia", "Oncología", "Pediatría",
+     "Psiquiatría", "Traumatología", "UCI", "Urgencias", "Urología"),
+)  # fmt: skip
+USUAL_SETS = (
+    *(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper)), *WARDS,
+)  # fmt: skip
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
 ZEROS = ("pointed zeros", "decimal zeros", "fine zeros")  # with a zero at the end that could be left out: 8.00, 8.50
 POINTED, FINES = ("pointed", "pointed zeros"), ("fine", "fine zeros")
@@ -52,16 +68,17 @@ UNTIMED = ("%Y%m%d", "%-d.%-m.%Y")  # read without a time: each kind of cell cos
 EITHER = "day and month in either order"  # 03/04/2020 does not show the order
 SHORT_EITHER = "short day and month in either order"  # 3/4/2020
 SHORT = (SHORT_EITHER, "%-d/%-m/%Y", "%-m/%-d/%Y")  # with hours and minutes at most
-MIDNIGHT = f"{DAYS[0]} 00:00:00"  # a day that is written with a time
+MIDNIGHTS = (f"{DAYS[0]} 00:00:00", f"{DAYS[0]} 00:00:00.000")  # a day that is written with a time
 CLOCKS = ("%H:%M", "%H:%M:%S")  # times without a day
-TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
+TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S.000", "T%H:%M:%S.000",
+         "T%H:%M:%S.000Z")  # fmt: skip
 WITH_SECONDS = " and seconds"  # marks timestamps whose seconds are not zero
 MOMENTS = tuple(
     day + time + more
     for day in (*DAYS, EITHER, SHORT_EITHER)
     for time in (TIMES if day == DAYS[0] else TIMES[:1] if day in UNTIMED else TIMES[:2] if day in SHORT else TIMES[:3])
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
-) + (MIDNIGHT, *CLOCKS)
+) + (*MIDNIGHTS, *CLOCKS)
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
 _FORMS = (
     (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
@@ -197,8 +214,10 @@ def _with_time(day: str, rest: str) -> str | None:
     if len(zone) > 1 and day != DAYS[0]:
         return None
     if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or zone == "Z"):
-        return MIDNIGHT if rest == " 00:00:00" else day
-    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (zone if zone == "Z" else "")
+        return f"{day}{rest}" if f"{day}{rest}" in MIDNIGHTS else day
+    written = (".000" if time[5] == "000" else "") + (zone if zone == "Z" else "")
+    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + written
+    form = form if form in MOMENTS else form.replace(".000", "")
     form += WITH_SECONDS if seconds else ""
     return form if form in MOMENTS else None
 

@@ -15,9 +15,11 @@ from functools import cache, partial
 from itertools import combinations
 from typing import Any, Literal
 
+from .cells import USUAL_WORDS
 from .columns.column import Level, level_text
 from .declared import bundled_files, parse_yaml
 from .header import normalised
+from .rules import in_rule
 
 MOST_WORDS = 12  # of a header
 SHORT = 2  # characters of an abbreviation that needs a unit
@@ -30,7 +32,6 @@ UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "
 _PER = re.compile(r"(?<![\w%])/ *(?=[^\W\d])")  # of /min and /µl, which mean 1/min and 1/µl
 _WORD = re.compile(r"[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|[A-Z][^\W\d_A-Z]+|[0-9]+")
 _NUMBER = re.compile(r"[0-9]{1,2}")  # of a repeated measurement
-_PLAIN = re.compile(r"(?!(?:and|implies|previous|cumulative|first|last)$)[^\W\d]\w*")  # read without quotes in a rule
 _IN_RULE = re.compile(r"(?!implies)\b([a-z]\w*)(?:\.(\w+))?")  # a variable, or one of its levels
 Bounds = tuple[float, float]
 Variable = Mapping[str, Any]  # `schemas/clinical/words.yaml` describes its entries
@@ -86,6 +87,14 @@ def variables() -> dict[str, Variable]:
     """Return all variables by name."""
     files = [content(name) for name in bundled_files("clinical") if name not in SHARED]
     return {name: variable for file in files for name, variable in file["variables"].items()}
+
+
+def usual_sets(own: Sequence[Sequence[Level]] = ()) -> list[tuple[Level, ...]]:
+    """Return a column's own sets of levels or, if it has none, all usual ones; also capitalised and in capitals."""
+    families = content("words")["levels"].values()
+    sets = own or [*(one for family in families for one in family["sets"]), *USUAL_WORDS]
+    forms = (str, str.capitalize, str.upper)
+    return [tuple(form(one) if isinstance(one, str) else one for one in words) for words in sets for form in forms]
 
 
 def spelled(text: str) -> list[str]:
@@ -228,7 +237,7 @@ def _word(to: Mapping[str, str], found: re.Match[str]) -> str:
 def _written(name: str, column: ClinicalColumn, meaning: str) -> str:
     """Return a column, or its level with a meaning, as a rule writes it; "" if that is impossible."""
     if not meaning:
-        return name if _PLAIN.fullmatch(name) else f"`{name}`" if "`" not in name else ""
+        return in_rule(name)
     family = content("words")["levels"][variables()[column.name]["levels"]]
     spelling = {level_text(level).lower(): level_text(level) for level in column.levels}
     sets = [[level_text(level).lower() for level in one] for one in family["sets"]]

@@ -16,6 +16,7 @@ from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
 from .columns.column import Column, Reading, SharedCell, Values, level_text
+from .columns.date import Date
 from .columns.dtypes import cast
 from .columns.parts import cells_of, shown, whole_of
 from .schema import Schema
@@ -179,11 +180,14 @@ def _text(value: object) -> str:
     return "" if value is None else level_text(value)
 
 
-def parse(where: Where, schema: Schema, parameter: str = "where") -> dict[str, tuple[Range, ...]]:
+def parse(
+    where: Where, schema: Schema, parameter: str = "where", *, days: bool = False
+) -> dict[str, tuple[Range, ...]]:
     """Return the codes that each condition allows: one range, or several if commas separate values.
 
     A range includes both ends, and may leave out one. Nothing after the sign means missing. `parameter`: the name of
-    the conditions in messages. Raises UsageError for text that is not a condition, unknown columns or levels, and
+    the conditions in messages. `days`: whether a date that follows another may have days, which `day_ranges` returns;
+    they allow all codes. Raises UsageError for text that is not a condition, unknown columns or levels, and
     ranges without a value.
 
     >>> from medsynth.schema import Schema
@@ -203,11 +207,31 @@ def parse(where: Where, schema: Schema, parameter: str = "where") -> dict[str, t
         name = max(fitting, key=len)  # a name may contain the sign itself
         if name in found:
             raise UsageError(f"`{parameter}` names {name!r} twice. Give one condition per column.")
+        if days and name in day_ranges(word, schema):
+            found[name] = ((0, schema.columns[name].size - 1),)
+            continue
         try:
             found[name] = _ranges(word[len(name) + 1 :].strip(), schema, name)
         except ValueError as error:
             raise UsageError(f"`{parameter}` {name}: {error}") from None
     return found
+
+
+def day_ranges(where: Where, schema: Schema) -> dict[str, tuple[float, float]]:
+    """Return the first and last day of each condition in days on a date that follows another."""
+    found = {}
+    for name, column in schema.columns.items():
+        for word in words(where):
+            if isinstance(column, Date) and column.after and word.startswith(f"{name}="):
+                found[name] = column.day_range(word[len(name) + 1 :].strip())
+    return {name: days for name, days in found.items() if days}
+
+
+def within_days(codes: Codes, schema: Schema, days: Mapping[str, tuple[float, float]]) -> Mask:
+    """Return which rows of codes are within the days of all conditions: (rows,)."""
+    values = {name: column_values(codes, schema, name).astype(np.float64) for name in days}
+    inside = [(values[name] >= low) & (values[name] <= high) for name, (low, high) in days.items()]
+    return np.asarray(np.all(inside, axis=0)) if inside else np.ones(len(codes), np.bool_)
 
 
 def _ranges(value: str, schema: Schema, name: str) -> tuple[Range, ...]:

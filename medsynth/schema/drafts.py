@@ -10,11 +10,12 @@ from typing import Any
 
 from ..errors import SchemaError
 from .cells import is_code_of_a_number
-from .clinical import look_up, rules
-from .columns.column import level_text
+from .clinical import ClinicalColumn, look_up, rules, usual_sets
+from .columns.column import Level, level_text
 from .declared import yaml_key, yaml_text
-from .header import keys
+from .header import is_amount, keys
 from .looks import Look
+from .rules import in_rule
 
 HEAD = """\
 # Drafted from the names of columns and the catalogue of clinical columns; a line from there names its source: check it.
@@ -50,15 +51,31 @@ Entry = dict[str, Any]
 Taken = Mapping[str, Entry]  # by column, what a person declares after a look at its cells
 
 
-def draft(name: str, header: Collection[str], taken: Taken | None = None, also: Collection[str] = ()) -> str:
-    """Return the YAML text of an unfinished schema. `also`: rules that a person declares after a look."""
+def draft(
+    name: str, header: Collection[str], taken: Taken | None = None, also: Collection[str] = (), *, comma: bool = False
+) -> str:
+    """Return the YAML text of an unfinished schema.
+
+    A person declares `taken`, the rules `also`, and whether numbers have a decimal `comma`, after a look.
+    """
     known = keys(header)
     last = next((name for name in reversed([*header]) if name not in known), [*header][-1])
-    target = f"{_line({'target': last})}  # is this the column to predict?"
+    target = f"# {_line({'target': last})}  # the column to predict. Without this line, it is the last one that can be."
     lines = column_lines(header, taken or {})
-    top = [HEAD + _line({"name": name}), *WHO.splitlines(), target, "columns:"]
+    written = ["decimal_comma: seen  # sampled rows have decimal commas, as the table has"] if comma else []
+    top = [HEAD + _line({"name": name}), *written, *WHO.splitlines(), target, "columns:"]
     own = ["rules:", *(f"  - {yaml_text({'rule': rule, 'seen': True}, flow=True)}" for rule in also)] if also else []
-    return "\n".join([*top, *lines, *own, *_rule_lines(header, also)]) + "\n"
+    follow = [order_rule(entry["after"], name) for name, entry in (taken or {}).items() if "after" in entry]
+    return "\n".join([*top, *lines, *own, *_rule_lines(header, [*also, *follow])]) + "\n"
+
+
+def order_rule(first: str, second: str) -> str:
+    """Return the rule that one date is not before another.
+
+    >>> order_rule("admitted", "left on")
+    '`left on` >= admitted'
+    """
+    return f"{in_rule(second)} >= {in_rule(first)}"
 
 
 def column_lines(header: Collection[str], taken: Taken, more: Collection[str] = (), key_line: str = _KEY) -> list[str]:
@@ -70,7 +87,7 @@ def column_lines(header: Collection[str], taken: Taken, more: Collection[str] = 
         declared = {**taken[name], "seen": True} if name in taken else found.declaration() if found else {}
         source = f"  # {found.label}: {found.source}" if found and "bounds" in declared else ""
         lines[name] = f"{yaml_text(declared, flow=True)}{source}" if declared else "TODO"
-        lines[name] = key_line if name in known else lines[name]
+        lines[name] = key_line if name in known and name not in taken else lines[name]
     return [f"  {yaml_key(name)}: {line}" for name, line in lines.items()]
 
 
@@ -80,18 +97,17 @@ def proposal(name: str, found: Look) -> Entry | None:
     declared = known.declaration() if known else {}
     kind = found.entry["kind"]
     if name in keys([name]):
-        return None
-    if known is not None and known.level_sets and "levels" not in declared:
-        sets = [words for words in known.level_sets if found.words <= {level_text(word) for word in words}]
-        if len(sets) == 1 and found.words:
-            two = len(sets[0]) == 2
-            gaps = [code for code in found.codes if not is_code_of_a_number(code)]
-            missing = {"missing": gaps if gaps != [""] else True} if gaps else {}
-            return {"kind": "binary" if two else known.kind, "levels": [*sets[0]], **missing}
+        return {"kind": "identifier", "shape": found.shape} if found.shape else None
+    if "levels" not in declared and (levels := _usual_levels(found, known)) is not None:
+        gaps = [code for code in found.codes if not is_code_of_a_number(code)]
+        missing = {"missing": gaps if gaps != [""] else True} if gaps else {}
+        return {"kind": "binary" if len(levels) == 2 else "categorical", "levels": [*levels], **missing}
+    if kind == "identifier" and is_amount(name) and not found.entry.get("drop"):
+        return {"kind": "count"}
     numbers = ("count", "continuous")
     if declared.get("kind") in numbers and kind in numbers:
-        form = {key: one for key, one in found.entry.items() if key in ("text", "decimals")}
-        own = {"kind": "continuous", **form} if kind == "continuous" else {"text": form["text"]} if form else {}
+        form = {key: one for key, one in found.entry.items() if key in ("text", "decimals", "zeros", "dtype", "limits")}
+        own = {"kind": "continuous", **form} if kind == "continuous" else form
         if found.words:  # such as limits of an assay: a fit learns them next to open bounds
             return {key: one for key, one in {**declared, **own}.items() if key not in ("bounds", "unknown")}
         apart = [int(code) for code in found.codes if is_code_of_a_number(code) and _is_outside(int(code), declared)]
@@ -101,6 +117,15 @@ def proposal(name: str, found: Look) -> Entry | None:
     if declared.get("kind") == kind and "levels" in declared:
         return None
     return found.entry
+
+
+def _usual_levels(found: Look, known: ClinicalColumn | None) -> tuple[Level, ...] | None:
+    """Return the smallest public set of levels that has all words of a column; None if there is none."""
+    some = found.words - {*found.codes}
+    if found.entry["kind"] not in ("binary", "categorical") or len(some) < 2:
+        return None
+    sets = usual_sets(known.level_sets if known else ())
+    return min((words for words in sets if some <= {*map(level_text, words)}), key=len, default=None)
 
 
 def _is_outside(value: int, declared: Entry) -> bool:

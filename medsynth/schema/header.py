@@ -27,7 +27,7 @@ PERSON_KEYS = _words(
     "pseudonym pseudonim pseudoniem personsourcevalue eid seqn randid uniquepid idauniq hhidpn mergeid persnr uhid nhi",
     "nhinumber urno urnumber medicarenumber svnr kvnr nhc cpf cartaosus dni bsn burgerservicenummer pesel cprnr",
     "codicefiscale numerotesserasanitaria numerosecuritesociale numeroseguridadsocial numeroprocessoclinico rodnecislo",
-    "tckimlikno tckn journalnr journalnummer fodselsnummer henkilotunnus hetu tajszam cnp",
+    "ipp tckimlikno tckn journalnr journalnummer fodselsnummer henkilotunnus hetu tajszam cnp",
 )
 # Parts of names of patients' keys, without accents. Such a name has a part of each of the first two lists, together or
 # apart, in any order, and no part that is on none. Plurals are left out: `n_patients` is a count.
@@ -62,6 +62,7 @@ ROW_KEYS = _words(
     "encounterid encounternbr encounter visitid admissionid hadmid stayid icustayid caseid caseno casenr",
     "casenumber fallnr fallnummer recordid recordno recordnumber record rowid rowno rownumber rownames index",
     "unnamed0 uuid guid sampleid specimenid orderid accession accessionnumber barcode eventid episodeid",
+    "nsejour numerosejour idsejour numeroepisodio numeroingreso",
 )
 FREE_TEXTS = _words(
     "note notes comment comments remark remarks freetext text narrative clinicalnote clinicalnotes",

@@ -17,7 +17,7 @@ MOST_ROWS = 1_000_000  # rows that are tried; rules about more values are left t
 def refuse_impossible_rules(schema: Schema) -> None:
     """Raise SchemaError if no row can meet a rule, or several rules together."""
     single = [[rule] for rule in schema.core.constraints]
-    for rules in [*single, *_about_the_same(schema.core.constraints)]:
+    for rules in [*single, *about_the_same(schema.core.constraints)]:
         if _impossible(rules):
             named = " and ".join(repr(rule.rule.text) for rule in rules)
             raise SchemaError(
@@ -25,7 +25,7 @@ def refuse_impossible_rules(schema: Schema) -> None:
             )
 
 
-def _about_the_same(rules: Sequence[Constraint]) -> list[list[Constraint]]:
+def about_the_same(rules: Sequence[Constraint]) -> list[list[Constraint]]:
     """Return the rules in groups, so that rules of two groups share no column."""
     groups = list[list[Constraint]]()
     for rule in rules:

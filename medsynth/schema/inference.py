@@ -44,7 +44,7 @@ from .cells import (
     EITHER,
     FAR,
     FINES,
-    MIDNIGHT,
+    MIDNIGHTS,
     MOMENTS,
     NUMBERS,
     PADDED,
@@ -86,7 +86,6 @@ MOST_CODES, MOST_FAR = 6, 0.1  # such numbers at either end; rows far from the o
 SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike has; spikes of a column
 YEARS_APART = 20  # years without a clear one after which a year is far from the others
 WINDOWS = (1, 3, 10, 30)  # years that are looked at together
-TAIL_RATIO = 4.0  # of the 90 % and 10 % quantiles of numbers, from which on their tail is long
 FEW_OUTSIDE = 0.01  # of the rows: dates that may lie outside the bounds
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # cell width; noise, as a share of the rows, that hides rows
 NARROW = 4  # days after another date must be this many times narrower than a date's own bounds
@@ -229,10 +228,11 @@ def _date(moments: dict[str, float]) -> ColumnKind:
         day = usual[0]
     starts = (day, day.replace("%-", "%"), EITHER, SHORT_EITHER)
     own = {form: count for form, count in moments.items() if form.startswith(starts)}
-    timed = {form: count for form, count in own.items() if form not in (*starts, MIDNIGHT)}
+    timed = {form: count for form, count in own.items() if form not in (*starts, *MIDNIGHTS)}
     if sum(timed.values()) < sum(own.values()) / 2:
-        midnight = moments.get(MIDNIGHT, 0.0) > sum(own.values()) / 2
-        return ColumnKind(cells="date", form=MIDNIGHT if midnight else day)
+        midnight = max(MIDNIGHTS, key=lambda form: moments.get(form, 0.0))
+        mostly = moments.get(midnight, 0.0) > sum(own.values()) / 2
+        return ColumnKind(cells="date", form=midnight if mostly else day)
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
     time = most.removeprefix(next(start for start in starts if most.startswith(start)))
     return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))
@@ -392,14 +392,16 @@ def number(
     *,
     rows: int,
     levels: Mapping[str, float] = NO_LEVELS,
+    tailed: bool = False,
 ) -> tuple[Column, Far]:
     """Return a Continuous column, or a Count if there are no `decimals`, and what was found far from its values.
 
     `decimals` are noisy counts of digits after the point. `codes` are noisy counts of the codes of missing values that
-    were found, `levels` of single numbers that passed the threshold, `rows` is the public row count. A code or a level
-    that lies clearly apart from the values is a code of missing values; other codes are values. Every other cell is
-    missing, however rare: no word becomes a number. Numbers that are mostly beyond what bounds may be, as keys of many
-    digits are, are read as texts: nothing is learned of them.
+    were found, `levels` of single numbers that passed the threshold, `rows` is the public row count. `tailed`: the
+    scale is declared to be log, so the tail is long even if the noise hides it. A code or a level that lies clearly
+    apart from the values is a code of missing values; other codes are values. Every other cell is missing, however
+    rare: no word becomes a number. Numbers that are mostly beyond what bounds may be, as keys of many digits are, are
+    read as texts: nothing is learned of them.
     """
     gaps = dict(codes)
     counts = counts.copy()
@@ -421,7 +423,8 @@ def number(
     gaps |= named
     found = magnitudes.scale(counts, std)
     # The tail of laboratory values is long, and mostly below the noise.
-    long_tail = found == "log" or (decimals is not None and magnitudes.spread(counts, std) > TAIL_RATIO)
+    long_tail = tailed or found == "log"
+    long_tail = long_tail or (decimals is not None and magnitudes.spread(counts, std) > magnitudes.TAIL_RATIO)
     wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
@@ -487,6 +490,9 @@ def _continuous(
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     exact = math.floor(math.log10(LARGEST_UNITS / max(-low, high)))
     places = min(max(places, fewest), most, exact, magnitudes.MOST_DECIMALS)
+    unit = 10.0**-places
+    if low == 0 and 2 * unit < high and not magnitudes.believed(counts, std)[len(magnitudes.HALF_OCTAVES)]:
+        low = unit  # no assay gives zeros if the counts show none
     return Continuous(
         bounds=(low, high),
         scale=ends.scale,
@@ -695,6 +701,13 @@ def dates_after(
                 found[first, second] = date_after
     after = by_start(found)
     return {**columns, **{name: replace(columns[name], column=found[first, name]) for name, first in after.items()}}
+
+
+def declared_after(first: str, own: ColumnKind, days: Floats, std: float) -> Date:
+    """Return a date that is declared to follow the column `first`, by noisy counts of the days between them."""
+    given = {"after": first, "format": own.form or ISO, "missing": True, "unknown": "missing"}
+    most = max(1, magnitudes.days_at_most(days, std))
+    return Date.model_validate({"bounds": (0, most), "out_of_range": "missing", **given})
 
 
 def _date_after(

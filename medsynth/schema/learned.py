@@ -294,8 +294,9 @@ def _words() -> dict[str, dict[str, str]]:
 
 def _message(kind: str, words: Sequence[str], few: Sequence[str]) -> Message:
     """Return the message about a finding with all its words, and in short with some of the `few` words, or of these."""
-    found = ", ".join(words[:NAMES_IN_SENTENCE])
-    more = len(words) - NAMES_IN_SENTENCE
+    most = len(words) if kind == LOST else NAMES_IN_SENTENCE  # a loss is never "and 10 more"
+    found = ", ".join(words[:most])
+    more = len(words) - most
     forms = _words()[kind]
     full, brief = (forms.get(form, forms["full"]).replace("{first}", yaml_key(words[0])) for form in ("full", "brief"))
     all_names = found + (f" and {more} more" if more > 0 else "")

@@ -4,7 +4,7 @@ NO NOISE: a single cell may change a look. It is for that person's screen. What 
 kinds, forms, and words that nearly all cells share, such as a unit: never a value, level, minimum, maximum or count.
 What a form cannot say stays open, and a fit learns it with noise.
 
-The first reading that explains nearly all cells wins: dates, numbers, codes of a hierarchy, numbers in a text, two
+The first reading that explains nearly all cells wins: dates, numbers, codes of a hierarchy, numbers in a text, several
 numbers, few words, keys, free text.
 """
 
@@ -32,19 +32,28 @@ Entry = dict[str, Any]
 NEARLY, MOSTLY = 0.97, 0.6  # shares of the cells that a form must explain, and plain numbers among words
 MOST_TEXTS = 3000  # different texts of a column that are read, the commonest first
 FEW_WORDS, SHARED, FEW_NUMBERS = 60, 4, 6  # levels at most; rows of each on average; whole numbers that are levels
+FEW_LEVELS = 10  # whole numbers that are levels if each is in many rows, such as answers and their codes
+FEW_FLAGS, FEW_LETTERS, MANY = 4, 12, 20  # texts around numbers; letters between some; rows of a word that is in many
+GAP = "\x1f"  # stands for a number among texts
+SAME = 0.75  # part of a code that its group has at least
 RARE = 0.01  # of the rows: levels that a fit probably merges
+MOST_DIGITS = 9  # of a fresh key
 KEY_SHARE, KEY_ROWS = 0.98, 50  # of the cells that differ; rows from which on that means a key
 DAYS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%-d.%-m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%-m/%-d/%Y",
         "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%-m/%-d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y",
         "%d%b%Y", "%d%^b%Y", "%d-%^b-%Y", "%B %-d, %Y", "%b %-d, %Y", "%d. %B %Y", "%-d. %B %Y", "%-d %B %Y",
-        "%Y-%m")  # fmt: skip
-TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %I:%M %p", " %-I:%M %p")
-CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p")
+        "%Y-%m", "%m/%Y", "%m.%Y")  # fmt: skip
+TIMES = ("", " %H:%M", " %-H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %I:%M %p", " %-I:%M %p",
+         " %H:%M:%S.000", "T%H:%M:%S.000", "T%H:%M:%S.000Z", "T%H:%M:%S+00:00")  # fmt: skip
+CLOCKS = ("%H:%M", "%-H:%M", "%H:%M:%S", "%H.%M", "%Hh%M", "%I:%M %p", "%-I:%M %p")
 OLDEST = 1920  # the first of the years that two digits mean
 _NUMBER = re.compile(r"[+\-−]?[0-9]{1,3}(?:[,.'’\s][0-9]{3})+(?:[.,][0-9]+)?(?![0-9])|[+\-−]?[0-9]+(?:[.,][0-9]+)?")
 _GROUPED = re.compile(r"[0-9]{1,3}([,.'’\s])[0-9]{3}(?![0-9])")
 _POWER = re.compile(r"-?[0-9](?:\.(?P<rest>[0-9]+))?[eE](?P<power>[+-]?[0-9]{1,3})")
-_TWO = re.compile(r"([0-9]+(?:\.[0-9]+)?)(\s*[/–x:-]\s*)([0-9]+(?:\.[0-9]+)?)")
+_THOUSANDS = re.compile(r"-?(?!0)[0-9]{1,3}(?:\.[0-9]{3})*")
+_LIMIT = re.compile(r"[<>≤≥]=?\s*[0-9.,]+")
+_LENGTH = re.compile(r"[0-9]+(\s?h\s?|:)([0-5]?[0-9])(\s?[a-zA-Z]*)")
+_PART = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 class Look(NamedTuple):
@@ -55,6 +64,7 @@ class Look(NamedTuple):
     loss: str = ""
     words: frozenset[str] = frozenset()  # all, of a column of few words; some of those next to numbers
     codes: tuple[str, ...] = ()  # usual codes of missing values among the cells
+    shape: str = ""  # that of nearly all cells, with # for a digit
 
 
 class KnownTexts(NamedTuple):
@@ -63,29 +73,44 @@ class KnownTexts(NamedTuple):
     texts: Texts
     rows: Floats
     different: int
+    comma: bool  # whether the file has decimal commas, which are read as points
 
     def share(self, fits: Mask) -> float:
         """Return the share of the cells whose text fits, (texts,)."""
         return float(self.rows[fits].sum() / self.rows.sum())
+
+    def rows_of_a_text(self) -> float:
+        """Return the rows of a text on average."""
+        return float(self.rows.sum() / self.different)
 
     def matched(self, pattern: re.Pattern[str]) -> list[re.Match[str] | None]:
         """Return the whole match of each text."""
         return [pattern.fullmatch(str(text)) for text in self.texts]
 
 
-def look(cells: pd.Series) -> Look:
-    """Return what the cells of a column look like. `cells`: all of them, as texts."""
+def look(cells: pd.Series, *, comma: bool = False) -> Look:
+    """Return what the cells of a column look like. `cells`: all of them, as texts; of a file with decimal `comma`s."""
     gone = cells.isin(MISSING_WORDS)
     there = cells[~gone]
     if there.empty:
         return Look("only empty cells", {"kind": "identifier", "drop": True}, "all of it: it has no value")
     counts = there.value_counts()
     some = counts.iloc[:MOST_TEXTS]
-    known = KnownTexts(some.index.to_numpy(object), some.to_numpy().astype(np.float64), len(counts))
+    known = KnownTexts(some.index.to_numpy(object), some.to_numpy().astype(np.float64), len(counts), comma)
     found = next(found for reading in READINGS for found in reading(known))
     codes = tuple(code for code in (*MISSING_WORDS, *MISSING_NUMBERS) if code in {*cells[gone], *some.index})
     gaps = bool(gone.any()) and found.entry["kind"] != "identifier"
-    return found._replace(entry=found.entry | ({"missing": True} if gaps else {}), codes=codes)
+    shape = _shape(known)
+    key = found.entry["kind"] == "identifier" and "drop" not in found.entry
+    entry = found.entry | ({"missing": True} if gaps else {}) | ({"shape": shape} if key and shape else {})
+    return found._replace(entry=entry, codes=codes, shape=shape)
+
+
+def _shape(known: KnownTexts) -> str:
+    """Return the shape of nearly all texts, with # for a digit; "" if there is none, or without digits."""
+    shapes = pd.Series(known.texts).astype(str).str.replace(r"[0-9]", "#", regex=True).to_numpy(object)
+    shape = str(shapes[known.rows.argmax()])
+    return shape if 1 <= shape.count("#") <= MOST_DIGITS and known.share(shapes == shape) > NEARLY else ""
 
 
 def _dates(known: KnownTexts) -> Iterator[Look]:
@@ -147,13 +172,18 @@ def _written_alike(column: Date, texts: Texts) -> Mask:
 def _numbers(known: KnownTexts) -> Iterator[Look]:
     """Yield a column of plain numbers, with words among them."""
     plain = np.array([is_number(str(text)) for text in known.texts], np.bool_)
-    if known.share(plain) < MOSTLY or any(map(is_padded, map(str, known.texts))):
-        return
+    limits = np.array([_LIMIT.fullmatch(str(text)) is not None for text in known.texts], np.bool_)
+    numeric = known.share(plain) >= MOSTLY or (plain.any() and known.share(plain | limits) > NEARLY)
     numbers = [str(text) for text in known.texts[plain]]
+    if not numeric or any(is_padded(str(text)) or str(text).startswith("+") for text in known.texts):
+        return
+    if known.comma and all(map(_THOUSANDS.fullmatch, numbers)) and any("." in text for text in numbers):
+        return  # 250.000 is a quarter of a million where 0,5 is a half
     whole = all(whole_text(text) is not None for text in numbers)
     digits = max(len(text.partition(".")[2]) for text in numbers)
     powers = [found for text in numbers if (found := _POWER.fullmatch(text))]
     words = [str(text) for text in known.texts[~plain][:3]] if known.share(~plain) > RARE else []
+    limit: Entry = {"limits": "learn"} if known.share(limits) > RARE else {}
     beside = f", next to {', '.join(words)}" if words else ""
     if powers and len(powers) > MOSTLY * len(numbers):
         places = max(len(one["rest"] or "") - int(one["power"]) for one in powers)
@@ -162,13 +192,33 @@ def _numbers(known: KnownTexts) -> Iterator[Look]:
         yield Look(f"numbers written as {known.texts[0]}", {"kind": "continuous", "text": form, "decimals": places})
     elif whole and _all_differ(known):
         yield Look("whole numbers that all differ", {"kind": "identifier"}, "the numbers: keys come back as fresh ones")
-    elif whole and known.different <= FEW_NUMBERS:
+    elif whole and known.different <= (FEW_LEVELS if known.rows_of_a_text() >= MANY else FEW_NUMBERS):
         yield _levels(known, "few whole numbers")
     elif whole:
-        yield Look(f"whole numbers{beside}", {"kind": "count"}, words=frozenset(words))
+        floats = {"dtype": "float64"} if sum(text.endswith(".0") for text in numbers) > MOSTLY * len(numbers) else {}
+        yield Look(f"whole numbers{beside}", {"kind": "count", **floats, **limit}, words=frozenset(words))
     else:
-        entry = {"kind": "continuous", "decimals": digits}
+        entry = {"kind": "continuous", "decimals": digits, **_zeros(numbers, digits), **limit}
         yield Look(f"numbers with {digits} decimals at most{beside}", entry, words=frozenset(words))
+
+
+def _zeros(numbers: list[str], digits: int) -> Entry:
+    """Return the zeros at the end of numbers, as 8.50 has, if they are written: to all digits, or to one."""
+    after = [text.partition(".")[2] for text in numbers]
+    if not any(rest.endswith("0") for rest in after):
+        return {}
+    return {"zeros": "all" if all(len(rest) == digits for rest in after) else "one"}
+
+
+def _lengths(known: KnownTexts) -> Iterator[Look]:
+    """Yield lengths of time in hours and minutes."""
+    found = [one for one in known.matched(_LENGTH) if one is not None]
+    around = {(one[1], one[3]) for one in found}
+    if len(around) == 1:
+        between, after = around.pop()
+        form = f"{{h}}{between}{{{'mm' if all(len(one[2]) == 2 for one in found) else 'm'}}}{after}"
+        if known.share(np.array([bool(np.isfinite(number_text(form).read(str(t)))) for t in known.texts])) > NEARLY:
+            yield Look(f"hours and minutes such as {known.texts[0]}", {"kind": "count", "text": form, "unit": "min"})
 
 
 def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
@@ -201,40 +251,81 @@ def _numbers_in_text(known: KnownTexts) -> Iterator[Look]:
     if known.share(fits) > NEARLY and known.different <= FEW_NUMBERS:
         yield _levels(known, "few numbers in a text")  # such as doses: others do not exist
     elif known.share(fits) > NEARLY:
-        kind = {"kind": "continuous", "text": form, "decimals": digits} if digits else {"kind": "count", "text": form}
+        kind: Entry = {"kind": "count", "text": form}
+        if digits:
+            zeros = _zeros([f"0.{text.rpartition(point)[2]}" if point in text else "0" for text in inside], digits)
+            kind = {"kind": "continuous", "text": form, "decimals": digits, **zeros}
         yield Look(f"numbers written as {known.texts[0]}", kind)
 
 
-def _two_numbers(known: KnownTexts) -> Iterator[Look]:
-    """Yield two numbers in a cell. Their bounds follow from the number of digits: parts cannot be open."""
-    found = known.matched(_TWO)
-    between = {one[2] for one in found if one}
-    if len(between) != 1 or known.share(np.array([one is not None for one in found], np.bool_)) < NEARLY:
+def _several_numbers(known: KnownTexts) -> Iterator[Look]:
+    """Yield two to four numbers with the same texts between. Their bounds follow from the digits: no part is open."""
+    between = np.array([GAP.join(_PART.split(str(text))) for text in known.texts], dtype=object)
+    shape = str(pd.Series(known.rows).groupby(between).sum().idxmax())
+    texts = shape.split(GAP)
+    usual = all(text and text not in ".," and not set(text) & set("{}<>") for text in texts[1:-1])
+    usual = usual and sum(map(len, texts)) <= FEW_LETTERS  # more is a sentence
+    if not 3 <= len(texts) <= 5 or not usual or known.share(between == shape) < NEARLY:
         return
+    numbers = [_PART.findall(str(text)) for text in known.texts[between == shape]]
+    if any(is_padded(number) for cell in numbers for number in cell):
+        return  # such as telephone numbers
     parts = list[Entry]()
-    for group in (1, 3):
-        digits = max(len(one[group].partition(".")[0]) for one in found if one)
-        places = max(len(one[group].partition(".")[2]) for one in found if one)
+    for some in zip(*numbers, strict=True):
+        digits = max(len(number.partition(".")[0]) for number in some)
+        places = max(len(number.partition(".")[2]) for number in some)
         kind = {"kind": "continuous", "decimals": places} if places else {"kind": "count"}
         parts.append({**kind, "bounds": [0, 10**digits - 1]})
-    odd = {} if all(found) else {"missing": True, "unknown": "missing"}
-    entry = {"kind": "parts", "text": f"{{}}{between.pop()}{{}}", "parts": parts, **odd}
-    yield Look(f"two numbers, such as {known.texts[0]}", entry)
+    odd = {} if (between == shape).all() else {"missing": True, "unknown": "missing"}
+    entry = {"kind": "parts", "text": "{}".join(texts), "parts": parts, **odd}
+    yield Look(f"{len(parts)} numbers, such as {known.texts[0]}", entry)
+
+
+def _flagged(known: KnownTexts) -> Iterator[Look]:
+    """Yield numbers with one of few texts around them, such as flags: `4.2 H`, `3.1 L` and `4.0`."""
+    found = [_PART.search(str(text)) for text in known.texts]
+    both = zip(known.texts, found, strict=True)
+    around = [f"{text[: one.start()]}{GAP}{text[one.end() :]}" if one else "" for text, one in both]
+    rows = pd.Series(known.rows).groupby(around).sum().sort_values(ascending=False, kind="stable")
+    usual = [one for one in rows.index if one and not re.search(f"[0-9{{}}<>≤≥,]|[+−-]{GAP}", one)]
+    some = [one for one in usual if rows[one] > RARE * rows.sum()]
+    inside = [f[0] for f, one in zip(found, around, strict=True) if f and one in some]
+    if not 2 <= len(some) <= FEW_FLAGS or rows[some].sum() < NEARLY * rows.sum() or any(map(is_padded, inside)):
+        return
+    digits = max(len(text.partition(".")[2]) for text in inside)
+    kind: Entry = {"kind": "continuous", "decimals": digits, **_zeros(inside, digits)} if digits else {"kind": "count"}
+    forms = ["{}".join(one.split(GAP)) for one in some]
+    yield Look(f"numbers with {len(some)} texts around them, such as {known.texts[0]}", {**kind, "text": forms})
 
 
 def _codes(known: KnownTexts) -> Iterator[Look]:
     """Yield codes of a public hierarchy, if nearly all texts are some."""
     for name, system in SYSTEMS.items():
-        fits = np.array([len(system.chain(str(text))) > 1 for text in known.texts], np.bool_)
+        chains = [system.chain(str(text)) for text in known.texts]
+        fits = np.array(
+            [len(c) > 1 and _is_code(c[-1].label, str(t)) for c, t in zip(chains, known.texts, strict=True)]
+        )
         if known.different > FEW_NUMBERS and known.share(fits) > NEARLY:
             entry = {"kind": "categorical", "hierarchy": name, "unknown": "other"}
             yield Look(f"codes of {name}, such as {known.texts[0]}", entry, "rare codes: they join their group")
             return
 
 
+def _is_code(group: str, text: str) -> bool:
+    """Return whether a text is a code of a group and not one that only begins like it, as A10BA02 of ATC does."""
+    plain = text.replace(".", "")
+    return text[3:4] == "." or len(group.replace(".", "")) >= SAME * len(plain)
+
+
+def _few_words(known: KnownTexts) -> Iterator[Look]:
+    """Yield words of which each is in many rows, also if they are numbers with signs between."""
+    if known.different <= FEW_WORDS / 2 and known.rows_of_a_text() >= MANY:
+        yield _levels(known, "words")
+
+
 def _words(known: KnownTexts) -> Iterator[Look]:
     """Yield few words that rows share."""
-    if known.different <= FEW_WORDS and known.rows.sum() >= SHARED * known.different:
+    if known.different <= FEW_WORDS and known.rows_of_a_text() >= SHARED:
         yield _levels(known, "words")
 
 
@@ -260,4 +351,4 @@ def _all_differ(known: KnownTexts) -> bool:
     return bool(known.rows.max() <= 2) and known.different >= max(KEY_ROWS, KEY_SHARE * known.rows.sum())
 
 
-READINGS = (_dates, _numbers, _codes, _numbers_in_text, _two_numbers, _words, _rest)
+READINGS = (_dates, _flagged, _numbers, _codes, _lengths, _numbers_in_text, _few_words, _several_numbers, _words, _rest)

@@ -28,6 +28,7 @@ REPEATED = (0.05, 0.9)  # number of keys that repeat, as a share of the rows: fe
 LONG, EVEN_STDS = 10_000, 10.0  # a number of five digits; noise that even counts must exceed this many times
 WIDE = 6  # cells: a wider range starts at the same day
 ELSEWHERE = 0.1  # share of the range's rows that may be outside of it, noise included
+TAIL_RATIO, TAIL_ROOM = 4.0, 4.0  # of the 90 % and 10 % quantiles, from which on a tail is long; room for days in it
 MOST_DECIMALS, USUAL_DECIMALS = 12, 2  # digits after the point that are counted; and kept if none of them is clear
 REQUIRED_SHARE = 0.95  # share of the rows that a choice must cover
 BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
@@ -266,6 +267,20 @@ def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[
     if elsewhere + CLEAR_STDS * noise > ELSEWHERE * inside:
         return None
     return math.floor(first) - 1, math.ceil(last) - 1
+
+
+def days_at_most(counts: Floats, std: float) -> int:
+    """Return the most days by which a date follows another one, from noisy counts of their differences.
+
+    That it follows is declared, so no count has to show it, and the least number of days is zero. Long stays are rare,
+    and below the noise: the range gets room for them.
+    """
+    first = len(HALF_OCTAVES) + SAME_DAY
+    own = np.where(np.arange(MAGNITUDES) < first, 0.0, counts[:MAGNITUDES])
+    own[-1] = 0.0
+    mass = float(own.sum())
+    _, high = bounds(own, std, mass)
+    return math.ceil(high * (TAIL_ROOM if spread(own, std) > TAIL_RATIO else OCTAVE)) - 1
 
 
 def digit_cell(values: Floats, digits: Whole, *, mixed: bool) -> Whole:

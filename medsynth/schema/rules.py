@@ -5,27 +5,34 @@
     pregnant = 1 implies sex = F           a constraint under a condition; `and` joins conditions
     visit_date > previous(visit_date)      across rows: `previous(x)` is x in the patient's previous row
     total = cumulative(dose)               a definition: the running sum over the patient's rows
-    died = yes implies last row            `first row` and `last row` are conditions of the row itself
+    died = yes implies last row            `first row` and `last row` are conditions of the row itself.
+    weeks is present implies pregnant = 1  `is present` and `is missing` ask whether the cell has a value.
+    a is present if and only if b is present
+    age = years(birth, admission)          completed years between two dates.
+    type_a + type_b + type_ab + type_o = 1 in sums, no and yes count as 0 and 1.
 
-Rules are parsed and never evaluated as code. A missing value breaks no rule; before a patient's first row all values
-are missing. Write names with blanks in backquotes, and levels that are not plain words or numbers in quotes. `previous`
-and `cumulative` are functions before a bracket and names elsewhere; so are `first` and `last` before `row`.
+Rules are parsed and never evaluated as code. A missing value breaks no rule, unless the rule asks whether a value is
+present: there a missing value equals nothing, so `=` and `<` do not hold, and `!=` holds. Before a patient's first row
+all values are missing. Write names with blanks in backquotes, and levels that are not plain words or numbers in quotes.
+`previous`, `cumulative` and `years` are functions before a bracket and names elsewhere; so are `first` and `last`
+before `row`.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..arrays import Codes, Mask, Texts
-from .columns.column import Column, Values
+from ..arrays import Codes, Floats, Mask, Texts, Whole
+from .columns.column import Column, Level, Values, level_text
 
 ValuesByName = Mapping[str, Values]  # of columns in some rows
 Truth = NDArray[np.int8]  # 1 true, 0 false, -1 unknown
@@ -35,12 +42,17 @@ COMPARE: dict[str, Callable[..., Mask]] = {
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 TOKEN = re.compile(
-    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|`([^`]+)`|\"([^\"]*)\"|'([^']*)'|(\w+(?:\.\w+)*)|(<=|>=|!=|[-+*/()=<>]))"
+    r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?)|`([^`]+)`|\"([^\"]*)\"|'([^']*)'|(\w+(?:\.\w+)*)|(<=|>=|!=|[-+*/()=<>,]))"
 )
+_PLAIN = re.compile(r"(?!(?:and|implies|previous|cumulative|first|last)$)[^\W\d]\w*")  # a name without quotes
 MAX_RULE_CHARACTERS = 500  # characters per rule
 MAX_DEPTH = 40  # of nested brackets and signs
 Function = Literal["previous", "cumulative"]
 FUNCTIONS: dict[str, Function] = {"previous": "previous", "cumulative": "cumulative"}
+EXACT = 1e-9  # relative error of computed values that compare as equal: 0.1 + 0.2 is 0.3
+EPOCH = 719_163  # the day number of 1970-01-01, counted from the day before 0001-01-01
+YES = frozenset(("1", "yes", "y", "true", "ja", "j", "oui", "o"))
+BOTH = ("if", "and", "only", "if")
 
 
 @dataclass(frozen=True)
@@ -63,11 +75,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Word:
-    """A column or a level in the text of a rule. `function`: applied to the column over the patient's rows."""
+    """A column or a level in the text of a rule. `function`: applied to the column over the patient's rows. `yes`: the
+    level that counts as 1 in a sum, while the other one counts as 0.
+    """
 
     name: str
     column: bool
     function: Literal["previous", "cumulative"] | None = None
+    yes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,15 @@ class Operation:
     right: Expression
 
 
-Expression = Number | Word | Operation
+@dataclass(frozen=True)
+class Years:
+    """The completed years from the date `left` to the date `right`."""
+
+    left: Word
+    right: Word
+
+
+Expression = Number | Word | Operation | Years
 
 
 @dataclass(frozen=True)
@@ -98,6 +121,8 @@ class Comparison:
             unknown = pd.isna(one) | pd.isna(other)
         else:
             unknown = np.isnan(one) | np.isnan(other)
+            if isinstance(self.left, Operation) or isinstance(self.right, Operation):
+                one = np.where(np.isclose(one, other, EXACT, EXACT), other, one)
         with np.errstate(invalid="ignore"):
             return np.where(unknown, -1, COMPARE[self.sign](one, other)).astype(np.int8)
 
@@ -114,19 +139,34 @@ class End:
         return (found.first if self.which == "first" else found.last).astype(np.int8)
 
 
-Condition = Comparison | End
+@dataclass(frozen=True)
+class Presence:
+    """The condition that a column has a value, or that it has none."""
+
+    word: Word
+    present: bool
+
+    def truth(self, values: ValuesByName, position: Position | None = None) -> Truth:
+        """Return 1 or 0 for each row: (rows,)."""
+        return np.asarray(pd.notna(evaluate(self.word, values, position)) == self.present, np.int8)
+
+
+Condition = Comparison | End | Presence
 END_OF_ROWS = End("last")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `defines` names the column that `formula` computes; without it the rule is a constraint."""
+    """One rule. `defines` names the column that `formula` computes; without it the rule is a constraint. `both`: the
+    conclusion implies the premise as well.
+    """
 
     text: str
     premise: tuple[Condition, ...]
     conclusion: tuple[Condition, ...]
     defines: str | None = None
     formula: Expression | None = None
+    both: bool = False
 
     @property
     def columns(self) -> set[str]:
@@ -154,17 +194,31 @@ class Rule:
         """Whether it reads if the row is the patient's last."""
         return END_OF_ROWS in (*self.premise, *self.conclusion)
 
+    @property
+    def dates(self) -> set[str]:
+        """The columns that must be dates."""
+        return {one.name for part in self.parts() if isinstance(part, Years) for one in (part.left, part.right)}
+
+    @property
+    def present(self) -> set[str]:
+        """The columns that it asks to be present."""
+        conditions = (*self.premise, *self.conclusion)
+        return {one.word.name for one in conditions if isinstance(one, Presence) and one.present}
+
     def words(self) -> Iterator[Word]:
         """Yield the columns in the rule, with their functions."""
-        compared = [c for c in (*self.premise, *self.conclusion) if isinstance(c, Comparison)]
-        todo: list[Expression] = [side for c in compared for side in (c.left, c.right)]
-        todo += [self.formula] if self.formula else []
+        return (part for part in self.parts() if isinstance(part, Word) and part.column)
+
+    def parts(self) -> Iterator[Expression]:
+        """Yield all expressions in the rule."""
+        todo: list[Expression] = [self.formula] if self.formula else []
+        for one in (*self.premise, *self.conclusion):
+            todo += [one.left, one.right] if isinstance(one, Comparison) else []
+            todo += [one.word] if isinstance(one, Presence) else []
         while todo:
             part = todo.pop()
-            if isinstance(part, Operation):
-                todo += [part.left, part.right]
-            elif isinstance(part, Word) and part.column:
-                yield part
+            todo += [part.left, part.right] if isinstance(part, Operation | Years) else []
+            yield part
 
     def broken(self, values: ValuesByName, position: Position | None = None) -> Mask:
         """Return which rows break the constraint: (rows,), or one value if it reads no row.
@@ -173,10 +227,21 @@ class Rule:
         """
         if self.defines:
             raise ValueError("a definition computes its column: no row can break it")
-        premise, conclusion = ([c.truth(values, position) for c in some] for some in (self.premise, self.conclusion))
-        met = np.all([truth == 1 for truth in np.broadcast_arrays(*premise)], axis=0)
-        failed = np.any([truth == 0 for truth in np.broadcast_arrays(*conclusion)], axis=0)
-        return np.asarray(met & failed)
+        sides = [self._truths(some, values, position) for some in (self.premise, self.conclusion)]
+        met = [np.all([truth == 1 for truth in own], axis=0) for own in sides]
+        failed = [np.any([truth == 0 for truth in own], axis=0) for own in sides]
+        return np.asarray(met[0] & failed[1] | (met[1] & failed[0] & self.both))
+
+    def _truths(
+        self, conditions: tuple[Condition, ...], values: ValuesByName, position: Position | None
+    ) -> Sequence[Truth]:
+        """Return the truth of conditions in each row. A rule about presence has no unknown ones."""
+        asks = any(isinstance(one, Presence) for one in (*self.premise, *self.conclusion))
+        found = [one.truth(values, position) for one in conditions]
+        if asks:
+            unequal = [isinstance(one, Comparison) and one.sign == "!=" for one in conditions]
+            found = [np.where(own < 0, other, own) for own, other in zip(found, unequal, strict=True)]
+        return np.broadcast_arrays(*found)
 
 
 def evaluate(part: Expression, values: ValuesByName, position: Position | None = None) -> Values:
@@ -186,10 +251,41 @@ def evaluate(part: Expression, values: ValuesByName, position: Position | None =
     if isinstance(part, Word):
         if not part.column:
             return np.array([part.name], dtype=object)
-        return (_known(position).before if part.function == "previous" else values)[part.name]
+        own = (_known(position).before if part.function == "previous" else values)[part.name]
+        return own if part.yes is None else np.where(pd.isna(own), np.nan, own == part.yes)
+    if isinstance(part, Years):
+        return _completed_years(*(evaluate(side, values, position) for side in (part.left, part.right)))
     sides = [evaluate(side, values, position) for side in (part.left, part.right)]
     with np.errstate(all="ignore"):
         return np.asarray(ARITHMETIC[part.sign](*sides), np.float64)
+
+
+def terms(part: Expression) -> dict[str, float]:
+    """Return the sign, 1 or -1, of each column that an expression adds or subtracts once, whatever else it has.
+
+    >>> terms(parse("a - (b + 2 * c) = d", dict.fromkeys("abcd", True)).conclusion[0].left)
+    {'a': 1.0, 'b': -1.0}
+    """
+    if isinstance(part, Word):
+        return {part.name: 1.0} if part.column else {}
+    if not isinstance(part, Operation) or part.sign not in ("+", "-"):
+        return {}
+    sign = 1.0 if part.sign == "+" else -1.0
+    left, right = terms(part.left), {name: sign * own for name, own in terms(part.right).items()}
+    return {name: own for name, own in (left | right).items() if not (name in left and name in right)}
+
+
+def _completed_years(first: Values, last: Values) -> Floats:
+    """Return the completed calendar years from one day number to another, NaN if either is unknown: (rows,)."""
+    found = list[tuple[Whole, Whole]]()
+    for days in (first, last):
+        dates = np.floor(np.nan_to_num(days.astype(np.float64)) - EPOCH).astype("datetime64[D]")
+        months = dates.astype("datetime64[M]")
+        day = (dates - months.astype("datetime64[D]")).astype(np.int64)
+        found.append((months.astype(np.int64), day))
+    (start, day_of_start), (end, day_of_end) = found
+    whole = (end - start - (day_of_end < day_of_start)) // 12
+    return np.where(pd.isna(first) | pd.isna(last), np.nan, whole)
 
 
 def _known(position: Position | None) -> Position:
@@ -206,13 +302,14 @@ def _texts(side: Values) -> Texts:
 
 
 ENDS = {"first": End("first"), "last": END_OF_ROWS}
+PRESENCE = [[("word", "is"), ("word", "present")], [("word", "is"), ("word", "missing")]]
 
 
 class _Parser:
     """Recursive descent over the tokens of one rule."""
 
-    def __init__(self, text: str, columns: Mapping[str, bool]) -> None:
-        self.columns, self.at, self.depth = columns, 0, 0
+    def __init__(self, text: str, columns: Mapping[str, bool], yes: Mapping[str, str]) -> None:
+        self.columns, self.yes, self.at, self.depth = columns, yes, 0, 0
         self.tokens: list[tuple[str, str]] = []
         place = 0
         while place < len(text.rstrip()):
@@ -246,6 +343,8 @@ class _Parser:
         """Parse the expression that starts with a token."""
         if kind == "word" and value in FUNCTIONS and self.peek("("):
             return self.over_rows(FUNCTIONS[value])
+        if kind == "word" and value == "years" and self.peek("("):
+            return self.years()
         if kind == "number":
             return Number(float(value))
         if value == "-" and kind == "sign":
@@ -273,13 +372,27 @@ class _Parser:
             raise ValueError(f"{name!r} is not a column of numbers")
         return Word(name, True, function)
 
+    def years(self) -> Years:
+        """Parse the two dates of `years`, from the bracket on."""
+        tokens = [self.take() for _ in range(5)]
+        names = [name for _, name in tokens[1::2]]
+        if [sign for _, sign in tokens[::2]] != ["(", ",", ")"] or not all(self.columns.get(name) for name in names):
+            raise ValueError("years( ) takes two columns of dates, as in age = years(birth, admission)")
+        return Years(Word(names[0], True), Word(names[1], True))
+
     def chain(self, signs: tuple[str, ...], inner: Callable[[], Expression]) -> Expression:
         """Parse operations of the same rank, from the left."""
         left = inner()
         while self.peek(*signs):
             sign = self.take()[1]
-            left = Operation(sign, left, inner())
+            left = Operation(sign, self.counted(left), self.counted(inner()))
         return left
+
+    def counted(self, part: Expression) -> Expression:
+        """Return a part of a sum: a column with the levels no and yes counts as 0 or 1."""
+        if isinstance(part, Word) and part.column and part.name in self.yes:
+            return replace(part, yes=self.yes[part.name])
+        return part
 
     def sum(self) -> Expression:
         return self.chain(("+", "-"), lambda: self.chain(("*", "/"), self.atom))
@@ -298,9 +411,13 @@ class _Parser:
             self.at += 2
             return ENDS[word]
         left = self.sum()
+        asked = self.tokens[self.at : self.at + 2]
+        if isinstance(left, Word) and left.column and asked in PRESENCE:
+            self.at += 2
+            return Presence(left, asked == PRESENCE[0])
         kind, sign = self.take()
         if kind != "sign" or sign not in COMPARE:
-            raise ValueError("a comparison (=, !=, <, <=, >, >=) is missing")
+            raise ValueError("a comparison (=, !=, <, <=, >, >=) or `is present` or `is missing` is expected")
         found = Comparison(sign, left, self.sum())
         self._check(found)
         return found
@@ -320,13 +437,34 @@ class _Parser:
         """Raise ValueError for a level in a sum."""
         if isinstance(part, Operation):
             for side in (part.left, part.right):
-                if isinstance(side, Word) and not (side.column and self.columns[side.name]):
+                if isinstance(side, Word) and not side.yes and not (side.column and self.columns[side.name]):
                     raise ValueError(f"{side.name!r} is not a column of numbers")
                 self.numbers(side)
 
 
-def parse(text: str, columns: Mapping[str, bool]) -> Rule:
-    """Return the rule in `text`. `columns`: whether each column contains numbers.
+def in_rule(name: str) -> str:
+    """Return a column as a rule names it, "" if that is impossible.
+
+    >>> in_rule("admitted"), in_rule("left on"), in_rule("last")
+    ('admitted', '`left on`', '`last`')
+    """
+    return name if _PLAIN.fullmatch(name) else f"`{name}`" if "`" not in name else ""
+
+
+def yes_level(levels: Sequence[Level]) -> str | None:
+    """Return the level that means yes, if a column has two and one of them means yes.
+
+    >>> yes_level(("no", "yes")), yes_level((1, 0)), yes_level((True, False)), yes_level(("F", "M"))
+    ('yes', '1', 'true', None)
+    """
+    texts = [level_text(level) for level in levels]
+    found = [text for text in texts if text.lower() in YES]
+    return found[0] if len(texts) == 2 and len(found) == 1 else None
+
+
+def parse(text: str, columns: Mapping[str, bool], yes: Mapping[str, str] = MappingProxyType({})) -> Rule:
+    """Return the rule in `text`. `columns`: whether each column contains numbers. `yes`: the level of a column that
+    counts as 1 in a sum.
 
     Raises ValueError, with a message that contains no data, for text that is not a rule.
 
@@ -337,17 +475,18 @@ def parse(text: str, columns: Mapping[str, bool]) -> Rule:
     """
     if len(text) > MAX_RULE_CHARACTERS:
         raise ValueError(f"a rule can have at most {MAX_RULE_CHARACTERS} characters")
-    parser = _Parser(text, columns)
+    parser = _Parser(text, columns, yes)
     found = parser.conditions()
     premise: tuple[Condition, ...] = ()
-    if parser.peek("implies"):
-        parser.take()
+    both = [word for _, word in parser.tokens[parser.at : parser.at + len(BOTH)]] == [*BOTH]
+    if both or parser.peek("implies"):
+        parser.at += len(BOTH) if both else 1
         premise = found
         found = parser.conditions()
     if parser.at < len(parser.tokens):
         raise ValueError(f"the rule should end before {parser.tokens[parser.at][1]!r}")
     rule = _definition(text, found[0], columns) if not premise and len(found) == 1 else None
-    rule = rule or Rule(text, premise, found)
+    rule = rule or Rule(text, premise, found, both=both)
     if not rule.cumulative and any(word.function == "cumulative" for word in rule.words()):
         raise ValueError("write cumulative( ) alone, as in total = cumulative(dose). Other rules may read that column")
     return rule

@@ -17,7 +17,7 @@ from .columns.dtypes import dtype_name
 from .columns.open import Open
 from .columns.parts import Columns, file_columns, to_dict
 from .declared import ENDING, Declaration, bundled_files, yaml_key, yaml_text
-from .rules import Constraint, Definition, Rule, parse
+from .rules import Constraint, Definition, Rule, parse, yes_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,7 @@ class Schema(Declaration):
     unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     one_row_a_patient: bool = False  # whether no two rows share a patient
+    decimal_comma: bool | Literal["seen"] = False  # whether sampled rows have decimal commas; declared after a look
     constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
@@ -197,6 +198,8 @@ class Schema(Declaration):
             column = self.columns[name]
             if type(column) is Open or (isinstance(column, Open) and name == rule.defines):
                 raise ValueError(f"rule {rule.text!r}: {name!r} is open ({column.in_words}). Declare it for this rule")
+            if name in rule.dates and not column.dated:
+                raise ValueError(f"rule {rule.text!r}: years( ) takes dates, but {name!r} is not one")
 
     def _check_across(self, rule: Rule) -> None:
         """Raise ValueError for a rule across rows without an order, and for a sum that would not be exact."""
@@ -234,14 +237,19 @@ class Schema(Declaration):
     @cached_property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is not a rule about these columns."""
-        numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
         found = []
         for text in self.rules:
             try:
-                found.append(parse(text, numbers))
+                found.append(self.rule(text))
             except ValueError as error:
                 raise ValueError(f"rule {text!r}: {error}") from None
         return tuple(found)
+
+    def rule(self, text: str) -> Rule:
+        """Return a rule about these columns. Raise ValueError for a text that is not one."""
+        numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
+        yes = {name: word for name, column in self.columns.items() if (word := yes_level(column.levels))}
+        return parse(text, numbers, yes)
 
     @cached_property
     def core(self) -> Schema:
@@ -297,7 +305,7 @@ class Schema(Declaration):
         """The number of entries that a person declared after a look at the table."""
         entries = ([one.given.get("seen") if isinstance(one, Open) else one.seen for one in own.values()]
                    for own in self.header.values())  # fmt: skip
-        return len(self.seen_rules) + sum(any(own) for own in entries)
+        return len(self.seen_rules) + (self.decimal_comma == "seen") + sum(any(own) for own in entries)
 
     def closed(self) -> Self:
         """Return the schema if nothing is open. Raise SchemaError for a column that only a fit can learn."""

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from ..io.table import whole_text
 from .columns.column import Column, Level, level_text
 from .columns.date import Date
-from .columns.open import BOUNDS, FORMAT, LEVELS, Open, OpenDates, OpenLevels, OpenNumbers, entries
+from .columns.number import numbers_in
+from .columns.open import BOUNDS, FORMAT, LEVELS, LIMITS, Open, OpenDates, OpenLevels, OpenNumbers, entries
 from .columns.registry import KINDS
 from .inference import ISO, with_empty
 from .learned import EMPTY, ColumnKind, LearnedColumn
@@ -27,7 +28,8 @@ def kind_of(column: Open, measured: ColumnKind | None) -> ColumnKind:
     if isinstance(column, OpenLevels):
         return ColumnKind(cells="word")
     if isinstance(column, OpenNumbers):
-        return ColumnKind(cells="whole" if given["kind"] == "count" else "decimal")
+        # Words among the numbers are asked for if they may be limits.
+        return ColumnKind(cells="whole" if given["kind"] == "count" else "decimal", words=float(column.open_levels))
     if not isinstance(column, OpenDates):
         assert measured is not None  # the kind is measured wherever it is open
         return measured
@@ -47,7 +49,10 @@ def with_declared_bounds(column: Open, kind: ColumnKind) -> LearnedColumn:
 def settled_column(column: Open, learned: LearnedColumn) -> LearnedColumn:
     """Return what a fit learned of an open column, with what is declared of it."""
     assert learned.column is not None  # each column that is read as numbers was measured as such
-    return replace(learned, column=_settled(column, learned.column)) if column.given else learned
+    if not column.given:
+        return learned
+    found = _settled(column, learned.column)
+    return replace(learned, column=found, gaps={word: n for word, n in learned.gaps.items() if word in found.gap_words})
 
 
 def _settled(column: Open, found: Column) -> Column:
@@ -66,6 +71,8 @@ def _settled(column: Open, found: Column) -> Column:
     given = {key: value for key, value in given.items() if key in entries(own) and key != LEVELS}
     if BOUNDS in given:
         given[BOUNDS] = _joined(given[BOUNDS], learned[BOUNDS])
+    if LIMITS in column.given:
+        learned = _with_limits(learned, given)
     if "missing" in given:
         given["missing"] = _both(given["missing"], learned.get("missing", False))
     tried = [
@@ -77,6 +84,22 @@ def _settled(column: Open, found: Column) -> Column:
         with suppress(ValidationError):
             return own.model_validate({**learned, **some})
     return found
+
+
+def _with_limits(learned: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was learned, with the words among numbers that are limits, and bounds that end there."""
+    words = [*learned["missing"]] if isinstance(learned.get("missing"), list | tuple) else []
+    signs = {"below": ("<", "≤"), "above": (">", "≥")}
+    found = {side: [word for word in words if str(word).startswith(own)] for side, own in signs.items()}
+    stated = {side: numbers_in(own) for side, own in found.items()}
+    low, high = learned[BOUNDS]
+    ends = [min(stated["below"], default=low), max(stated["above"], default=high)]
+    if not any(stated.values()) or not ends[0] < ends[1]:
+        return learned
+    left = [word for word in words if word not in (*found["below"], *found["above"])]
+    given.setdefault(BOUNDS, [int(end) if float(end).is_integer() else end for end in ends])
+    limits = {side: sorted(own, key=lambda word: numbers_in([word])) for side, own in found.items() if stated[side]}
+    return {**learned, "missing": left or False, **limits}
 
 
 def _joined(given: list[Any], learned: list[Any]) -> list[Any]:

@@ -61,6 +61,8 @@ BENCHMARKS = {
         "--output FOLDER/a.csv"),
     "gpu-check": Benchmark("gpu_check:main", "on a GPU: CUDA tests, the overhead, fits, MNIST", "8 min", "results",
         ""),
+    "extracts": Benchmark("extracts:main", "extracts in three languages, from draft to rows", "3 min", "schema",
+        "--languages english"),
     "hospital": Benchmark("hospital:main", "a hospital extract: missing values, rules, propensity", "10 min", "results",
         "--runs 1 --method independent --output FOLDER/a.csv"),
     "audit-power": Benchmark("audit_power:main", "the share of a claim that attacks on fits prove", "30 min",

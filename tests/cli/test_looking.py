@@ -33,6 +33,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "dose": [f"{x} mg" for x in rng.integers(11, 97, N)], "sex": rng.choice(["m", "w"], N),
         "start": start.strftime("%d.%m.%Y"), "stop": stop.strftime("%d.%m.%Y"),
         "weight (kg)": weight, "height (cm)": height, "BMI (kg/m2)": (weight / (height / 100) ** 2).round(1),
+        "crp": np.where(rng.random(N) < 0.2, "<5", rng.integers(5, 90, N).astype(str)),
         "told": [f"was told on day {k} to come again after lunch" for k in range(N)],
         "sick": rng.choice(["yes", "no"], N),
     }).to_csv("t.csv", index=False)  # fmt: skip
@@ -80,8 +81,10 @@ def test_what_is_taken_is_marked_and_the_claim_says_so(table: Path) -> None:
     assert "entries are declared after a look" in drafted("--accept-looks").stdout
     text = Path("t.schema.yaml").read_text()
     schema = Schema.from_yaml(text)
-    assert schema.rules == ("`BMI (kg/m2)` = `weight (kg)` / `height (cm)` / `height (cm)` * 10000", "stop >= start")
-    assert schema.seen == len(schema.rules) + text.count("seen: true}\n") - len(schema.rules) and schema.seen > 7
+    assert schema.rules == ("`BMI (kg/m2)` = `weight (kg)` / `height (cm)` / `height (cm)` * 10000",)
+    after = {"kind": "date", "after": "start", "format": "%d.%m.%Y", "seen": True}  # the days between are learned
+    assert schema.columns["stop"].to_dict() == after and "stop >= start" not in text
+    assert schema.seen == text.count("seen: true}") >= 7
     assert Schema.from_yaml(schema.to_yaml()) == schema
     cells = pd.read_csv("t.csv", dtype=str)
     private = {cell for name in ("dose", "start", "told") for cell in cells[name]}
@@ -92,6 +95,30 @@ def test_what_is_taken_is_marked_and_the_claim_says_so(table: Path) -> None:
     assert any("after a look at the table" in note for note in model.ledger.notes)
     model.save("t.medsynth")
     assert medsynth.load("t.medsynth").seen == schema.seen
+
+
+def test_decimal_commas_are_declared_and_come_back(table: Path) -> None:
+    frame = pd.read_csv("t.csv", dtype=str)[["weight (kg)", "sick"]]
+    commas = frame.assign(**{"weight (kg)": frame["weight (kg)"].str.replace(".", ",")})
+    commas.to_csv("t.csv", sep=";", index=False)
+    drafted("--accept-looks")
+    text = Path("t.schema.yaml").read_text()
+    schema = Schema.load("t.schema.yaml")
+    assert "decimal_comma: seen" in text and schema.seen == text.count("seen: true}") + 1
+    medsynth.fit("t.csv", epsilon=50, method="independent", anyway=True).save("t.medsynth")
+    run = CliRunner().invoke
+    assert run(app, ["sample", "t.medsynth", "-n", "50", "--output", "made.csv"]).exit_code == 0
+    made = pd.read_csv("made.csv", sep=";", dtype=str)["weight (kg)"].dropna()
+    assert made.str.fullmatch(r"\d+,\d").all()
+
+
+def test_a_drafted_column_can_name_the_patients(table: Path) -> None:
+    frame = pd.read_csv("t.csv", dtype=str).assign(place=[str(k // 2) for k in range(N)])
+    frame[["place", "sex", "sick"]].to_csv("t.csv", index=False)
+    drafted("--accept-looks")
+    assert Schema.load("t.schema.yaml").columns["place"].modelled
+    model = medsynth.fit("t.csv", epsilon=50, method="independent", anyway=True, unit="place", max_rows=2)
+    assert model.schema.unit == "place" and not model.schema.columns["place"].modelled
 
 
 def test_both_answers_at_once_are_refused(table: Path) -> None:
@@ -106,6 +133,17 @@ def test_rules_that_rows_break_are_not_proposed(table: Path) -> None:
     data = table_to_look_at(table)
     entries = {name: found.entry for name, found in looks(data).items()}
     assert rules_that_hold(data, entries, ["`BMI (kg/m2)` = `weight (kg)` * 2"]) == {}
+
+
+def test_a_date_long_before_another_stays_a_rule(table: Path) -> None:
+    frame = pd.read_csv("t.csv", dtype=str)
+    days = pd.to_timedelta(np.random.default_rng(1).integers(0, 30_000, N), unit="D")
+    frame.insert(0, "born", (pd.Timestamp("1920-01-01") + days).strftime("%d.%m.%Y"))
+    frame.to_csv("t.csv", index=False)
+    drafted("--accept-looks")
+    schema = Schema.load("t.schema.yaml")
+    assert "start >= born" in schema.rules and "after" not in schema.columns["start"].to_dict()
+    assert schema.columns["stop"].to_dict()["after"] == "start"
 
 
 def test_several_tables_are_looked_at_one_by_one(table: Path) -> None:

@@ -125,23 +125,27 @@ NUMBERS = {"a": None, "b": None, "sex": ("0", "1", "2"), "x___1": ("0", "1"), "w
     [
         ("[sex] = '1'", "sex = '1'"),
         ("'1' = [sex] and [a] >= 3", "sex = '1' and a >= 3"),
-        ("[sex]=0 or [sex]=1", "sex != '2'"),
-        ("([sex] > 0) and (([a] <> -2))", "sex != '0' and a != -2"),
+        ("[sex]=0 or [sex]=1", "sex != '2' and sex is present"),
+        ("([sex] > 0) and (([a] <> -2))", "sex != '0' and sex is present and a != -2"),
+        ("[sex]='0' or [sex]='1' or [sex]='2'", "sex is present"),
+        ("[sex] = '' or [sex] = '1'", "sex != '0' and sex != '2'"),
+        ("[w] <> '' and [sex] = \"\"", "w is present and sex is missing"),
+        ("[b] <> '' and [b] < 3", "b is present and b < 3"),
         ("[x(1)] = \"1\" AND 5 < [b]", "x___1 = '1' and b > 5"),
         ("[sex] <> '1'", "sex != '1'"),
     ],
 )  # fmt: skip
 def test_branching_logic_becomes_a_rule(text: str, rule: str) -> None:
     found = branching("a", text, NUMBERS)
-    assert found == f"a = a implies {rule}"
+    assert found == f"a is present implies {rule}"
     parse(found, {name: levels is None for name, levels in NUMBERS.items()})
 
 
 @pytest.mark.parametrize(
     "text",
-    ["[sex]='1' or [a]>2", "[a] = ''", "[visit_arm_1][a] = 1", "[a] > [b]", "datediff([a],[b]) > 2", "[none] = 1",
+    ["[sex]='1' or [a]>2", "[a] < ''", "[visit_arm_1][a] = 1", "[a] > [b]", "datediff([a],[b]) > 2", "[none] = 1",
      "[a] =", "([a] = 1", "[a] = 1)", "[a] = 'x'", "", "[w] = 'm' or [w] = 'f'", "[sex] > 5", "[a]; import os",
-     "(" * 99, "[a] = 1 and " * 200 + "[a] = 1", "[sex]='0' or [sex]='1' or [sex]='2'"],
+     "(" * 99, "[a] = 1 and " * 200 + "[a] = 1", "[sex] = '' or [sex] <> ''"],
 )  # fmt: skip
 def test_other_logic_is_left_out_with_a_reason(text: str) -> None:
     with pytest.raises(NotExpressible, match="."):
@@ -167,6 +171,30 @@ def test_bounds_of_a_calculation_contain_its_values(
     a, b = values["a"][0], values["b"][0]
     (value,) = evaluate(found.formula, values)
     assert value == pytest.approx((a - 2) ** 2 * 3 / b**2 - a * b + 0.5) and ends[0] - 1e-9 <= value <= ends[1] + 1e-9
+
+
+def test_hidden_fields_are_empty_through_chains_and_hidden_checkboxes_are_zero(tmp_path: Path) -> None:
+    """An empty field is not '1', so what follows from it is hidden as well."""
+    found = imported(
+        tmp_path,
+        field("sex", "radio", "F, female | M, male"),
+        field("preg", "yesno", logic="[sex] = 'F'"),
+        field("weeks", check="integer", low="1", high="42", logic="[preg] = '1'"),
+        field("why", "checkbox", "1, pain | 2, check", logic="[weeks] > 20"),
+        field("late", "calc", "[weeks] - 20", logic="[why(1)] = '1'"),
+    )
+    known = Schema.from_yaml(found.text)
+    assert "late: its branching logic is not taken" in found.message
+    rows = [
+        ("F", "1", 30.0, "1"), ("F", "1", np.nan, "0"), ("M", None, np.nan, "0"),
+        ("M", "0", np.nan, "0"), ("F", None, 12.0, "0"), ("F", "1", 20.0, "1"), ("F", "1", np.nan, "1"),
+    ]  # fmt: skip
+    sex, preg, weeks, why = (np.array(own) for own in zip(*rows, strict=True))
+    values = {"sex": sex, "preg": preg, "weeks": weeks.astype(float), "why___1": why, "why___2": np.full(7, "0")}
+    rules = [rule for rule in known.parsed_rules if not rule.defines]
+    values = {name: own if name == "weeks" else own.astype(object) for name, own in values.items()}
+    broken = np.any([np.broadcast_to(rule.broken(values), 7) for rule in rules], axis=0)
+    assert len(rules) == 4 and broken.tolist() == [False] * 3 + [True] * 4
 
 
 def test_checkbox_columns_are_named_as_exports_name_them() -> None:

@@ -98,6 +98,47 @@ def test_declared_decimals_formats_and_levels_are_not_measured() -> None:
     assert settled.columns["dose"].places == 2 and settled.columns["ward"].levels == ("zz", "b", "a")
 
 
+@pytest.mark.parametrize("anchor", ["{kind: date}", "{kind: date, bounds: [2010-01-01, 2030-12-31]}"])
+def test_days_after_a_date_are_learned_from_the_days_between_alone(anchor: str) -> None:
+    schema = Schema.from_yaml(f"{{name: t, columns: {{day: {anchor}, later: {{kind: date, after: day}}}}}}")
+    frame = patients()[["day", "later"]]
+    (charged, full, settled), (_, less, _) = measured(frame, schema), measured(frame[:-1], schema)
+    parts = [part for part in full[selection.FORMATS].of if "later" in part]
+    assert parts == ["days from day to later"]
+    for label, one in full.items():
+        change = np.linalg.norm(np.concatenate(one.arrays) - np.concatenate(less[label].arrays))
+        assert change == pytest.approx(charged[label]), label
+    later = settled.columns["later"].to_dict()
+    assert (later["after"], later["out_of_range"]) == ("day", "missing")
+    assert settled.columns["later"].bounds[0] == 0 and 13 <= int(str(settled.columns["later"].bounds[1])) < 120
+
+
+@pytest.mark.parametrize("kind", ["count", "continuous"])
+def test_limits_of_an_assay_can_be_learned(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    cells = [str(x) for x in rng.integers(1, 60, ROWS)]
+    cells[:60], cells[60:200] = ["<2"] * 60, [">=60"] * 140
+    cells[200:203] = ["lost"] * 3
+    frame = pd.DataFrame({"rate": cells, "other": [str(k % 40) for k in range(ROWS)]})
+    other = "{kind: count, limits: learn, bounds: [0, TODO]}"
+    schema = Schema.from_yaml(f"{{name: t, columns: {{rate: {{kind: {kind}, limits: learn}}, other: {other}}}}}")
+    (charged, full, settled), (_, less, _) = measured(frame, schema), measured(frame[:-1], schema)
+    for label, one in full.items():
+        change = np.linalg.norm(np.concatenate(one.arrays) - np.concatenate(less[label].arrays))
+        assert change <= charged[label] * (1 + 1e-9), label
+    rate = settled.columns["rate"].to_dict()
+    assert (rate["below"], rate["above"], rate["bounds"]) == (["<2"], [">=60"], [2, 60])
+    assert rate["missing"] == ["lost", ""] and not settled.columns["other"].to_dict().get("below")
+
+
+def test_open_dates_are_read_with_the_months_and_years_that_are_declared() -> None:
+    frame = pd.DataFrame({"seen": [f"{k % 28 + 1:02}-{'Mai' if k % 2 else 'Okt'}-{k % 10 + 10}" for k in range(ROWS)]})
+    form = 'format: "%d-%b-%y", months: de, pivot: 1990'
+    settled = measured(frame, Schema.from_yaml(f"{{name: t, columns: {{seen: {{kind: date, {form}}}}}}}"))[2]
+    first, last = map(str, settled.columns["seen"].bounds)
+    assert "2005" < first[:4] <= "2010" and "2019" <= last[:4] < "2025"
+
+
 def test_a_column_with_two_declared_levels_gets_the_partner_of_the_one_that_is_found() -> None:
     frame = pd.DataFrame({"side": ["left"] * (ROWS - 1) + ["right"], "sick": ["0"] * (ROWS - 2) + ["1"] * 2})
     for kind, levels in (("binary", 2), ("categorical", 1)):

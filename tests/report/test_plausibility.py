@@ -8,10 +8,10 @@ import pytest
 
 import medsynth
 from medsynth.report.build import build
-from medsynth.report.data.verdict import Purpose
+from medsynth.report.data.verdict import Purpose, Thresholds
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
-from medsynth.report.sections.plausibility import plausibility
+from medsynth.report.sections.plausibility import IMPOSSIBLE, PLAUSIBILITY, Plausibility, impossible, plausibility
 from medsynth.report.sections.registry import SECTIONS
 from medsynth.report.sections.summary import Verdicts
 from medsynth.sampling.rejection import complete
@@ -129,3 +129,57 @@ def test_a_quotient_by_zero_breaks_no_definition(missing: str) -> None:
     assert plausibility(schema, None, rows).broken == 0
     rows.loc[5, "ratio"] = 9.0  # 1 / 1
     assert [rule.synthetic for rule in plausibility(schema, None, rows).rules if rule.synthetic] == [1 / len(rows)]
+
+
+STAYS: dict[str, Any] = {
+    "Aufnahmedatum": {"kind": "date", "bounds": ["2020-01-01", "2022-12-31"], "missing": True},
+    "start": {"kind": "date", "bounds": ["2020-01-01", "2022-12-31"], "missing": True},
+    "end": {"kind": "date", "bounds": ["2020-01-01", "2022-12-31"], "missing": True},
+    "systolic_mmHg": {"kind": "count", "bounds": [50, 250]},
+    "diastolic_mmHg": {"kind": "count", "bounds": [30, 200]},
+    "sex": {"kind": "binary", "levels": ["F", "M"]},
+    "weeks": {"kind": "count", "bounds": [1, 42], "missing": True},
+}
+
+
+def stays(rules: list[str]) -> tuple[Schema, pd.DataFrame, pd.DataFrame]:
+    """A schema; 200 real rows that obey; and the same rows with faults of three kinds, in 40, 20 and 10 of them."""
+    schema = Schema.from_dict({"name": "t", "target": "sex", "columns": STAYS, "rules": rules})
+    real = pd.DataFrame({
+        "Aufnahmedatum": "2020-05-05", "start": ["2020-02-01", ""] * 100, "end": "2020-03-01", "systolic_mmHg": "120",
+        "diastolic_mmHg": "80", "sex": ["F", "F", "M", "M"] * 50, "weeks": ["12", "", "", ""] * 50,
+    })  # fmt: skip
+    made = real.copy()
+    made.loc[:79:2, "end"] = "2020-01-01"
+    made.loc[100:119, "diastolic_mmHg"] = "130"
+    made.loc[(made.index >= 160) & (made["sex"] == "M"), "weeks"] = [*["30"] * 10, *[""] * 10]
+    return schema, real, made
+
+
+def test_impossible_rows_are_counted_by_what_the_schema_the_headers_and_real_rows_say() -> None:
+    schema, real, made = stays([])
+    found, share = impossible(schema, None, made)
+    assert {one.rule for one in found} == {"systolic_mmHg > diastolic_mmHg"} and share == 0.1
+    found, share = impossible(schema, real, made)
+    broken = {one.rule: one.synthetic for one in found if one.synthetic}
+    assert broken["start <= end"] == 0.2 and broken['weeks is present implies sex != "M"'] == 0.05
+    assert share == 0.35 and all(one.real == 0 for one in found)
+    assert impossible(schema, real, real)[1] == 0
+    declared, _, _ = stays(["weeks is present implies sex = F"])
+    assert impossible(declared, None, made)[1] == pytest.approx(0.15)
+    bad = real.assign(diastolic_mmHg="130")  # real rows contradict what the headers imply
+    assert "systolic_mmHg > diastolic_mmHg" not in {one.rule for one in impossible(schema, bad, made)[0]}
+
+
+def test_a_verdict_counts_impossible_rows_also_of_a_learned_schema() -> None:
+    _, real, made = stays([])
+    relations, share = impossible(stays([])[0], real, made)
+    for judged in (True, False):
+        record = Plausibility(rules=[], broken=0, unchecked=None, judged=judged, relations=relations, impossible=share)
+        assert PLAUSIBILITY.verdicts is not None
+        lines = {line.key: line for line in PLAUSIBILITY.verdicts(record, Thresholds())}
+        assert lines["impossible_rows"].outcome == "beyond" and "35.0 are impossible" in IMPOSSIBLE.meaning(
+            lines["impossible_rows"]
+        )
+    none = Plausibility(rules=[], broken=0, unchecked=None)
+    assert [line.key for line in PLAUSIBILITY.verdicts(none, Thresholds())] == ["rules_broken"]

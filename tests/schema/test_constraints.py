@@ -1,5 +1,6 @@
 """Rules between columns: what is a rule, what breaks one, and that no sampled row does."""
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from medsynth.report.sections.plausibility import plausibility
 from medsynth.sampling.rejection import broken, complete, rejection_sample
 from medsynth.sampling.rules_across_rows import values
 from medsynth.schema import Schema
-from medsynth.schema.rules import parse
+from medsynth.schema.rules import evaluate, parse
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "systolic": {"kind": "count", "bounds": [50, 250]},
@@ -81,6 +82,69 @@ def test_what_is_missing_breaks_no_rule() -> None:
     rule = parse("dead = yes implies age > 3", {"dead": False, "age": True})
     dead = np.array(["yes", "yes", None, "no", "yes"], object)
     assert rule.broken({"dead": dead, "age": np.array([2, np.nan, 1, 1, 4.0])}).tolist() == [True, *[False] * 4]
+
+
+def test_a_rule_about_presence_takes_a_missing_value_as_one_that_equals_nothing() -> None:
+    weeks, age = np.array([12, 12, 12, np.nan, np.nan]), np.array([30, np.nan, 50, np.nan, 30])
+    preg = np.array(["1", None, "0", None, "1"], object)
+    values = {"weeks": weeks, "preg": preg, "age": age}
+    expected = {
+        "weeks is present implies preg = 1": [0, 1, 1, 0, 0],
+        "weeks is present implies preg != 0": [0, 0, 1, 0, 0],
+        "weeks is present implies age < 40": [0, 1, 1, 0, 0],
+        "weeks is missing implies preg is missing": [0, 0, 0, 0, 1],
+        "weeks is present if and only if preg is present": [0, 1, 0, 0, 1],
+        "age = 30 if and only if weeks is present": [0, 1, 1, 0, 1],
+        "age = 30 if and only if weeks = 12": [0, 0, 1, 0, 0],
+        "weeks = weeks implies preg = 1": [0, 0, 1, 0, 0],
+    }
+    numbers = {"weeks": True, "preg": False, "age": True}
+    for text, found in expected.items():
+        assert parse(text, numbers).broken(values).tolist() == [bool(one) for one in found], text
+    named = parse("is is present", {"is": True})
+    assert named.columns == {"is"} and named.broken({"is": np.array([np.nan, 1.0])}).tolist() == [True, False]
+
+
+def test_columns_of_yes_and_no_are_counted_in_sums() -> None:
+    columns = {
+        "a": {"kind": "binary", "levels": ["no", "yes"], "missing": True},
+        "b": {"kind": "binary", "levels": [1, 0]},
+        "c": {"kind": "count", "bounds": [0, 1]},
+    }
+    found = schema(["a + b + c = 1"], **columns).parsed_rules[0]
+    values = {"a": np.array(["yes", "no", None], object), "b": np.array(["0", "1", "1"], object), "c": np.arange(3.0)}
+    assert found.broken(values).tolist() == [False, True, False]
+    with pytest.raises(SchemaError, match="not a column of numbers"):
+        schema(["sex + a = 1"], **columns)
+
+
+def test_sums_of_decimals_are_equal_as_they_are_written() -> None:
+    values = {"a": np.array([0.1, 0.1]), "b": np.array([0.2, 0.2]), "c": np.array([0.7, 0.8])}
+    for text in ("a + b + c = 1", "a + b <= 0.3", "1 - a >= 0.9"):
+        assert not parse(text, dict.fromkeys(values, True)).broken(values)[0], text
+    assert parse("a + b + c = 1", dict.fromkeys(values, True)).broken(values).tolist() == [False, True]
+    assert parse("a + b < 0.3", dict.fromkeys(values, True)).broken(values).all()
+
+
+def test_an_age_follows_from_two_dates_by_the_calendar() -> None:
+    day = {"kind": "date", "bounds": ["1900-01-01", "2030-12-31"], "missing": True}
+    age = {"kind": "count", "bounds": [0, 120], "missing": True}
+    found = schema(["age = years(birth, seen)"], birth=day, seen=day, age=age)
+    births = ["1968-01-13", "2004-02-29", "2004-02-29", "1950-12-31", "1950-12-31", "2001-01-01"]
+    seen = ["2023-01-12", "2023-02-28", "2023-03-01", "2023-12-31", "2023-12-30", "2001-01-01"]
+    values = {
+        name: np.array([date.fromisoformat(one).toordinal() for one in own] + [np.nan], float)
+        for name, own in {"birth": births, "seen": seen}.items()
+    }
+    (rule,) = found.parsed_rules
+    assert rule.defines == "age" and rule.formula is not None
+    assert evaluate(rule.formula, values)[:-1].tolist() == [54, 18, 19, 73, 72, 0]
+    assert np.isnan(evaluate(rule.formula, values)[-1])
+    for text in ("age = years(birth)", "age = years(birth, 3)", "age = years(birth, seen", "years(birth) > 3"):
+        with pytest.raises(SchemaError, match="years|early"):
+            schema([text], birth=day, seen=day, age=age)
+    with pytest.raises(SchemaError, match="takes dates, but 'weight' is not one"):
+        schema(["age = years(birth, weight)"], birth=day, age=age)
 
 
 @settings(deadline=None)

@@ -52,29 +52,50 @@ FORMS: dict[str, tuple[Cells, dict[str, Any]]] = {
     "German months": (lambda rng: [f"{d}. Oktober 2020" for d in rng.integers(1, 32, N)],
                       date("%-d. %B %Y", months="de")),
     "whole": (numbers("{:.0f}"), {"kind": "count"}),
-    "decimals": (numbers("{:.2f}"), {"kind": "continuous", "decimals": 2}),
+    "decimals": (numbers("{:.2f}"), {"kind": "continuous", "decimals": 2, "zeros": "all"}),
+    "zeros": (lambda rng: [f"{x:.1f}" for x in rng.integers(20, 900, N) / 4],
+              {"kind": "continuous", "decimals": 1, "zeros": "all"}),
+    "whole floats": (numbers("{:.0f}.0"), {"kind": "count", "dtype": "float64"}),
+    "short clock": (days("%-I:%M %p"), date("%-I:%M %p", **CLOCK, **MINUTE)),
     "limits": (lambda rng: np.where(rng.random(N) < 0.2, "<0.5", numbers("{:.1f}")(rng)),
-               {"kind": "continuous", "decimals": 1}),
-    "unit": (numbers("{:.1f} mg"), {"kind": "continuous", "text": "{} mg", "decimals": 1}),
+               {"kind": "continuous", "decimals": 1, "zeros": "all", "limits": "learn"}),
+    "hours and minutes": (lambda rng: [f"{x // 60}h{x % 60:02}" for x in rng.integers(5, 500, N)],
+                          {"kind": "count", "text": "{h}h{mm}", "unit": "min"}),
+    "unit": (numbers("{:.1f} mg"), {"kind": "continuous", "text": "{} mg", "decimals": 1, "zeros": "all"}),
     "per cent": (numbers("{:.0f}%"), {"kind": "count", "text": "{}%"}),
-    "degrees": (numbers("{:.1f}°C", 35, 41), {"kind": "continuous", "text": "{}°C", "decimals": 1}),
-    "money": (numbers("${:,.2f}", 900, 9000), {"kind": "continuous", "text": "${1,234.55}", "decimals": 2}),
+    "degrees": (numbers("{:.1f}°C", 35, 41), {"kind": "continuous", "text": "{}°C", "decimals": 1, "zeros": "all"}),
+    "money": (numbers("${:,.2f}", 900, 9000), {"kind": "continuous", "text": "${1,234.55}",
+              "decimals": 2, "zeros": "all"}),
     "Swiss": (lambda rng: [f"{x:,.0f}".replace(",", "'") for x in rng.uniform(1000, 9000, N)],
               {"kind": "count", "text": "{1'234}"}),
     "comma": (lambda rng: [f"{x:.1f} mg".replace(".", ",") for x in rng.uniform(1, 90, N)],
-              {"kind": "continuous", "text": "{0,5} mg", "decimals": 1}),
+              {"kind": "continuous", "text": "{0,5} mg", "decimals": 1, "zeros": "all"}),
     "pressure": (lambda rng: [f"{rng.integers(90, 180)}/{rng.integers(50, 99)}" for _ in range(N)],
                  {"kind": "parts", "text": "{}/{}",
                   "parts": [{"kind": "count", "bounds": [0, 999]}, {"kind": "count", "bounds": [0, 99]}]}),
+    "flags": (lambda rng: [f"{x:.1f}{' H' if x > 8 else ''}" for x in rng.uniform(0.1, 9.9, N)],
+              {"kind": "continuous", "decimals": 1, "zeros": "all", "text": ["{}", "{} H"]}),
+    "plus": (numbers("{:+.1f}"), {"kind": "continuous", "text": "{+0}", "decimals": 1, "zeros": "all"}),
+    "three numbers": (lambda rng: [f"{a}/{b}/{c} x" for a, b, c in rng.integers(3, 99, (N, 3))],
+                      {"kind": "parts", "text": "{}/{}/{} x", "parts": [{"kind": "count", "bounds": [0, 99]}] * 3}),
+    "letters": (lambda rng: [f"E{a}V{b}" for a, b in rng.integers(1, 60, (N, 2))],
+                {"kind": "parts", "text": "E{}V{}", "parts": [{"kind": "count", "bounds": [0, 99]}] * 2}),
+    "milliseconds": (days("%Y-%m-%d %H:%M:%S.000"), date("%Y-%m-%d %H:%M:%S.000", **SECOND)),
+    "months of years": (days("%m/%Y"), date("%m/%Y")),
+    "mostly limits": (lambda rng: np.where(rng.random(N) < 0.8, ">=60", numbers("{:.0f}", 10, 59)(rng)),
+                      {"kind": "count", "limits": "learn"}),
     "powers": (numbers("{:.2E}", 1e9, 9e9), {"kind": "continuous", "text": "{1.11E+11}", "decimals": -7}),
     "codes": (one_of(*(f"I{k}.{j}" for k in range(10, 30) for j in range(3))),
               {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"}),
+    "codes of drugs": (one_of(*(f"C0{k}A{x}0{j}" for k in range(1, 10) for x in "AB" for j in (1, 2))),
+                       {"kind": "categorical", "hierarchy": "atc", "unknown": "other"}),
     "two words": (one_of("m", "w"), {"kind": "binary"}),
     "words": (one_of("heart", "lung", "kidney"), {"kind": "categorical"}),
     "zero and one": (one_of("0", "1"), {"kind": "binary"}),
     "postcodes": (one_of("01067", "10115", "80331"), {"kind": "categorical"}),
-    "keys": (lambda rng: [f"P-{k}" for k in rng.permutation(N) + 1000], {"kind": "identifier"}),
-    "numbers that differ": (lambda rng: (rng.permutation(N) + 70001).astype(str), {"kind": "identifier"}),
+    "keys": (lambda rng: [f"P-{k}" for k in rng.permutation(N) + 1000], {"kind": "identifier", "shape": "P-####"}),
+    "numbers that differ": (lambda rng: (rng.permutation(N) + 70001).astype(str),
+                            {"kind": "identifier", "shape": "#####"}),
     "sentences": (lambda rng: [f"complains of pain since day {k}, call {k * 97}" for k in range(N)],
                   {"kind": "identifier", "drop": True}),
     "empty": (one_of("", "NA"), {"kind": "identifier", "drop": True}),
@@ -106,6 +127,12 @@ def test_an_entry_contains_no_cell(name: str) -> None:
     assert entry == look(other).entry
     words = {text for text in map(str, one) if len(text) > 1}
     assert words.isdisjoint(re.findall(r"[^\s,{}\[\]:'\"]+", yaml_text(entry)))
+
+
+def test_points_are_marks_of_thousands_where_commas_are_decimal() -> None:
+    cells = pd.Series([f"{k}.{k}" for k in range(101, 400)] * 2, dtype=object)
+    assert look(cells, comma=True).entry == {"kind": "count", "text": "{1.234}"}
+    assert look(cells).entry == {"kind": "continuous", "decimals": 3, "zeros": "all"}
 
 
 def test_the_screen_shows_cells_and_what_is_lost() -> None:

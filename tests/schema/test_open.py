@@ -69,7 +69,10 @@ def test_a_question_is_asked_of_what_is_open_alone() -> None:
 
 @given(st.lists(st.sampled_from(["levels", "bounds", "kind", "closed"]), min_size=2, max_size=12), st.booleans())
 def test_a_column_has_the_same_noise_however_many_are_open(parts: list[str], target: bool) -> None:
-    """The noise of a count is its multiplier times the root of the number of columns, up to the plan's scale."""
+    """The noise of a count is its multiplier times the root of the number of columns, up to the plan's scale.
+
+    Questions about levels have their whole share of the privacy loss, so counts of fewer columns have less noise.
+    """
     forms: dict[str, Any] = {"levels": {"kind": "categorical"}, "bounds": {"kind": "count"}, "kind": {},
                              "closed": {"kind": "binary", "levels": [0, 1]}}  # fmt: skip
     columns = {f"c{k}": forms[part] for k, part in enumerate(parts)}
@@ -81,7 +84,10 @@ def test_a_column_has_the_same_noise_however_many_are_open(parts: list[str], tar
     }
     for query in selection.queries(schema):
         own = query.weight * len(selection.asked(schema)[query.label]) ** 0.5
-        assert own == pytest.approx(noise[query.label])
+        if query.label in (selection.TARGET, selection.LEVELS):
+            assert query.weight**-2 == pytest.approx(selection.LOSS_SHARE)
+        else:
+            assert own == pytest.approx(noise[query.label])
 
 
 WRONG = {
@@ -91,7 +97,8 @@ WRONG = {
     "one bound": ("any: {kind: count, bounds: [TODO]}", "`bounds`"),
     "an impossible format": ('any: {kind: date, format: "%d"}', "format must have"),
     "other levels refused": ("any: {kind: categorical, levels: [a], others: refuse}", "`others`"),
-    "days after": ("any: {kind: date, after: left}", "needs `bounds`"),
+    "one bound of days after": ("any: {kind: date, after: left, bounds: [0, TODO]}", "two `bounds`, or none"),
+    "minutes after": ("any: {kind: date, after: left, resolution: minute}", "two `bounds`, or none"),
     "an unknown kind": ("any: {kind: colour}", "kind 'colour'"),
 }
 
@@ -102,6 +109,15 @@ def test_a_wrong_entry_of_an_open_column_is_refused(case: str) -> None:
     with pytest.raises(SchemaError, match="columns.any") as error:
         Schema.from_yaml(OPEN.replace("any:\n", f"{line}\n"))
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize("start", ["age", "nowhere", "next"])
+def test_a_date_follows_a_date_that_follows_none(start: str) -> None:
+    lines = "any: {{kind: date, after: {}}}\n  next: {{kind: date, after: seen, bounds: [0, 9], missing: true}}\n"
+    with pytest.raises(SchemaError, match="column 'any': `after` must name a column of kind date"):
+        Schema.from_yaml(OPEN.replace("any:\n", lines.format(start)))
+    named = Schema.from_yaml(OPEN.replace("any:\n", lines.format("seen")))
+    assert named.columns["any"].depends_on == named.columns["next"].depends_on == ("seen",)
 
 
 NEEDED = {

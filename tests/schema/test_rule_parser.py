@@ -69,7 +69,7 @@ def test_rules_across_rows_need_an_order(rule: str) -> None:
         ("day > previous()", "takes a column"),
         ('chronic = previous("chronic")', "takes a column"),
         ("previous(chronic) > yes", "compare levels"),
-        ("previous(chronic) + 1 = 2", "not a column of numbers"),
+        ("previous(sex) + 1 = 2", "not a column of numbers"),
         ("dose > cumulative(dose)", "write cumulative"),
         ("total = cumulative(dose) + 1", "write cumulative"),
         ("died = yes implies total = cumulative(dose)", "write cumulative"),
@@ -89,8 +89,9 @@ def test_rules_across_rows_need_an_order(rule: str) -> None:
 def test_what_is_no_rule_across_rows_is_refused_with_a_reason(rule: str, message: str) -> None:
     fine = {"kind": "continuous", "bounds": [0, 1], "decimals": 3}
     rough = {"kind": "continuous", "bounds": [0, 50], "decimals": 1, "whole_from": 2}
+    sex = {"kind": "binary", "levels": ["F", "M"]}
     with pytest.raises(SchemaError, match=message):
-        schema([rule], fine=fine, rough=rough)
+        schema([rule], fine=fine, rough=rough, sex=sex)
 
 
 def test_columns_may_have_the_names_of_functions() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
 
+from ...arrays import Mask
 from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
-from ...schema.rules import Rule, ValuesByName, evaluate
+from ...schema.columns.column import level_text
+from ...schema.drafts import suggested_rules
+from ...schema.rules import Rule, ValuesByName, evaluate, in_rule
 from ..data.columns import known_cells
 from ..data.context import Context, LinkedFacts
 from ..data.proposal import EXPLORING, TEACHING, TESTING
@@ -22,6 +26,8 @@ NOT_DECLARED = (
     "No schema was declared: not judged. The schema was learned from the rows, so synthetic rows obey it by design."
 )
 BETWEEN, ACROSS = "between columns", "across rows"
+HARDLY, SOME_ROWS = 0.01, 30  # share of real rows that may break a relation; rows that show one
+MOST_LEVELS = 10  # of a column whose levels may exclude another value
 CLOSE = 0.02  # Relative error of a computed value. Real rows are measured, so a definition is only nearly true in them.
 
 
@@ -38,12 +44,16 @@ class Plausibility(Record):
     """Every checked rule. `broken`: the number of rules that synthetic rows break. `unchecked`: why not all were.
 
     `judged` is false for a schema that was learned from the rows: it cannot judge the rows that were drawn by it.
+    `relations`: those by which rows are impossible: rules that the schema declares, that the headers imply, or that
+    nearly all real rows obey. `impossible`: the share of synthetic rows that break one of them.
     """
 
     rules: list[RuleCheck]
     broken: int
     unchecked: str | None
     judged: bool = True
+    relations: list[RuleCheck] = []
+    impossible: float | None = None
 
 
 def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> Plausibility:
@@ -67,8 +77,8 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
         read = between.columns | ({between.defines} if between.defines else set())
         there = all(read <= set(t.columns) for t in (real, synthetic) if t is not None)
         if there and not (between.across and unchecked):
-            ours = None if real is None else _between(between, schema, real, orders[0])
-            made = _between(between, schema, synthetic, orders[1])
+            ours = None if real is None else float(_between(between, schema, real, orders[0]).mean())
+            made = float(_between(between, schema, synthetic, orders[1]).mean())
             kind = ACROSS if between.across else BETWEEN
             rules.append(RuleCheck(column=kind, rule=between.text, real=ours, synthetic=made))
     return Plausibility(rules=rules, broken=sum(rule.synthetic > 0 for rule in rules), unchecked=unchecked)
@@ -86,8 +96,58 @@ def _without_order(schema: Schema, real: pd.DataFrame | None, synthetic: pd.Data
     return None
 
 
-def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
-    """Return the share of rows that break a constraint, or differ from a definition by over 2 % and a last decimal.
+def impossible(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> tuple[list[RuleCheck], float]:
+    """Return the relations that rows must obey, and the share of synthetic rows that break one of them.
+
+    Without real rows, these are rules that the schema declares and those that the headers imply. Real rows exclude a
+    rule that more than a few of them break, unless it is declared. They add orders of dates, and levels that occur only
+    where another column is empty.
+    """
+    columns = {name: schema.columns[name] for name in schema.columns if name in synthetic.columns}
+    columns = {n: c for n, c in columns.items() if c.modelled and (real is None or n in real.columns)}
+    known, made = None if real is None else known_cells(real, schema), known_cells(synthetic, schema)
+    declared = [rule.text for rule in schema.parsed_rules if not rule.across]
+    found = list[RuleCheck]()
+    broken = np.zeros(len(synthetic), np.bool_)
+    more = _from_rows(columns, real) if real is not None else ()
+    for text in dict.fromkeys((*declared, *suggested_rules(columns), *more)):
+        try:
+            rule = schema.rule(text)
+        except ValueError:  # a column has other levels, or is a word
+            continue
+        if not rule.columns | {rule.defines or min(rule.columns)} <= columns.keys():
+            continue
+        share = None if known is None else float(_between(rule, schema, known, None).mean())
+        if text in declared or share is None or share <= HARDLY:
+            own = _between(rule, schema, made, None)
+            broken |= own
+            found.append(RuleCheck(column=BETWEEN, rule=text, real=share, synthetic=float(own.mean())))
+    return found, float(broken.mean())
+
+
+def _from_rows(columns: Mapping[str, Column], real: pd.DataFrame) -> Iterator[str]:
+    """Yield rules that may hold in nearly all real rows: dates in order, and levels that exclude another value."""
+    known = {name: pd.notna(column.cell_values(real[name])) for name, column in columns.items()}
+    names = {name: text for name in columns if (text := in_rule(name))}
+    dates = [name for name in names if columns[name].dated and "%d" in getattr(columns[name], "format", "")]
+    for one, other in permutations(dates, 2):
+        if (known[one] & known[other]).sum() >= SOME_ROWS:
+            yield f"{names[one]} <= {names[other]}"
+    levels = [
+        (f'{names[name]} != "{level}"', name, own)
+        for name, column in columns.items() if name in names and column.categorical and 0 < column.size <= MOST_LEVELS
+        for level in map(level_text, column.levels)
+        if '"' not in level and (own := np.asarray(column.cell_values(real[name]) == level)).sum() >= SOME_ROWS
+    ]  # fmt: skip
+    for one in names:
+        if columns[one].gaps and known[one].sum() >= SOME_ROWS:
+            for text, other, own in levels:
+                if other != one and (own & known[one]).sum() <= HARDLY * own.sum():
+                    yield f"{names[one]} is present implies {text}"
+
+
+def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession | None) -> Mask:
+    """Return which rows break a constraint, or differ from a definition by over 2 % and a last decimal: (rows,).
 
     A row in which a definition has no result, such as a division by zero, cannot break it.
     """
@@ -95,7 +155,7 @@ def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession 
     values: ValuesByName = {name: schema.columns[name].cell_values(table[name]) for name in names}
     position = order.position({name: values[name] for name in rule.before}) if order else None
     if not (rule.defines and rule.formula):
-        return float(np.broadcast_to(rule.broken(values, position), len(table)).mean())
+        return np.broadcast_to(rule.broken(values, position), len(table))
     column = schema.columns[rule.defines]
     stated = values[rule.defines].astype(np.float64)
     low, high = (end / 10**column.places for end in column.number_units)
@@ -104,7 +164,7 @@ def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession 
         computed = order.running_sum(computed, (low, high))
     computed = np.clip(np.where(np.isfinite(computed), computed, np.nan), low, high)
     with np.errstate(invalid="ignore"):
-        return float((np.abs(stated - computed) > CLOSE * np.abs(computed) + 10.0**-column.places).mean())
+        return np.asarray(np.abs(stated - computed) > CLOSE * np.abs(computed) + 10.0**-column.places)
 
 
 def _broken(column: Column, values: pd.Series) -> dict[str, float]:
@@ -123,6 +183,17 @@ RULES = Question(
     plain=Wording("Rules that synthetic rows break: {value}. The limit is {limit}."),
     decimals=0,
 )
+IMPOSSIBLE = Question(
+    key="impossible_rows",
+    words="Are there impossible rows?",
+    measure="share of rows that are impossible",
+    limit=0.01,
+    source="the share of real rows that may break a relation: a convention of this report",
+    cure="Add the relations under Plausibility to `rules` in the schema, and fit again.",
+    further_uses=(TESTING, TEACHING, EXPLORING),
+    plain=Wording("Of 100 synthetic rows, {value} are impossible, such as a stay that ends before it begins. The limit "
+                  "is {limit}.", scale=100, decimals=1),
+)  # fmt: skip
 LINKS = Question(
     key="rows_apart",
     words="Do the tables belong together?",
@@ -149,16 +220,23 @@ CODES = Question(
 
 
 def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
-    if not found.judged:
-        return [RULES.judge(Estimate(value=None), thresholds, found.unchecked or "", instead="not judged")]
     detail = f"{len(found.rules)} rules were checked on every row."
-    return [RULES.judge(Estimate(value=float(found.broken)), thresholds, detail)]
+    lines = [RULES.judge(Estimate(value=float(found.broken)), thresholds, detail)] if found.judged else [
+        RULES.judge(Estimate(value=None), thresholds, found.unchecked or "", instead="not judged")
+    ]  # fmt: skip
+    if found.relations:
+        detail = f"Rows that break one of {len(found.relations)} relations between columns were counted."
+        lines.append(IMPOSSIBLE.judge(Estimate(value=found.impossible), thresholds, detail))
+    return lines
 
 
 def _plausibility(context: Context) -> Plausibility:
     if context.model is not None and schema_learned(context.model.ledger):
-        return Plausibility(rules=[], broken=0, unchecked=NOT_DECLARED, judged=False)
-    return plausibility(context.declared, context.real, context.synthetic)
+        found = Plausibility(rules=[], broken=0, unchecked=NOT_DECLARED, judged=False)
+    else:
+        found = plausibility(context.declared, context.real, context.synthetic)
+    relations, share = impossible(context.declared, context.real, context.synthetic)
+    return found.model_copy(update={"relations": relations, "impossible": share if relations else None})
 
 
 def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
@@ -171,7 +249,7 @@ def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
 
 
 PLAUSIBILITY = Section(
-    "plausibility", "Plausibility", _plausibility, Plausibility, needs=("schema",), questions=(RULES,),
+    "plausibility", "Plausibility", _plausibility, Plausibility, needs=("schema",), questions=(RULES, IMPOSSIBLE),
     verdicts=_verdicts, compares=False,
 )  # fmt: skip
 TABLES = Section(

@@ -137,9 +137,8 @@ class Date(Quantity):
         if self.after is None:
             return
         anchor = columns.get(self.after)
-        if not isinstance(anchor, Date) or anchor.after is not None:
-            raise ValueError("`after` must name a date column that has `bounds`, and no `after` itself")
-        if anchor.missing and not self.missing:
+        check_anchor(anchor)
+        if anchor is not None and anchor.missing and not self.missing:
             raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
 
     @property
@@ -231,7 +230,11 @@ class Date(Quantity):
         return np.asarray(np.floor(days * self.per_day + (self.per_day > 1) * 1e-3) / self.per_day, np.float64)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        return self._absolute(codes, related)
+        """Return moments as a cell can state them: without seconds, if the only format has none."""
+        days = self._absolute(codes, related)
+        if self.per_day != PER_DAY["second"] or len(self.examples) > 1 or re.search("%[STXcsr]", self.format):
+            return days
+        return np.asarray(np.floor(days * PER_DAY["minute"] + 1e-3) / PER_DAY["minute"], np.float64)
 
     def cell_values(self, cells: pd.Series) -> Values:
         """Return the absolute day number of each cell, NaN if it is not a date."""
@@ -255,6 +258,15 @@ class Date(Quantity):
                 ends[-1] += self.per_day - 1
             text = "..".join("" if end is None else f"{end:.0f}" for end in ends)
         return super().value_range(text)
+
+    def day_range(self, text: str) -> tuple[float, float] | None:
+        """Return the first and last moment of a condition in days on a date with `after`; None for other conditions."""
+        parts = [part.strip() for part in text.split("..")]
+        ends = [self._number(part) / self.per_day for part in parts if part]
+        if self.after is None or not ends or len(parts) > 2 or np.isnan(ends).any():
+            return None
+        low, high = ends[0] if parts[0] else -math.inf, ends[-1] if parts[-1] else math.inf
+        return low, high if self.per_day == 1 or ":" in parts[-1] else high + 1 - 1 / self.per_day
 
     def compared(self, cells: pd.Series) -> pd.Series:
         """Return dates as years and their parts."""
@@ -292,6 +304,12 @@ class Date(Quantity):
         whole, rest = divmod(round(day * self.per_day), self.per_day)
         start = datetime.fromordinal(int(whole))
         return start + timedelta(seconds=int(rest) * (PER_DAY["second"] // self.per_day))
+
+
+def check_anchor(column: Column | None) -> None:
+    """Raise ValueError unless other dates can follow a column: a date, perhaps with open bounds, without `after`."""
+    if column is None or not column.dated or column.depends_on:
+        raise ValueError("`after` must name a column of kind date that has no `after` itself")
 
 
 def _days(values: Values) -> Floats:

@@ -269,7 +269,7 @@ class WrittenNumber(Quantity):
         words = [*map(_bare, (*self.below, *self.above)), *self.gap_words]
         if len(set(words)) < len(words) or "" in words[: len(words) - self.gaps]:
             raise ValueError("limits must be different texts, and not codes of missing values")
-        stated = [_numbers_in(self.below), _numbers_in(self.above)]
+        stated = [numbers_in(self.below), numbers_in(self.above)]
         low, high = (unit / 10.0**self.places for unit in self.number_units)
         if (stated[0] and low < min(stated[0])) or (stated[1] and high > max(stated[1])):
             raise ValueError("no number lies beyond a limit: narrow the bounds to the numbers in `below` and `above`")
@@ -474,7 +474,7 @@ def _bare(text: str) -> str:
     return "".join(text.split())
 
 
-def _numbers_in(words: Sequence[str]) -> list[float]:
+def numbers_in(words: Sequence[str]) -> list[float]:
     """Return the numbers that limits state: 0.5 of <0,5."""
     found = [match[0] for word in words if ":" not in word and (match := _DIGITS.search(word))]
     return [number_text(f"{{{digits}}}").read(digits) for digits in found]

@@ -18,10 +18,10 @@ from pydantic.fields import FieldInfo
 from ...arrays import Codes, Mask, Texts
 from ...errors import UsageError, did_you_mean, validators_faults
 from .column import Column, Description, Level, Reading, Values, level_text
-from .date import Date
-from .number import Continuous
+from .date import Date, check_anchor
+from .number import Continuous, WrittenNumber
 
-LEVELS, BOUNDS, FORMAT = "levels", "bounds", "format"
+LEVELS, BOUNDS, FORMAT, AFTER, LIMITS = "levels", "bounds", "format", "after", "limits"
 Class = type[Column]
 
 
@@ -108,10 +108,13 @@ class OpenLevels(Open):
 
 
 class OpenNumbers(Open):
-    """A column of numbers with open bounds."""
+    """A column of numbers with open bounds, and perhaps open limits of an assay, such as <0.5."""
 
     open_kind: ClassVar[bool] = False
-    open_levels: ClassVar[bool] = False
+
+    @property
+    def open_levels(self) -> bool:  # type: ignore[override]
+        return LIMITS in self.given
 
     def plain(self, texts: Texts) -> Texts:
         """Return texts as plain numbers, if a form is declared; others stay as they are."""
@@ -124,11 +127,11 @@ class OpenNumbers(Open):
 
     @property
     def in_words(self) -> str:
-        return "bounds"
+        return "bounds and limits" if self.open_levels else "bounds"
 
 
 class OpenDates(Open):
-    """A column of dates with open bounds, and an open format if `given` has none."""
+    """A column of dates with open bounds, also days after another date, and an open format if `given` has none."""
 
     dated: ClassVar[bool] = True
     open_levels: ClassVar[bool] = False
@@ -140,6 +143,25 @@ class OpenDates(Open):
     @property
     def open_format(self) -> bool:  # type: ignore[override]
         return is_open_range(self.given.get(BOUNDS))
+
+    def plain(self, texts: Texts) -> Texts:
+        """Return dates with months or years that only the declaration explains as ISO's."""
+        form = {key: self.given[key] for key in ("months", "pivot") if key in self.given}
+        if not form:
+            return texts
+        column = Date.model_validate({BOUNDS: (date.min, date.max), FORMAT: self.given[FORMAT], **form})
+        found = zip(texts, column.cell_values(pd.Series(texts)), strict=True)
+        plain = [text if np.isnan(day) else date.fromordinal(int(day)).isoformat() for text, day in found]
+        return np.array(plain, dtype=object)
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return (self.given[AFTER],) if AFTER in self.given else ()
+
+    def check_related(self, columns: Mapping[str, Column]) -> None:
+        """Raise ValueError unless `after` names a date that follows none itself."""
+        for name in self.depends_on:
+            check_anchor(columns.get(name))
 
     @property
     def in_words(self) -> str:
@@ -166,6 +188,9 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
     learn = given.get("others") == "learn"
     if "others" in given and not learn:
         raise ValueError("`others` can only be learn: then a fit learns levels other than the declared ones")
+    numbers = own is not None and issubclass(own, WrittenNumber) and is_open_range(given.get(BOUNDS))
+    if LIMITS in given and (given[LIMITS] != "learn" or not numbers):
+        raise ValueError("`limits` can only be learn, for numbers with open bounds. Or declare `below` and `above`")
     if own is None:
         return _checked(Open, {key: value for key, value in given.items() if key != "kind"}, kinds.values())
     if "part" in given and (given.get(LEVELS) is None and is_open_range(given.get(BOUNDS))):
@@ -181,9 +206,9 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
     if own is Date and isinstance(given.get(FORMAT), list) and is_open_range(given.get(BOUNDS)):
         raise ValueError("a list in `format` needs `bounds`")
     if BOUNDS in fields and (is_open_range(given.get(BOUNDS)) or (own is Date and given.get(FORMAT, "") is None)):
-        if given.get("after") is not None:
-            raise ValueError("the date in `after` needs `bounds`, two whole numbers of days")
         bounds = given.get(BOUNDS)
+        if given.get(AFTER) is not None and (bounds is not None or given.get("resolution", "day") != "day"):
+            raise ValueError("with `after`, declare two `bounds`, or none: then a fit learns the days")
         ends = bounds if isinstance(bounds, list) and len(bounds) == 2 else (None, None)
         if any(given.get(key) and end is None for key, end in zip(("below", "above"), ends, strict=True)):
             raise ValueError("limits in `below` need the lower bound, and those in `above` the upper one")
@@ -206,7 +231,7 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
     """Return an open column whose entries have the types that one of these classes asks for. Raise ValueError."""
     own = [*classes]
     for key, value in given.items():
-        if key in ("kind", "others") or value is None:
+        if key in ("kind", "others", LIMITS) or value is None:
             continue
         if key == BOUNDS and isinstance(value, list):
             ends = [end for end in value if end is not None]
