@@ -176,9 +176,10 @@ def schema_of_fit(
                 f"{ONE_ROW} {several}. Set `unit` to the patients' column, or declare `one_row_a_patient`.",
             ))  # fmt: skip
     finally:
-        if data.form:
+        if data.form:  # after the line that says who a row is
             hint = "" if commas else " Sampled rows have decimal points, unless `decimal_comma` declares commas."
-            notice(f"{data.where} is read as a table {data.form}.{hint}")
+            second = bool(said) and said[0].startswith(ONE_ROW)
+            said.insert(second, f"{data.where} is read as a table {data.form}.{hint}")
         for text in said:
             notice(text)
     return declared

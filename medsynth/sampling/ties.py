@@ -29,7 +29,7 @@ from .tilt import Tilt
 AT_ONCE, MOST_TRIES = 2048, 8  # rows that are drawn again at once, and tries of a row
 ROUNDS = 20  # of drawing the columns of a tie again; rows that still break a rule are then drawn as a whole
 SOME_ROWS, PASSES = 4096, 2  # rows by which tilts are found, and how often
-LARGEST_WEIGHT = 3.0  # of a tie's values, relative to the mean: draws for each accepted one
+LARGEST_WEIGHT = 12.0  # of a tie's values, relative to the mean: draws for each accepted one
 HALF = 0.5
 EXACT = 1e-6  # of a unit: how far a value may be from a code
 

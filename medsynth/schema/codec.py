@@ -16,7 +16,6 @@ from ..errors import Problem, SchemaError, UsageError, did_you_mean
 from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical
 from .columns.column import Column, Reading, SharedCell, Values, level_text
-from .columns.date import Date
 from .columns.dtypes import cast
 from .columns.parts import cells_of, shown, whole_of
 from .schema import Schema
@@ -222,7 +221,7 @@ def day_ranges(where: Where, schema: Schema) -> dict[str, tuple[float, float]]:
     found = {}
     for name, column in schema.columns.items():
         for word in words(where):
-            if isinstance(column, Date) and column.after and word.startswith(f"{name}="):
+            if word.startswith(f"{name}="):
                 found[name] = column.day_range(word[len(name) + 1 :].strip())
     return {name: days for name, days in found.items() if days}
 

@@ -108,6 +108,10 @@ def proposal(name: str, found: Look) -> Entry | None:
     if declared.get("kind") in numbers and kind in numbers:
         form = {key: one for key, one in found.entry.items() if key in ("text", "decimals", "zeros", "dtype", "limits")}
         own = {"kind": "continuous", **form} if kind == "continuous" else form
+        ends: Any = declared.get("bounds", [0])
+        if kind == "count" and declared["kind"] == "continuous" and all(isinstance(end, int) for end in ends):
+            declared = {key: one for key, one in declared.items() if key != "decimals"}
+            own = {"kind": "count", **form}  # all cells are whole
         if found.words:  # such as limits of an assay: a fit learns them next to open bounds
             return {key: one for key, one in {**declared, **own}.items() if key not in ("bounds", "unknown")}
         apart = [int(code) for code in found.codes if is_code_of_a_number(code) and _is_outside(int(code), declared)]

@@ -78,7 +78,7 @@ def schema_keys() -> set[str]:
         Answers,
     ]
     own = {field.alias or key for model in models for key, field in model.model_fields.items()}
-    return {*questions(), *own, "others"}
+    return {*questions(), *own, "others", "limits"}
 
 
 @pytest.mark.parametrize("room", ROOMS)

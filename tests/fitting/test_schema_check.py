@@ -120,9 +120,9 @@ def test_dates_that_come_after_another_are_suggested(tmp_path: Path) -> None:
 
 def test_a_draft_passes_once_it_is_filled_in() -> None:
     text = draft("t", ["patient_id", "visits", "sick", "mrn"])
-    assert "target: sick" in text and text.count("kind: identifier, shape") == 2
+    assert "# target: sick" in text and text.count("kind: identifier, shape") == 2
     assert {*Schema.from_yaml(text).open} == {"visits", "sick"}
-    filled = text.replace("visits: TODO", "visits: {kind: count, bounds: [0, 120]}")
+    filled = text.replace("# target:", "target:").replace("visits: TODO", "visits: {kind: count, bounds: [0, 120]}")
     finished = Schema.from_yaml(
         filled.replace("sick: TODO", 'sick: {kind: binary, levels: ["no", "yes"]}  # TODO: ask')
     )

@@ -69,4 +69,4 @@ def test_a_level_keeps_its_share(
     children = drawn["ward"] == "paediatrics"
     assert (drawn["age"][children] < 18).all()
     assert (children.mean() == pytest.approx(0.1, abs=0.02)) == kept
-    assert (drawn["age"] < 18).mean() == pytest.approx(0.1, abs=0.02)
+    assert (drawn["age"] < 18).mean() == pytest.approx(0.1, abs=0.03)

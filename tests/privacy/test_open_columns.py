@@ -162,7 +162,7 @@ def test_a_half_open_range_keeps_the_end_that_is_declared() -> None:
         day: {kind: date, bounds: [2009-06-01, TODO], format: "%Y-%m-%d"}}}""")
     settled = measured(patients()[["pulse", "dose", "day"]], schema)[2].columns
     assert settled["pulse"].bounds[0] == 35 and 105 <= int(str(settled["pulse"].bounds[1])) < 500
-    assert settled["dose"].bounds == (0, 12) and str(settled["day"].bounds[0]) == "2009-06-01"
+    assert settled["dose"].bounds == (0.1, 12) and str(settled["day"].bounds[0]) == "2009-06-01"
 
 
 def test_numbers_with_a_unit_are_read_in_their_form_before_they_are_counted() -> None:

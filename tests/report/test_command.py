@@ -42,7 +42,7 @@ def test_bare_report(folder: Any) -> None:
 def test_json_is_one_object_alone(folder: Any) -> None:
     outcome = run("report", "--shareable", "--json", "--output", "other.report.html")
     facts = json.loads(outcome.stdout)
-    assert outcome.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) == 3
+    assert outcome.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) == 4
 
 
 def test_fail_on_decides_the_exit_status(folder: Any) -> None:
@@ -130,7 +130,10 @@ def test_without_held_out_rows_nothing_is_judged_by_the_fitted_ones(folder: Any)
     twin, page = json.loads((folder / "y.json").read_text()), (folder / "y.html").read_text()
     lines = {line["key"]: line["outcome"] for line in twin["sections"]["verdicts"]["lines"]}
     judged = {key for key, found in lines.items() if found == "within"}
-    assert judged <= {"epsilon", "delta_times_rows", "rules_broken"} and lines["attack_advantage"] == "not measured"
+    assert (
+        judged <= {"epsilon", "delta_times_rows", "rules_broken", "impossible_rows"}
+        and lines["attack_advantage"] == "not measured"
+    )
     assert twin["fitted_rows"] and twin["sections"]["attacks"] is None and "No row was held out." in twin["notes"][0]
     assert "the model was fitted to all of these" in page and "fitted rows</th>" in page
     assert "held-out rows</th>" not in page and "real held-out rows" not in page

@@ -254,6 +254,10 @@ class Column(BaseModel, ABC):
             raise ValueError(f"`value_labels`: {lost[0]!r} is neither a level nor a code of missing values")
         return self
 
+    def day_range(self, text: str) -> tuple[float, float] | None:
+        """Return the first and last moment of a condition in days on a date that follows another; else None."""
+        return None
+
     def check_related(self, columns: Mapping[str, Column]) -> None:
         """Raise ValueError unless the columns that this one depends on exist and depend on none."""
         for name in self.depends_on:
