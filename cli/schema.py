@@ -16,7 +16,7 @@ from medsynth.io.formats import SUFFIXES, SavedAs, beside, name_of
 
 from .console import guarded, result
 from .flags import translated
-from .looking import Looking
+from .looking import Asked, Looking
 from .options import Force, with_saved
 
 app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
@@ -77,7 +77,8 @@ def draft(
     tables = {name_of(path): table_to_look_at(path, saved) for path in read}
     headers = {one: table.header for one, table in tables.items()}
     ask = not (yes or accept_looks or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
-    looking = Looking(tables if ask or accept_looks else {}, ask=ask)
+    takes = Asked() if ask else lambda _: True
+    looking = Looking(tables if ask or accept_looks else {}, takes)
     taken = looking.taken
     one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules, comma=looking.comma)
     text = drafts.draft_tables(name, headers, taken) if several else one()
