@@ -211,10 +211,11 @@ class _OfColumn:
             totals = " If this last row has totals, set `skip_last_rows=1`." if one.row == self.rows > 1 else ""
             yield fault_in(self.where, one) + totals
         if self.known >= KEY_ROWS and self.stray > MOSTLY_UNKNOWN * self.known:
+            levels = "List the codes in `levels`, from the vocabulary's public file, or declare a `hierarchy`"
+            form = "Declare how cells are written, by `text` or `format`, or let `schema draft` look at them"
             yield (
                 f"{self.where}: column {self.name!r}: nearly all cells are read as `unknown`, so a model would learn "
-                "nothing of them. List the codes in `levels`, from the vocabulary's public file, or declare a "
-                "`hierarchy`. A fit does not check this."
+                f"nothing of them. {levels if self.column.categorical else form}. A fit does not check this."
             )
 
     def remarks(self) -> Iterator[str]:
