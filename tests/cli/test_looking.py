@@ -166,7 +166,8 @@ def test_a_column_that_is_declared_in_another_form_is_said(table: Path) -> None:
     drafted("--yes")
     told: list[str] = []
     model = medsynth.fit("t.csv", epsilon=50, method="independent", anyway=True, notice=told.append)
-    (said,) = (one for one in told if "no value in" in one)
-    assert "no value in age." in said and said in model.ledger.notes  # crp is open, and said to be lost
+    said = [one for one in told if "no value in" in one]
+    assert len(said) == 1 and "no value in age." in said[0]  # crp is open, and said to be lost
+    assert said[0] in model.ledger.notes
     checked = CliRunner().invoke(app, ["schema", "check", "t.csv"])
     assert checked.exit_code == 4 and "`text` or `format`" in checked.stderr.replace("\n", " ")
