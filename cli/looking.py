@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,7 +75,27 @@ class Looking:
         return len(self.rules) + self.comma + sum(map(len, self.taken.values()))
 
 
-class Asked:
+def offers(table: Table) -> list[Seen]:
+    """Return what a person can take after a look at a single table. It is private."""
+    found = list[Seen]()
+
+    def takes(one: Seen) -> bool:
+        found.append(one)
+        return True
+
+    Looking({"": table}, takes)
+    return found
+
+
+def draft_with(name: str, table: Table, taken: Collection[str]) -> str:
+    """Return the YAML of a draft for a single table with the entries of these names."""
+    from medsynth.schema.drafts import draft
+
+    looking = Looking({"": table}, lambda one: one.name in taken)
+    return draft(name, table.header, looking.taken[""], looking.rules, comma=looking.comma)
+
+
+class AtTerminal:
     """The answers of a person at a terminal."""
 
     def __init__(self) -> None:

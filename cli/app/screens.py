@@ -19,12 +19,12 @@ from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.looking import table_to_look_at
 from medsynth.fitting.private_table import table_header
 from medsynth.io.formats import SavedAs, name_of
+from medsynth.io.table import Table
 from medsynth.schema import Schema, bundled
 from medsynth.schema.declared import parse_yaml
-from medsynth.schema.drafts import draft
 from medsynth.schema.header import facts_of_a_person, person_keys
 
-from ..looking import Looking, Seen
+from ..looking import draft_with, offers
 from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
@@ -187,7 +187,7 @@ def do_import(session: Session, form: Form) -> str:
 def do_draft(session: Session, form: Form) -> str:
     """Draft the schema from the header, or show what cells look like and ask what of it to take."""
     if "looks" in form:
-        session.looks = _looks(session)
+        session.looks = offers(_table_to_look_at(session))
         session.change()
         return "public"
     words = ["schema", "draft", operand(session.choices.table), *session.choices.saved_as]
@@ -196,30 +196,16 @@ def do_draft(session: Session, form: Form) -> str:
 
 def do_take(session: Session, form: Form) -> str:
     """Draft the schema with the entries that the person took."""
-    if session.has(session.choices.schema):
-        raise Refusal(session.say("other_tab"))
+    session.refuse(other_tab=session.has(session.choices.schema))
     offered, session.looks = session.looks, []
     taken = {one.name for k, one in enumerate(offered) if "all" in form or f"{k}" in form}
-    data = table_to_look_at(session.folder / session.choices.table, session.choices.saved)
-    looking = Looking({session.choices.name: data}, lambda one: one.name in taken)
-    entries = looking.taken[session.choices.name]
-    text = draft(session.choices.name, data.header, entries, looking.rules, comma=looking.comma)
-    session.write(session.choices.schema, text)
+    session.write(session.choices.schema, draft_with(session.choices.name, _table_to_look_at(session), taken))
     session.tell(session.say("saved").format(session.choices.schema))
     return "public"
 
 
-def _looks(session: Session) -> list[Seen]:
-    """Return what cells look like. It is private: only this page shows it, and no file keeps it."""
-    found = list[Seen]()
-
-    def takes(one: Seen) -> bool:
-        found.append(one)
-        return True
-
-    table = table_to_look_at(session.folder / session.choices.table, session.choices.saved)
-    Looking({session.choices.name: table}, takes)
-    return found
+def _table_to_look_at(session: Session) -> Table:
+    return table_to_look_at(session.folder / session.choices.table, session.choices.saved)
 
 
 def do_bundled(session: Session, form: Form) -> str:
