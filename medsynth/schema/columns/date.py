@@ -244,9 +244,9 @@ class Date(Quantity):
         days = [np.nan if t in gone else self._number(t) / self.per_day for t in texts]
         return np.array(days, np.float64)[place]
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+    def code_computed(self, result: Values, related: Mapping[str, Values]) -> Codes:
         start = _days(related[self.after]) if self.after else 0.0
-        return super().code_computed((result - start) * self.per_day, related)
+        return super().code_computed((result.astype(np.float64) - start) * self.per_day, related)
 
     def value_range(self, text: str) -> tuple[int, int]:
         """Return the codes of the days FIRST to LAST in "FIRST..LAST", or of one day; with `after`, numbers of days."""
