@@ -16,7 +16,7 @@ from ..methods import registry
 from ..methods.registry import restored_settings
 from ..rng import Stream, numpy_stream
 from ..schema import Schema
-from ..schema.codec import Range, Where, hull, met, parse, within_days
+from ..schema.codec import Range, Where, day_ranges, hull, met, parse, within_days
 from .balance import balanced, halvings
 from .rejection import Bad, Sampler, rejection_sample, sample_again
 from .ties import Ties
@@ -55,8 +55,17 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
     """
     if not where and not balance:
         return {}, {}
-    ranges = parse(where, model.schema.core, days=True)
-    conditions = {"where": {name: hull(some) for name, some in ranges.items()}, "balance": balance}
+    core = model.schema.core
+    ranges = parse(where, core, days=True)
+    own = {name: hull(some) for name, some in ranges.items()}
+    for name, days in day_ranges(where, core).items():
+        for other in {*core.columns[name].depends_on} & core.columns.keys():  # few of its values lead to these days
+            first, last = core.columns[name].anchor_codes(days, core.columns[other])
+            low, high = own.get(other, (first, last))
+            own[other] = max(first, low), min(last, high)
+            if own[other][0] > own[other][1]:
+                raise UsageError(f"`where` {name}: no {other!r} within its bounds, and the conditions, leads there.")
+    conditions = {"where": own, "balance": balance}
     apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
