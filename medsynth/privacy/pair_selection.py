@@ -63,17 +63,17 @@ def select_pairs(schema: Schema, measure: Measure, plan: Plan) -> Schema:
         kept = {one for rule in rules if rule.code == code for one in found[rule.text]}
         column = schema.columns[code]
         levels = tuple(level for level in column.levels if level_text(level) in kept)
-        other = _other(column, kept)
         if len(levels) < column.size:
+            other = _other(column, levels)
             columns[code] = _with_levels(column, (*levels, other), unknown=other)
     for rule in rules:
         code, label = (columns.get(name, schema.columns[name]) for name in columns_of([rule]))
         other = _other(label, found[rule.text].values())
         own = {text: found[rule.text].get(text, other) for text in map(level_text, code.levels)}
-        more = [other] if other in own.values() and other not in label.levels else []
-        missing = label.missing or bool(code.gaps)
-        columns[rule.defines or ""] = _with_levels(label, (*label.levels, *more), missing=missing)
         pairs[rule.defines or ""] = own
+        if {*own.values()} - {*label.levels} or (code.gaps and not label.gaps):
+            levels = tuple(dict.fromkeys((*label.levels, *own.values())))
+            columns[rule.defines or ""] = _with_levels(label, levels, missing=label.missing or bool(code.gaps))
     return schema.with_columns(schema.columns | columns, pairs=pairs)
 
 
@@ -88,17 +88,14 @@ def _pairs(schema: Schema, rule: Rule, counts: Floats, least: float) -> dict[str
 
 def _other(column: Column, kept: Collection[Level]) -> Level:
     """Return the level for what has no pair: that of unknown cells, unless it is in a pair itself."""
-    unknown: Level | None = getattr(column, "unknown", None)
-    return (
-        unknown
-        if unknown in column.levels and unknown is not None and level_text(unknown) not in [*map(level_text, kept)]
-        else OTHER
-    )
+    unknown = getattr(column, "unknown", None)
+    word = OTHER + "s" * (OTHER in column.gap_words)
+    return next((level for level in column.levels if level == unknown and level not in kept), word)
 
 
 def _with_levels(column: Column, levels: tuple[Level, ...], **changes: object) -> Column:
     """Return a column with other levels, of any number."""
-    content = {**column.to_dict(), "levels": tuple(dict.fromkeys(levels)), **changes}
+    content = {**column.to_dict(), "levels": levels, **changes}
     known = {*map(level_text, levels), *column.gap_words}
     content["value_labels"] = {code: text for code, text in column.value_labels.items() if code in known}
     return Categorical.model_validate(content | ({"kind": "categorical"} if column.kind == "binary" else {}))

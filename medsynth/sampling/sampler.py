@@ -17,6 +17,7 @@ from ..methods.registry import restored_settings
 from ..rng import Stream, numpy_stream
 from ..schema import Schema
 from ..schema.codec import Range, Where, day_ranges, hull, met, parse, within_days
+from ..schema.columns.date import Date
 from .balance import balanced, halvings
 from .rejection import Bad, Sampler, rejection_sample, sample_again
 from .ties import Ties
@@ -59,18 +60,24 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
     ranges = parse(where, core, days=True)
     own = {name: hull(some) for name, some in ranges.items()}
     for name, days in day_ranges(where, core).items():
-        for other in {*core.columns[name].depends_on} & core.columns.keys():  # few of its values lead to these days
-            first, last = core.columns[name].anchor_codes(days, core.columns[other])
-            low, high = own.get(other, (first, last))
-            own[other] = max(first, low), min(last, high)
-            if own[other][0] > own[other][1]:
-                raise UsageError(f"`where` {name}: no {other!r} within its bounds, and the conditions, leads there.")
+        column, other = core.columns[name], core.columns[name].depends_on[0]
+        anchor = core.columns.get(other)
+        if isinstance(column, Date) and isinstance(anchor, Date):  # few of its days lead to the days asked for
+            own[other] = _overlap(column.anchor_codes(days, anchor), own.get(other, (0, anchor.size)))
     conditions = {"where": own, "balance": balance}
     apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
         raise UsageError(f"`where` and `balance` need a model of {takers}. This one is of {model.method}.")
     return conditions, apart
+
+
+def _overlap(one: Range, other: Range) -> Range:
+    """Return the codes that are in both ranges. Raise UsageError if there is none."""
+    found = max(one[0], other[0]), min(one[1], other[1])
+    if found[0] > found[1]:
+        raise UsageError("No date before leads to the days of these conditions. Leave one out or widen a range.")
+    return found
 
 
 def method_sampler(

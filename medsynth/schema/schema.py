@@ -206,36 +206,23 @@ class Schema(Declaration):
 
     def _check_pairs(self) -> None:
         """Raise ValueError for a rule whose pairs a fit cannot learn, and for pairs that lack a code or a label."""
-        rules = [rule for rule in self.parsed_rules if rule.code]
-        labels = {rule.defines for rule in rules}
+        labels = {rule.defines: rule for rule in self.parsed_rules if rule.code}
         if lost := self.pairs.keys() - labels:
-            raise ValueError(
-                f"`pairs`: no rule determines {min(lost)!r}. Add a rule such as: ward determines {min(lost)}"
-            )
-        for rule in rules:
-            code, label = self.columns[rule.code or ""], self.columns[rule.defines or ""]
-            where = f"rule {rule.text!r}"
-            if (
-                rule.code in labels
-                or code.part
-                or label.part
-                or (self.survival and self.survival.event in rule.columns)
-            ):
-                raise ValueError(
-                    f"{where}: {rule.code!r} and {rule.defines!r} must be whole cells, and {rule.code!r} must not be "
-                    "the event of `survival`, nor follow from another column"
-                )
-            if not rule.open:
-                levels = {*map(level_text, code.levels)}
-                known = {*map(level_text, label.levels)}
-                own = {text: level_text(one) for text, one in self.pairs[rule.defines or ""].items()}
-                if isinstance(code, Open) or levels - own.keys() or {*own.values()} - known:
-                    raise ValueError(f"{where}: `pairs` must give each declared level of {rule.code!r} a level of "
-                                     f"{rule.defines!r}")  # fmt: skip
-            elif code.size * label.size > MOST_PAIRS or not (label.levels or isinstance(label, Open)):
-                raise ValueError(
-                    f"{where}: {rule.defines!r} needs levels, and at most {MOST_PAIRS:,} pairs are counted"
-                )
+            raise ValueError(f"`pairs`: no rule determines {min(lost)!r}. Add one, such as: ward determines department")
+        for name, rule in labels.items():
+            code, label = self.columns[rule.code or ""], self.columns[name or ""]
+            texts = [{*map(level_text, column.levels)} for column in (code, label)]
+            own = {text: level_text(one) for text, one in self.pairs.get(name or "", {}).items()}
+            event = {self.survival.event} if self.survival else set()
+            fault = ""
+            if rule.columns & (event | labels.keys()) or code.part or label.part:
+                fault = f"{rule.code!r} must be a whole cell, not follow from another column, and not be an event"
+            elif not rule.open and (isinstance(code, Open) or texts[0] - own.keys() or {*own.values()} - texts[1]):
+                fault = f"`pairs` must give each declared level of {rule.code!r} a level of {name!r}"
+            elif rule.open and (code.size * label.size > MOST_PAIRS or not (texts[1] or isinstance(label, Open))):
+                fault = f"{name!r} needs levels, and at most {MOST_PAIRS:,} pairs are counted"
+            if fault:
+                raise ValueError(f"rule {rule.text!r}: {fault}")
 
     def _check_across(self, rule: Rule) -> None:
         """Raise ValueError for a rule across rows without an order, and for a sum that would not be exact."""

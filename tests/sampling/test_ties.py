@@ -177,5 +177,5 @@ def test_a_condition_on_days_limits_the_date_before_to_those_that_lead_there(
     assert (
         medsynth.sample(model, 50, seed=1, where="left=2020-03-04")["left"].dt.date.astype(str) == "2020-03-04"
     ).all()
-    with pytest.raises(UsageError, match="leads there"):
+    with pytest.raises(UsageError, match="leads to the days"):
         medsynth.sample(model, 50, where=["left=2020-03-04", "admitted=2020-06-01.."])

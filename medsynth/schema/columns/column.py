@@ -258,10 +258,6 @@ class Column(BaseModel, ABC):
         """Return the first and last moment of a condition in days on a date that follows another; else None."""
         return None
 
-    def anchor_codes(self, days: tuple[float, float], anchor: Column) -> tuple[int, int]:
-        """Return the first and last code of the date that this one follows, so that this one can be on these days."""
-        return 0, anchor.size - 1
-
     def check_related(self, columns: Mapping[str, Column]) -> None:
         """Raise ValueError unless the columns that this one depends on exist and depend on none."""
         for name in self.depends_on:

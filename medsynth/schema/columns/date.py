@@ -268,8 +268,8 @@ class Date(Quantity):
         low, high = ends[0] if parts[0] else -math.inf, ends[-1] if parts[-1] else math.inf
         return low, high if self.per_day == 1 or ":" in parts[-1] else high + 1 - 1 / self.per_day
 
-    def anchor_codes(self, days: tuple[float, float], anchor: Column) -> tuple[int, int]:
-        assert isinstance(anchor, Date)
+    def anchor_codes(self, days: tuple[float, float], anchor: Date) -> tuple[int, int]:
+        """Return the first and last code of the date that this one follows, so that this one can be on these days."""
         shortest, longest = (unit / self.per_day for unit in self.units)
         ends = np.array([days[0] - longest, days[1] - shortest]) * anchor.per_day - anchor.units[0]
         first, last = np.clip(ends + (-1, 1), -1, anchor.size)  # one more at both ends, since moments are rounded
