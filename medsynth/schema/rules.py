@@ -282,7 +282,8 @@ def evaluate(part: Expression, values: ValuesByName, position: Position | None =
         return _completed_years(*(evaluate(side, values, position) for side in (part.left, part.right)))
     if isinstance(part, Label):
         place, codes = pd.factorize(evaluate(part.code, values))
-        return np.array([*((part.labels or {}).get(code) for code in codes), None], dtype=object)[place]
+        labels = [(part.labels or {}).get(str(code)) for code in codes]
+        return np.asarray(np.array([*labels, None], dtype=object)[place], dtype=object)
     sides = [evaluate(side, values, position) for side in (part.left, part.right)]
     with np.errstate(all="ignore"):
         return np.asarray(ARITHMETIC[part.sign](*sides), np.float64)
@@ -555,7 +556,9 @@ class Definition:
     def codes(self, codes: Codes) -> Codes:
         """Return the column's codes, (rows,), from those of its inputs in order, (rows, inputs)."""
         read = {name: column.values(codes[:, k], {}) for k, (name, column) in enumerate(self.inputs.items())}
-        return self.column.code_computed(np.broadcast_to(evaluate(self.formula, read), len(codes)), {})
+        result = evaluate(self.formula, read)
+        result = np.broadcast_to(result, len(codes))
+        return self.column.code_computed(result, {})
 
 
 @dataclass(frozen=True)

@@ -325,6 +325,12 @@ class Schema(Declaration):
         return tuple(rule for rule in self.parsed_rules if rule.open)
 
     @property
+    def read(self) -> Schema:
+        """The columns whose cells a fit reads: those of the core, and labels whose pairs it learns."""
+        labels = {name: self.columns[name] for rule in self.open_pairs if (name := rule.defines)}
+        return self.core.with_columns(self.core.columns | labels)
+
+    @property
     def open(self) -> dict[str, Open]:
         """The columns of which something is open, so that a fit learns it."""
         return {name: column for name, column in self.columns.items() if isinstance(column, Open)}

@@ -86,6 +86,14 @@ def test_the_sensitivity_is_that_of_all_rows_of_a_patient(quick: None) -> None:
     assert event["sensitivity"] == pytest.approx(3 * 2**0.5)
 
 
+def test_an_undeclared_label_is_refused_before_anything_is_spent(tmp_path: Any) -> None:
+    path = tmp_path / "t.csv"
+    table().replace({"department": {"paeds": "rehab"}}).to_csv(path, index=False)
+    with pytest.raises(SchemaError, match="'department', row 1: not a declared level"):
+        medsynth.fit(path, epsilon=20, schema=SOME["schema"], target="y", method="independent", budget_table=path)
+    assert [one.name for one in tmp_path.iterdir()] == ["t.csv"]
+
+
 class Killed(BaseException):
     """Stands for the end of the process."""
 

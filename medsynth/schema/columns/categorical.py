@@ -139,7 +139,7 @@ class Levels(Column):
     def code_computed(self, result: Values, related: Mapping[str, Values]) -> Codes:
         index = {level_text(level): k for k, level in enumerate(self.levels)}
         place, texts = pd.factorize(result)
-        return np.array([*(index[text] for text in texts), self.empty_code if self.gaps else 0], np.int32)[place]
+        return np.array([*(index[str(text)] for text in texts), self.empty_code if self.gaps else 0], np.int32)[place]
 
     def cell_values(self, cells: pd.Series) -> Values:
         written = {str(level): level_text(level) for level in self.levels}
