@@ -97,6 +97,8 @@ class Study(BaseModel):
     def _declared(cls, schema: Schema) -> Schema:
         if schema.open or schema.other_columns == "learn":
             raise ValueError("sites cannot learn what a schema leaves open. Declare its columns in full")
+        if schema.open_pairs:
+            raise ValueError(f"sites cannot learn the pairs of rule {schema.open_pairs[0].text!r}. Declare `pairs`")
         if schema.target is None:
             raise ValueError("the schema names no target. Declare it, so that all sites use the same one")
         if schema.order is not None:

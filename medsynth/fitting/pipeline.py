@@ -87,8 +87,8 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     if isinstance(private, PrivateTables):
         of_tables = coded_tables(private)
     else:  # a cell that the schema does not allow is reported before torch is loaded
-        closed = len(private.open) < len(private.declared.core.columns)
-        codes = codes_by(private, private.declared.core, options) if closed else None
+        closed = len(private.open) < len(private.declared.read.columns)
+        codes = codes_by(private, private.declared.read, options) if closed else None
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = public_rows_of(private, options, {"table": source, "budget_table": options.budget_table})

@@ -24,6 +24,7 @@ from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in, read_column
+from ..schema.columns.column import Values
 from ..schema.columns.open import Open
 from ..schema.columns.parts import apart
 from ..schema.header import person_keys
@@ -357,6 +358,7 @@ class _Rules:
         self.broken = Counter[str]()
         self.numbers = Counter[tuple[str, bool]]()  # cells of a computed column that are numbers
         self.coarse = Counter[tuple[str, int, bool]]()  # its numbers with few decimals: recorded, or computed
+        self.pairs = Counter[tuple[str, str, str]]()  # rows by a rule whose pairs are open, code and label
 
     def add(self, piece: Table) -> None:
         """Count in a piece, which is the whole table if a rule reads other rows."""
@@ -366,11 +368,18 @@ class _Rules:
         codes = encode(piece, schema)
         succession = in_order(piece.cells, schema) if schema.has_rules_across_rows else None
         for rule in schema.parsed_rules:
-            if rule.defines is None and not rule.columns & schema.open.keys():
+            if rule.open:
+                names = (rule.code or "", rule.defines or "")
+                own = [_texts(piece.cells[name], schema.columns[name]) for name in names]
+                self.pairs.update((rule.text, *pair) for pair in zip(*own, strict=True) if None not in pair)
+            elif (rule.defines is None or rule.code) and not rule.columns & schema.open.keys():
                 position = succession.position(values(codes, schema, rule.before)) if succession else None
-                self.broken[rule.text] += int(rule.broken(values(codes, schema, rule.columns), position).sum())
+                read = rule.columns | ({rule.defines} if rule.defines else set())
+                self.broken[rule.text] += int(rule.broken(values(codes, schema, read), position).sum())
         for name, definition in schema.core.definitions.items():
             column = definition.column
+            if column.categorical:
+                continue
             inputs = [schema.names.index(one) for one in definition.inputs]
             recorded = np.asarray(column.cell_values(piece.cells[name]), np.float64)
             computed = np.asarray(column.values(definition.codes(codes[:, inputs]), {}), np.float64)
@@ -381,6 +390,12 @@ class _Rules:
 
     def remarks(self) -> Iterator[str]:
         """Yield rules that rows break, and columns that a rule computes more finely than they are recorded."""
+        most = Counter[tuple[str, str]]()
+        for (text, code, _), count in self.pairs.items():
+            most[text, code] = max(most[text, code], count)
+            self.broken[text] += count
+        for (text, _), count in most.items():
+            self.broken[text] -= count  # rows with the commonest label of their code
         for text, count in self.broken.items():
             if count:
                 yield f"rule {text!r}: {count} rows break it; sampled rows never do"
@@ -395,6 +410,14 @@ class _Rules:
                         f"computes {definition.column.places}. Consider `decimals: {places}`"
                     )
                     break
+
+
+def _texts(cells: pd.Series, column: Column) -> Values:
+    """Return the levels in cells, None if missing; the texts of a column with open levels."""
+    if isinstance(column, Open):
+        return np.where(cells.isin(MISSING_TOKENS), None, cells)
+    place, reading = column.read_rows(cells, {})
+    return column.values(reading.codes[place], {})
 
 
 def _count_with(places: int, numbers: Floats) -> int:

@@ -24,6 +24,7 @@ from ..patients.split_rows import SplitRows, later_columns, split_rows, with_row
 from ..privacy.accounting.calibration import of_table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
+from ..privacy.pair_selection import columns_of, select_pairs
 from ..privacy.partition_selection import RawVault
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
@@ -93,7 +94,8 @@ def settle(
             planned.options.notice(note)
             planned.ledger.note(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
-    return _with_hierarchy_levels(private, planned, releases, schema), without_level
+    schema = _with_hierarchy_levels(private, planned, releases, schema)
+    return _with_pairs(private, planned, releases, schema), without_level
 
 
 def settle_tables(private: PrivateTables, planned: PlannedFit, releases: Releases) -> PrivateTables:
@@ -156,6 +158,26 @@ def _with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases:
     return schema.model_copy(update={"columns": schema.columns | found})
 
 
+def _with_pairs(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
+    """Return the schema with the labels of codes, chosen by noisy counts if it does not declare the pairs."""
+    rules = schema.open_pairs
+    if not rules:
+        return schema
+    names = columns_of(rules)
+    part = schema.with_columns({name: schema.columns[name] for name in names}, rules=())
+    codes = coded(private.data, partial(encode, schema=part), codes_of(part), planned.options.folder)
+    vault = vault_of(codes, names, planned.stay, releases, planned.units)
+    found = select_pairs(schema, vault.measure_marginals, planned.plan)
+    for rule in rules:
+        own = found.pairs[rule.defines or ""]
+        text = "; ".join(f"{code}: {label}" for code, label in own.items())
+        planned.options.notice(Message(f"{rule.text}, by noisy counts of pairs: {text}"))
+    planned.ledger.note("Labels of codes were learned from noisy counts of pairs.")
+    if found.target is not None and found.columns[found.target].size < 2:
+        raise lost_target(found.target)
+    return found
+
+
 def encode_into_vault(
     private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Coded | None
 ) -> Vault:
@@ -166,7 +188,7 @@ def encode_into_vault(
 
 def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes: Coded | None) -> Coded:
     """Return the rows' codes by the core of a settled schema: `codes` if nothing of it was open."""
-    if codes is None or private.open or private.columns_without_levels:
+    if codes is None or private.open or private.columns_without_levels or private.declared.open_pairs:
         codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
