@@ -47,9 +47,10 @@ from .cells import (
     MIDNIGHTS,
     MOMENTS,
     NUMBERS,
+    ODD,
     PADDED,
-    POINTED,
     SHORT,
+    SHORT_CLOCK,
     SHORT_EITHER,
     USUAL_NUMBERS,
     WHOLES,
@@ -58,6 +59,8 @@ from .cells import (
     ZEROS,
     CellKinds,
     is_code_of_a_number,
+    is_timed,
+    midnight,
     moment,
     partners,
 )
@@ -65,7 +68,7 @@ from .columns.categorical import Binary, Categorical
 from .columns.column import LEVEL_APART, Column, Level, is_apart, numbers_of
 from .columns.date import CLOCK_DAY, Date, ordinal
 from .columns.number import LARGEST_UNITS, Continuous, Count, Policy
-from .learned import EMPTY, ColumnKind, Far, LearnedColumn
+from .learned import EMPTY, LIKELY_STDS, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
@@ -171,24 +174,28 @@ def column_kind(
     least = std * clear_stds(len((*NUMBERS, *ZEROS, PADDED)), FALSE_TARGET_CODES if target else FALSE_FORMS)
     some = max(DECIMAL_SHARE * numbers, least)
     sure = partial(surely, least=least)
-    whole, fine, decimal = sure(WHOLES), sure(FINES), sure(DECIMALS)
+    fine, decimal = sure(FINES), sure(DECIMALS)
     decimals = decimal > some or sum(found[name] for name in DECIMALS) > numbers / 2
+    zeros = sum(found[name] for name in ZEROS) - DECIMAL_SHARE * numbers  # a tenth of numbers with decimals end so
     as_numbers = ColumnKind(
         cells="decimal" if decimals else "whole",
         mixed=some < decimal < numbers / 2,
         short=decimals and fine < max(FINE_SHARE * numbers, least),
-        pointed=surely(POINTED) > max(found["whole"], clear),
-        zeros=sure(ZEROS) > some,
+        pointed=found["pointed"] > found["whole"],
+        zeros=decimals and zeros > 0,
+        unsure=decimals and abs(zeros) < LIKELY_STDS * std * len(ZEROS) ** 0.5,
+        rewritten=found[ODD] > some,
         words=surely(["word"]),
-        spikes=fine > some and whole > max(SPIKES_SHARE * numbers, least),
+        spikes=fine > some and sure((*WHOLES, ZEROS[0])) > max(SPIKES_SHARE * numbers, least),
         codes=tuple(codes),
     )
     # Words, booleans and dates must each be rarer than the numbers, or the column is one of them.
+    padded = found[PADDED] > some
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         other = _other_kind(found, half, clear).with_codes(codes)
         clearly = other.cells == "word" and not target and numbers > max(SOME_NUMBERS * present, least)
-        return replace(other, beside=as_numbers) if clearly else other
-    return ColumnKind(cells="word").with_codes(codes) if found[PADDED] > some else as_numbers
+        return replace(other, beside=as_numbers) if clearly and not padded else other
+    return ColumnKind(cells="word").with_codes(codes) if padded else as_numbers
 
 
 def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKind:
@@ -209,7 +216,10 @@ def _date(moments: dict[str, float]) -> ColumnKind:
     clocks = {form: moments.get(form, 0.0) for form in CLOCKS}
     if sum(clocks.values()) > sum(moments.values()) / 2:
         clock = max(clocks, key=lambda form: clocks[form])
-        return ColumnKind(cells="date", form=clock, seconds="%S" in clock)
+        # 13:45 has no zero to leave out.
+        if clock == CLOCKS[0] and clocks[SHORT_CLOCK] > DECIMAL_SHARE * clocks[clock]:
+            clock = SHORT_CLOCK
+        return _in_form(clock, moments, (clock, clock.replace("%-", "%")), seconds="%S" in clock)
     days: dict[str, float] = {}
     for form, count in moments.items():
         if form not in CLOCKS:
@@ -230,12 +240,20 @@ def _date(moments: dict[str, float]) -> ColumnKind:
     own = {form: count for form, count in moments.items() if form.startswith(starts)}
     timed = {form: count for form, count in own.items() if form not in (*starts, *MIDNIGHTS)}
     if sum(timed.values()) < sum(own.values()) / 2:
-        midnight = max(MIDNIGHTS, key=lambda form: moments.get(form, 0.0))
-        mostly = moments.get(midnight, 0.0) > sum(own.values()) / 2
-        return ColumnKind(cells="date", form=midnight if mostly else day)
+        form = max(own.keys() - timed, key=lambda form: (own[form], form))
+        return _in_form(*((day, moments, starts) if form in starts else (form, moments, (form,))))
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
     time = most.removeprefix(next(start for start in starts if most.startswith(start)))
-    return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))
+    alike = [f"{start}{time}{more}" for start in starts for more in ("", WITH_SECONDS)]
+    seconds = any(form.endswith(WITH_SECONDS) for form in timed)
+    return _in_form(day + time, moments, (*alike, midnight(day + time)), seconds=seconds)
+
+
+def _in_form(form: str, moments: dict[str, float], alike: Collection[str], *, seconds: bool = False) -> ColumnKind:
+    """Return dates in a form. `alike`: the forms of cells that come back as they are; others come back in this one."""
+    others = sum(count for other, count in moments.items() if other not in alike)
+    rewritten = others > DECIMAL_SHARE * sum(moments.values())
+    return ColumnKind(cells="date", form=form, seconds=seconds, rewritten=rewritten)
 
 
 def usual_levels(
@@ -610,7 +628,7 @@ def day(
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
     if kind.form in CLOCKS:
         ends, first, last = (CLOCK_DAY, CLOCK_DAY), 0, 0
-    timed = "%H" in kind.form
+    timed = is_timed(kind.form)
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
     column = Date.model_validate({
         "bounds": ends, "format": kind.form or ISO, "missing": with_empty(gaps), "unknown": "missing",
@@ -717,7 +735,7 @@ def _date_after(
     ends = magnitudes.days_after(days, std, rows, rows_std)
     column = own.column
     other = start.column
-    if ends is None or column is None or other is None or "%H" in own.kind.form:
+    if ends is None or column is None or other is None or is_timed(own.kind.form):
         return None
     if NARROW * (ends[1] - ends[0] + 1) > column.size or (start.has_gaps and not own.has_gaps):
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..errors import LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from ..io.text import ESCAPED
-from .cells import CLOCKS
+from .cells import CLOCKS, is_timed
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
 from .declared import parse_yaml, yaml_key
@@ -36,8 +36,10 @@ class ColumnKind:
     `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
     whole numbers are written 8.0; `zeros`: whether decimals are written 8.50. `mixed`: whether more numbers are whole
     than have decimals; `short`: whether hardly any has more than two decimals; `spikes`: whether some are whole where
-    most have more. `codes`: of missing values, as they are written. `words`: noisy count of words among numbers or
-    dates, zero if it is unclear. `beside`: what the numbers among words are read as, if there clearly are some.
+    most have more. `rewritten`: whether clearly some cells come back in another form; `unsure`: whether the counts
+    leave open if zeros end the numbers. `codes`: of missing values, as they are written. `words`: noisy count of words
+    among numbers or dates, zero if it is unclear. `beside`: what the numbers among words are read as, if there clearly
+    are some.
     """
 
     cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
@@ -48,6 +50,8 @@ class ColumnKind:
     short: bool = False
     zeros: bool = False
     spikes: bool = False
+    rewritten: bool = False
+    unsure: bool = False
     codes: tuple[str, ...] = ()
     words: float = 0.0
     beside: ColumnKind | None = None
@@ -91,8 +95,8 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys; `repeats`: those of keys that
-    occur in several rows each.
+    column of numbers or dates. `rounded`: whether numbers have more decimals than codes keep. `key`: whether the noisy
+    counts show the numbers of keys; `repeats`: those of keys that occur in several rows each.
     """
 
     kind: ColumnKind
@@ -105,6 +109,12 @@ class LearnedColumn:
     unread: float = 0.0
     key: bool = False
     repeats: bool = False
+    rounded: bool = False
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column has numbers or dates that are not levels."""
+        return self.column is not None and not self.column.categorical
 
     @property
     def has_unread(self) -> bool:
@@ -118,8 +128,9 @@ class LearnedColumn:
 
     @property
     def merged(self) -> bool:
-        """Whether there probably are rows with rarer levels, which have become another level."""
-        return bool(self.kept) and self.rest > LIKELY_STDS * self.std
+        """Whether there probably are rows with rarer levels, which have become another level such as `other`."""
+        other = self.column is not None and any(level_text(level) not in self.kept for level in self.column.levels)
+        return bool(self.kept) and (self.rest > LIKELY_STDS * self.std or other)
 
     @property
     def only(self) -> str | None:
@@ -222,6 +233,9 @@ class Learned:
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
+        shown = {n: c for n, c in learned if c.numeric and columns[n].modelled}
+        yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
+        yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])
         only = {n: ({**c.kept, **c.gaps}[c.only], c.only) for n, c in learned if c.only is not None}
         each = [f"{n} ({word}, about {_percent(count, self.rows)})" for n, (count, word) in only.items()]
         yield LearnedFact("only", each, [*only])
@@ -268,7 +282,7 @@ def _has_bytes(column: Column) -> bool:
 def _shows_clock(column: Column) -> bool:
     """Return whether a column has times without a zone."""
     written = str(getattr(column, "format", ""))
-    return "%H" in written and not written.endswith("Z")
+    return is_timed(written) and not written.endswith("Z")
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
