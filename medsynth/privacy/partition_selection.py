@@ -306,8 +306,9 @@ class RawVault:
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}", self._decimals(name))
-                key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
-                repeats = inference.repeats_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
+                if kind.cells == "whole" and not {**gaps, **single}:  # a key is never missing, and no value is frequent
+                    key = magnitudes.reads_like_keys(found[:-own], std, self._rows)
+                    repeats = magnitudes.numbers_repeat(found[:-own], std, self._rows)
                 tailed = self._open[name].given.get("scale") == "log"
                 column, far = inference.number(
                     found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single, tailed=tailed

@@ -29,7 +29,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,7 +67,7 @@ from .cells import (
 from .columns.categorical import Binary, Categorical
 from .columns.column import LEVEL_APART, Column, Level, is_apart, numbers_of
 from .columns.date import CLOCK_DAY, Date, ordinal
-from .columns.number import LARGEST_UNITS, Continuous, Count, Policy
+from .columns.number import LARGEST_UNITS, Continuous, Count
 from .learned import EMPTY, LIKELY_STDS, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
@@ -445,61 +445,25 @@ def number(
     long_tail = long_tail or (decimals is not None and magnitudes.spread(counts, std) > magnitudes.TAIL_RATIO)
     wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
-    span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
-    make = _count if decimals is None else partial(_continuous, decimals=decimals)
-    return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
+    if decimals is None:
+        first = math.floor(low)
+        dtype = "float64" if kind.pointed else None if gaps else "int64"
+        own: dict[str, Any] = {"bounds": (first, max(first + 1, math.ceil(high))), "dtype": dtype}
+    else:
+        own = _with_decimals(counts, std, kind, decimals, low, high)
+    column = (Count if decimals is None else Continuous).model_validate({
+        **own, "scale": found if low >= 0 else "linear", "missing": _outside(gaps, own["bounds"]), "unknown": "missing",
+        "out_of_range": "missing" if apart else "clip",
+        "cut_points": _cut_points(counts, std, levels, own["bounds"], own.get("decimals", 0)),
+    })  # fmt: skip
+    return column, Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
 
 
-def reads_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
-    """Return whether a column of numbers reads like keys, by noisy counts of its magnitudes. `known`: single values.
-
-    A key is whole and never missing, and no value of it is frequent.
-    """
-    return kind.cells == "whole" and not known and magnitudes.reads_like_keys(counts, std, rows)
-
-
-def repeats_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
-    """Return whether a column reads like keys as above, and each occurs in several rows: by the same noisy counts."""
-    return kind.cells == "whole" and not known and magnitudes.numbers_repeat(counts, std, rows)
-
-
-class _Range(NamedTuple):
-    """The bounds of a column of numbers, its scale, and what becomes of values beyond the bounds."""
-
-    low: float
-    high: float
-    scale: Literal["linear", "log"]
-    beyond: Policy
-
-
-def _count(
-    counts: Floats, std: float, kind: ColumnKind, gaps: Mapping[str, float], levels: Mapping[str, float], ends: _Range
-) -> Column:
-    """Return a column of whole numbers within these bounds."""
-    whole = (math.floor(ends.low), max(math.floor(ends.low) + 1, math.ceil(ends.high)))
-    return Count(
-        bounds=whole,
-        scale=ends.scale,
-        missing=_outside(gaps, whole),
-        dtype="float64" if kind.pointed else None if gaps else "int64",
-        unknown="missing",
-        out_of_range=ends.beyond,
-        cut_points=_cut_points(counts, std, levels, whole, 0),
-    )
-
-
-def _continuous(
-    counts: Floats,
-    std: float,
-    kind: ColumnKind,
-    gaps: Mapping[str, float],
-    levels: Mapping[str, float],
-    ends: _Range,
-    *,
-    decimals: Floats,
-) -> Column:
-    """Return a column of numbers with decimals within these bounds."""
-    low, high = (ends.low, ends.high) if ends.high > ends.low else (ends.low, ends.low + 1.0)
+def _with_decimals(
+    counts: Floats, std: float, kind: ColumnKind, decimals: Floats, low: float, high: float
+) -> dict[str, Any]:
+    """Return bounds, decimals and zeros of a column of numbers with decimals."""
+    high = high if high > low else low + 1.0
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and at most as many as fit into 32 bits.
     if high - low < FINEST:
@@ -511,17 +475,8 @@ def _continuous(
     unit = 10.0**-places
     if low == 0 and 2 * unit < high and not magnitudes.believed(counts, std)[len(magnitudes.HALF_OCTAVES)]:
         low = unit  # no assay gives zeros if the counts show none
-    return Continuous(
-        bounds=(low, high),
-        scale=ends.scale,
-        decimals=places,
-        missing=_outside(gaps, (low, high)),
-        unknown="missing",
-        whole_from=whole_from,
-        zeros="all" if kind.zeros else "one" if kind.pointed else "none",
-        out_of_range=ends.beyond,
-        cut_points=_cut_points(counts, std, levels, (low, high), places),
-    )
+    zeros = "all" if kind.zeros else "one" if kind.pointed else "none"
+    return {"bounds": (low, high), "decimals": places, "whole_from": whole_from, "zeros": zeros}
 
 
 def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: float) -> dict[str, float]:

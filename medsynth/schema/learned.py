@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
-NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+NAMES_IN_SENTENCE = 12
 MOSTLY_LOST = 0.8  # share of a column's values without which it is lost
 LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
@@ -242,7 +242,6 @@ class Learned:
         yield LearnedFact(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
         yield LearnedFact("keys", [n for n, _ in learned if not columns[n].modelled])
         yield LearnedFact(WARNING, [repr(n) for n in self._repeated])
-        yield LearnedFact("large", [n for n, _ in learned if self._reads_like_a_key(n)])
 
     @property
     def _repeated(self) -> list[str]:
@@ -261,22 +260,11 @@ class Learned:
         each = [f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words]
         return [f"{name!r}: {len(column.levels)} classes", *each]
 
-    def _reads_like_a_key(self, name: str) -> bool:
-        learned, column = self.columns[name], self.schema.columns[name]
-        whole = learned.kind.cells == "whole" and column.modelled and not column.categorical and not learned.kept
-        return whole and column.units[1] > LARGE_NUMBER and column.scale == "linear"
-
     def _kind(self, name: str) -> str:
         column = self.schema.columns[name]
         if column.categorical or not column.modelled:
             return "of levels" if column.modelled else "of keys"
         return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
-
-
-def _has_bytes(column: Column) -> bool:
-    """Return whether words of a column contain bytes that the file's encoding does not explain."""
-    words = (*(column.levels if column.categorical else ()), *column.gap_words)
-    return any(ESCAPED.search(str(word)) for word in words)
 
 
 def _shows_clock(column: Column) -> bool:
