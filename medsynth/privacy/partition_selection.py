@@ -307,8 +307,7 @@ class RawVault:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}", self._decimals(name))
                 if kind.cells == "whole" and not {**gaps, **single}:  # a key is never missing, and no value is frequent
-                    key = magnitudes.reads_like_keys(found[:-own], std, self._rows)
-                    repeats = magnitudes.numbers_repeat(found[:-own], std, self._rows)
+                    key, repeats = magnitudes.like_keys(found[:-own], std, self._rows)
                 tailed = self._open[name].given.get("scale") == "log"
                 column, far = inference.number(
                     found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single, tailed=tailed

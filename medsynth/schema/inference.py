@@ -1,17 +1,7 @@
 """Turn noisy answers about a table without a schema into columns, in the order of the questions: post-processing alone.
 
 `privacy/partition_selection.py` asks and calls the functions below, and docs/bare-tables.md follows one table through
-all files. They are sorted by question:
-
-1. Kinds. `column_kind` turns noisy counts of the kinds of cells into a `ColumnKind`. Of 2,000 cells, about 1,900 whole
-   numbers and 100 `NA` make a column of whole numbers with one code of missing values.
-2. Levels. `usual_levels` adds usual levels to those that passed the threshold: after `F` was found, a smaller count
-   shows its partner `M`. `words_of` separates words among numbers, which are codes. `levels` makes a column of the
-   rest. It returns None for numbers whose levels would lose rows: these are read as numbers.
-3. Numbers. `number` takes single values away that lie far from the others, and finds bounds for what is left
-   (`magnitudes.py`). The bounds show which codes are values. The result is a Count or a Continuous column.
-4. Dates. `day` does the same by years. `dates_after` then turns a date into days after another one, if nearly all rows
-   show that order.
+all files. They are sorted: kinds (`column_kind`), levels (`levels`), numbers (`number`), dates (`day`, `dates_after`).
 
 Counts are noisy, so a rule here first compares a count with a multiple of `std`, the standard deviation of its noise.
 Some also compare it with a share of `rows`, which is the estimate of question 1, or with other counts. The number of

@@ -112,11 +112,6 @@ class LearnedColumn:
     rounded: bool = False
 
     @property
-    def numeric(self) -> bool:
-        """Whether the column has numbers or dates that are not levels."""
-        return self.column is not None and not self.column.categorical
-
-    @property
     def has_unread(self) -> bool:
         """Whether there clearly are cells that are neither values nor codes. They are read as missing."""
         return self.std > 0 and self.unread > CLEAR_STDS * self.std
@@ -233,7 +228,7 @@ class Learned:
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
-        shown = {n: c for n, c in learned if c.numeric and columns[n].modelled}
+        shown = {n: c for n, c in learned if columns[n].modelled and not columns[n].categorical}
         yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
         yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])
         only = {n: ({**c.kept, **c.gaps}[c.only], c.only) for n, c in learned if c.only is not None}
