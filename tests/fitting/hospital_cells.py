@@ -160,7 +160,7 @@ CASES: dict[str, Cells] = {
     **{f"days {form}": each(moments, form) for form in DAYS},
     **{f"times {form}": each(moments, form) for form in TIMES},
     "births": each(moments, "%Y-%m-%d", "1930-01-01", 29_000),
-    "births of few years": each(moments, "%d.%m.%Y", "1999-01-01", 700),
+    "births of few years %d.%m.%Y": each(moments, "%d.%m.%Y", "1999-01-01", 700),
     "days and years": mixed(DAY, each(moments, "%Y")),
     "days in two forms": mixed(DAY, each(moments, "%d.%m.%Y")),
     "days and moments": mixed(DAY, each(moments, "%Y-%m-%d %H:%M")),

@@ -78,12 +78,15 @@ def form(cell: str) -> str:
 
 def apart(name: str, real: pd.Series, drawn: pd.Series) -> float:
     """How far numbers, or days and times of day in the format that a case names, are from the real ones: 0 to 1."""
-    if real[real != ""].map(is_number).mean() > 0.8:
+    if real[real != ""].map(is_number).mean() > 0.1:
         pairs = [[pd.to_numeric(cells[cells.map(is_number)]) for cells in (real, drawn)]]
     else:
         found = re.search(r"%\S.*", name)
         form = found[0].replace("%-", "%") if found else "%Y-%m-%d"
-        moments = [pd.to_datetime(cells, format=form, errors="coerce").dropna() for cells in (real, drawn)]
+        tail = r"(\+01:00|\.000000)$"  # a fit leaves an offset and fractions of a second out, and says that
+        form = form.replace(".%f", "").replace("+01:00", "")
+        both = [cells.str.replace(tail, "", regex=True) for cells in (real, drawn)]
+        moments = [pd.to_datetime(cells, format=form, errors="coerce").dropna() for cells in both]
         days = [one.dt.normalize() for one in moments]
         pairs = [[one.astype("int64") for one in days],
                  [(one - day).astype("int64") for one, day in zip(moments, days, strict=True)]]  # fmt: skip
