@@ -252,13 +252,13 @@ def test_a_count_of_rows_is_planned_for_a_patient() -> None:
 @pytest.mark.usefixtures("quick")
 def test_numbers_that_repeat_are_warned_of_by_released_counts() -> None:
     """A release of 1,145 patients' numbers in 2,000 rows. A shift of a count by 30 standard deviations is the limit."""
-    from medsynth.schema.magnitudes import MAGNITUDES, magnitude_cell, numbers_repeat
+    from medsynth.schema.magnitudes import MAGNITUDES, like_keys, magnitude_cell
 
     rng, std = np.random.default_rng(3), 9.0
 
     def warned(values: np.ndarray) -> bool:
         counts = np.bincount(magnitude_cell(values.astype(float)), minlength=MAGNITUDES)[:MAGNITUDES]
-        return numbers_repeat(counts + rng.normal(0, std, MAGNITUDES), std, len(values))
+        return like_keys(counts + rng.normal(0, std, MAGNITUDES), std, len(values))[1]
 
     patients = np.concatenate([np.arange(1, 1146), rng.integers(1, 1146, 855)])
     assert warned(patients)

@@ -300,18 +300,19 @@ class RawVault:
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
             single = {**seen.gaps, **seen.kept} if seen else {}
             single = {word: n for word, n in single.items() if word not in gaps and moment(word) not in CLOCKS}
-            key = repeats = False
+            key = repeats = rounded = False
             if name in dates:
                 column, far = inference.day(found[:-own], std, kind, gaps, single, rows=self._rows)
             else:
                 gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}", self._decimals(name))
-                key = inference.reads_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
-                repeats = inference.repeats_like_keys(found[:-own], std, kind, {**gaps, **single}, rows=self._rows)
+                if kind.cells == "whole" and not {**gaps, **single}:  # a key is never missing, and no value is frequent
+                    key, repeats = magnitudes.like_keys(found[:-own], std, self._rows)
                 tailed = self._open[name].given.get("scale") == "log"
                 column, far = inference.number(
                     found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single, tailed=tailed
                 )
+                rounded = digits is not None and magnitudes.kept_decimals(digits, std)[0] > column.places
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest = self._rows - sum(gaps.values())
@@ -319,7 +320,7 @@ class RawVault:
             unread = float(found[-own - 1]) - sum(gaps[word] for word in words if not is_number(word))
             columns[name] = LearnedColumn(
                 kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far, unread=unread, key=key,
-                repeats=repeats,
+                repeats=repeats, rounded=rounded,
             )  # fmt: skip
         for name, first in follow.items():
             column = inference.declared_after(first, kinds[name], counts[f"days from {first} to {name}"], std)

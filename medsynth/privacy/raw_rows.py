@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..arrays import Floats, Texts, Whole
 from ..io.table import Table, is_number
 from ..schema import inference, magnitudes
-from ..schema.cells import NUMBERS, WORDS, ZEROS, CellKinds, is_code_of_a_number, level_of
+from ..schema.cells import FINES, NUMBERS, ODD, WORDS, ZEROS, CellKinds, is_code_of_a_number, level_of
 from ..schema.columns.column import Column, numbers_of
 from ..schema.columns.date import ordinal
 from ..schema.columns.open import Open
@@ -29,15 +29,16 @@ class Distinct(NamedTuple):
 
 
 def digits_of(text: str) -> int:
-    """Return how many digits a number has after the point, without zeros at the end; 0 for what is not a number.
+    """Return how many digits a number has after the point; 0 for 8.0, and for what is not a number.
 
-    >>> digits_of("8.50"), digits_of("5.43e-09"), digits_of("1e3"), digits_of("x")
-    (1, 11, 0, 0)
+    >>> digits_of("8.50"), digits_of("8.0"), digits_of("5.43e-09"), digits_of("1e3"), digits_of("x")
+    (2, 0, 11, 0, 0)
     """
     if not is_number(text):
         return 0
     digits, _, power = text.lower().partition("e")
-    return max(0, len(digits.partition(".")[2].rstrip("0")) - int(power or 0))
+    places = 0 if digits.endswith(".0") else len(digits.partition(".")[2])
+    return max(0, places - int(power or 0))
 
 
 class RawRows(Sealed):
@@ -73,7 +74,7 @@ class RawRows(Sealed):
         own = self._kinds.codes
         codes_alone = [name in own and not is_code_of_a_number(name) for name in self._kinds.names]
         coded = np.array(codes_alone, np.bool_)[kinds]
-        named = WORDS if not kind.spikes else (*WORDS, *NUMBERS[:-1], *ZEROS[:-1])
+        named = WORDS if not kind.spikes else {*WORDS, *NUMBERS, *ZEROS}.difference(FINES, [ODD])
         words = np.array([name in named for name in self._kinds.names], np.bool_)[kinds]
         levels = ~coded & (words | kind.may_have_levels)
         written = np.array([level_of(text, kind.cells) for text in texts[levels]], dtype=object)
@@ -89,13 +90,14 @@ class RawRows(Sealed):
     def magnitudes(self, name: str, kind: ColumnKind) -> Whole:
         """Return counts of cells by the magnitude of their numbers, then by code of missing values."""
         place, texts, codes = self.distinct(name)
-        cells = np.where(
-            codes < len(self._kinds.codes), magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers_of(texts))
-        )
+        numbers = numbers_of(texts)
+        numbers[np.isinf(numbers)] = np.nan  # inf is a word
+        coded = codes < len(self._kinds.codes)
+        cells = np.where(coded, magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers))
         return np.bincount(cells[place], minlength=magnitudes.MAGNITUDES + len(self._kinds.codes))
 
     def decimals(self, name: str, kind: ColumnKind) -> Whole:
-        """Return counts of numbers with 0, 1, 2, ... digits after the point, without zeros at the end."""
+        """Return counts of numbers with 0, 1, 2, ... digits after the point."""
         place, texts, _ = self.distinct(name)
         numbers = numbers_of(texts)
         most = magnitudes.MOST_DECIMALS

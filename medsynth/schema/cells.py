@@ -48,10 +48,12 @@ WARDS = (  # names of wards and departments, by language
 USUAL_SETS = (
     *(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper)), *WARDS,
 )  # fmt: skip
-NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
+ODD = "odd"  # a number in another form than a learned column writes: +8, 8E3, 8. or .5
+NUMBERS = ("whole", "pointed", "decimal", "fine", ODD)  # 8, 8.0, 8.5 or 8.25, 8.125
 ZEROS = ("pointed zeros", "decimal zeros", "fine zeros")  # with a zero at the end that could be left out: 8.00, 8.50
-POINTED, FINES = ("pointed", "pointed zeros"), ("fine", "fine zeros")
-WHOLES, DECIMALS = ("whole", *POINTED), ("decimal", "decimal zeros", *FINES)
+WHOLES, FINES = ("whole", "pointed"), ("fine", "fine zeros")
+DECIMALS = ("pointed zeros", "decimal", "decimal zeros", *FINES, ODD)  # 8.00 has the decimals of 8.50
+_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 PADDED = "padded"  # 007: a number whose zeros would be lost, and so a code; or one of more digits than numbers keep
 LONG_NUMBER = re.compile(r"[1-9][0-9]{15,}")
 SHORT_DIGITS = 2  # after the point; a number with more digits is fine
@@ -68,10 +70,11 @@ UNTIMED = ("%Y%m%d", "%-d.%-m.%Y")  # read without a time: each kind of cell cos
 EITHER = "day and month in either order"  # 03/04/2020 does not show the order
 SHORT_EITHER = "short day and month in either order"  # 3/4/2020
 SHORT = (SHORT_EITHER, "%-d/%-m/%Y", "%-m/%-d/%Y")  # with hours and minutes at most
-MIDNIGHTS = (f"{DAYS[0]} 00:00:00", f"{DAYS[0]} 00:00:00.000")  # a day that is written with a time
-CLOCKS = ("%H:%M", "%H:%M:%S")  # times without a day
+SHORT_CLOCK = "%-H:%M"
+CLOCKS = ("%H:%M", "%H:%M:%S", SHORT_CLOCK)  # times without a day
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M:%S.000", "T%H:%M:%S.000",
          "T%H:%M:%S.000Z")  # fmt: skip
+MIDNIGHTS = tuple(DAYS[0] + re.sub("%.", "00", time) for time in TIMES[1:] if "Z" not in time)  # days with a time
 WITH_SECONDS = " and seconds"  # marks timestamps whose seconds are not zero
 MOMENTS = tuple(
     day + time + more
@@ -87,7 +90,7 @@ _FORMS = (
     (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
 )
 _ONE_DIGIT = re.compile(r"(?<![0-9])[1-9](?![0-9])")
-_CLOCK = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$")
+_CLOCK = re.compile(r"(?:([0-9])|[01][0-9]|2[0-3]):[0-5][0-9](?(1)|(:[0-5][0-9])?)$")
 _TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?$")
 
 
@@ -162,14 +165,16 @@ def _kind(text: str, codes: set[str]) -> str:
         return _number_kind(text, whole=whole is not None)
     if text in BOOLEANS or text in FALSE:
         return text if text in BOOLEANS else BOOLEANS[FALSE.index(text)]
-    if text.isascii() and text.isdigit() and is_padded(text):
+    if is_padded(text) and _PLAIN.fullmatch(text):
         return PADDED
     free = len(text) > FREE_TEXT_CHARACTERS or len(text.split()) > FREE_TEXT_WORDS
     return moment(text) or ("text" if free else "word")
 
 
 def _number_kind(text: str, *, whole: bool) -> str:
-    digits = "" if "e" in text.lower() else text.partition(".")[2]
+    if not _PLAIN.fullmatch(text):
+        return ODD
+    digits = text.partition(".")[2]
     if whole:
         return "pointed zeros" if len(digits) > 1 else "pointed" if "." in text else "whole"
     kind = "decimal" if 0 < len(digits.rstrip("0")) <= SHORT_DIGITS else "fine"
@@ -187,7 +192,7 @@ def moment(text: str) -> str | None:
     if not text[:1].isdigit() or len(text) > 40:
         return None
     if clock := _CLOCK.match(text):
-        return CLOCKS[clock[1] is not None]
+        return SHORT_CLOCK if clock[1] else CLOCKS[clock[2] is not None]
     for pattern, orders in _FORMS:
         if found := pattern.match(text):
             fitting = [order for order in orders if _iso(found.group(), order)]
@@ -213,13 +218,27 @@ def _with_time(day: str, rest: str) -> str | None:
     zone = time[6] or ""
     if len(zone) > 1 and day != DAYS[0]:
         return None
-    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or zone == "Z"):
-        return f"{day}{rest}" if f"{day}{rest}" in MIDNIGHTS else day
-    written = (".000" if time[5] == "000" else "") + (zone if zone == "Z" else "")
-    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + written
+    written = ("" if time[4] is None else ":%S") + (".000" if time[5] == "000" else "") + (zone if zone == "Z" else "")
+    form = f"{day}{time[1]}%H:%M{written}"
     form = form if form in MOMENTS else form.replace(".000", "")
+    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or zone == "Z"):
+        return midnight(form)
     form += WITH_SECONDS if seconds else ""
     return form if form in MOMENTS else None
+
+
+def is_timed(form: str) -> bool:
+    """Return whether a format has a time of day."""
+    return "%H" in form.replace("%-", "%")
+
+
+def midnight(form: str) -> str:
+    """Return the form of a day that is written with the time of midnight, in a form with times.
+
+    >>> midnight("%Y-%m-%dT%H:%M")
+    '%Y-%m-%dT00:00'
+    """
+    return re.sub("%[HMS]", "00", form)
 
 
 def _iso(text: str, order: str) -> str | None:

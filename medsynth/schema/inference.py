@@ -1,17 +1,7 @@
 """Turn noisy answers about a table without a schema into columns, in the order of the questions: post-processing alone.
 
 `privacy/partition_selection.py` asks and calls the functions below, and docs/bare-tables.md follows one table through
-all files. They are sorted by question:
-
-1. Kinds. `column_kind` turns noisy counts of the kinds of cells into a `ColumnKind`. Of 2,000 cells, about 1,900 whole
-   numbers and 100 `NA` make a column of whole numbers with one code of missing values.
-2. Levels. `usual_levels` adds usual levels to those that passed the threshold: after `F` was found, a smaller count
-   shows its partner `M`. `words_of` separates words among numbers, which are codes. `levels` makes a column of the
-   rest. It returns None for numbers whose levels would lose rows: these are read as numbers.
-3. Numbers. `number` takes single values away that lie far from the others, and finds bounds for what is left
-   (`magnitudes.py`). The bounds show which codes are values. The result is a Count or a Continuous column.
-4. Dates. `day` does the same by years. `dates_after` then turns a date into days after another one, if nearly all rows
-   show that order.
+all files. They are sorted: kinds (`column_kind`), levels (`levels`), numbers (`number`), dates (`day`, `dates_after`).
 
 Counts are noisy, so a rule here first compares a count with a multiple of `std`, the standard deviation of its noise.
 Some also compare it with a share of `rows`, which is the estimate of question 1, or with other counts. The number of
@@ -29,7 +19,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,9 +37,10 @@ from .cells import (
     MIDNIGHTS,
     MOMENTS,
     NUMBERS,
+    ODD,
     PADDED,
-    POINTED,
     SHORT,
+    SHORT_CLOCK,
     SHORT_EITHER,
     USUAL_NUMBERS,
     WHOLES,
@@ -58,14 +49,16 @@ from .cells import (
     ZEROS,
     CellKinds,
     is_code_of_a_number,
+    is_timed,
+    midnight,
     moment,
     partners,
 )
 from .columns.categorical import Binary, Categorical
 from .columns.column import LEVEL_APART, Column, Level, is_apart, numbers_of
 from .columns.date import CLOCK_DAY, Date, ordinal
-from .columns.number import LARGEST_UNITS, Continuous, Count, Policy
-from .learned import EMPTY, ColumnKind, Far, LearnedColumn
+from .columns.number import LARGEST_UNITS, Continuous, Count
+from .learned import EMPTY, LIKELY_STDS, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
@@ -171,20 +164,23 @@ def column_kind(
     least = std * clear_stds(len((*NUMBERS, *ZEROS, PADDED)), FALSE_TARGET_CODES if target else FALSE_FORMS)
     some = max(DECIMAL_SHARE * numbers, least)
     sure = partial(surely, least=least)
-    whole, fine, decimal = sure(WHOLES), sure(FINES), sure(DECIMALS)
-    padded = found[PADDED] > some
+    fine, decimal = sure(FINES), sure(DECIMALS)
     decimals = decimal > some or sum(found[name] for name in DECIMALS) > numbers / 2
+    zeros = sum(found[name] for name in ZEROS) - DECIMAL_SHARE * numbers  # a tenth of numbers with decimals end so
     as_numbers = ColumnKind(
         cells="decimal" if decimals else "whole",
         mixed=some < decimal < numbers / 2,
         short=decimals and fine < max(FINE_SHARE * numbers, least),
-        pointed=surely(POINTED) > max(found["whole"], clear),
-        zeros=sure(ZEROS) > some,
+        pointed=found["pointed"] > found["whole"],
+        zeros=decimals and zeros > 0,
+        unsure=decimals and abs(zeros) < LIKELY_STDS * std * len(ZEROS) ** 0.5,
+        rewritten=found[ODD] > some,
         words=surely(["word"]),
-        spikes=fine > some and whole > max(SPIKES_SHARE * numbers, least),
+        spikes=fine > some and sure((*WHOLES, ZEROS[0])) > max(SPIKES_SHARE * numbers, least),
         codes=tuple(codes),
     )
     # Words, booleans and dates must each be rarer than the numbers, or the column is one of them.
+    padded = found[PADDED] > some
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         other = _other_kind(found, half, clear).with_codes(codes)
         # The sum of many counts without a number may be far from zero by its noise alone.
@@ -211,7 +207,10 @@ def _date(moments: dict[str, float]) -> ColumnKind:
     clocks = {form: moments.get(form, 0.0) for form in CLOCKS}
     if sum(clocks.values()) > sum(moments.values()) / 2:
         clock = max(clocks, key=lambda form: clocks[form])
-        return ColumnKind(cells="date", form=clock, seconds="%S" in clock)
+        # 13:45 has no zero to leave out.
+        if clock == CLOCKS[0] and clocks[SHORT_CLOCK] > DECIMAL_SHARE * clocks[clock]:
+            clock = SHORT_CLOCK
+        return _in_form(clock, moments, (clock, clock.replace("%-", "%")), seconds="%S" in clock)
     days: dict[str, float] = {}
     for form, count in moments.items():
         if form not in CLOCKS:
@@ -232,12 +231,20 @@ def _date(moments: dict[str, float]) -> ColumnKind:
     own = {form: count for form, count in moments.items() if form.startswith(starts)}
     timed = {form: count for form, count in own.items() if form not in (*starts, *MIDNIGHTS)}
     if sum(timed.values()) < sum(own.values()) / 2:
-        midnight = max(MIDNIGHTS, key=lambda form: moments.get(form, 0.0))
-        mostly = moments.get(midnight, 0.0) > sum(own.values()) / 2
-        return ColumnKind(cells="date", form=midnight if mostly else day)
+        form = max(own.keys() - timed, key=lambda form: (own[form], form))
+        return _in_form(*((day, moments, starts) if form in starts else (form, moments, (form,))))
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
     time = most.removeprefix(next(start for start in starts if most.startswith(start)))
-    return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))
+    alike = [f"{start}{time}{more}" for start in starts for more in ("", WITH_SECONDS)]
+    seconds = any(form.endswith(WITH_SECONDS) for form in timed)
+    return _in_form(day + time, moments, (*alike, midnight(day + time)), seconds=seconds)
+
+
+def _in_form(form: str, moments: dict[str, float], alike: Collection[str], *, seconds: bool = False) -> ColumnKind:
+    """Return dates in a form. `alike`: the forms of cells that come back as they are; others come back in this one."""
+    others = sum(count for other, count in moments.items() if other not in alike)
+    rewritten = others > DECIMAL_SHARE * sum(moments.values())
+    return ColumnKind(cells="date", form=form, seconds=seconds, rewritten=rewritten)
 
 
 def usual_levels(
@@ -429,61 +436,25 @@ def number(
     long_tail = long_tail or (decimals is not None and magnitudes.spread(counts, std) > magnitudes.TAIL_RATIO)
     wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
-    span = _Range(low, high, found if low >= 0 else "linear", "missing" if apart else "clip")
-    make = _count if decimals is None else partial(_continuous, decimals=decimals)
-    return make(counts, std, kind, gaps, levels, span), Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
+    if decimals is None:
+        first = math.floor(low)
+        dtype = "float64" if kind.pointed else None if gaps else "int64"
+        own: dict[str, Any] = {"bounds": (first, max(first + 1, math.ceil(high))), "dtype": dtype}
+    else:
+        own = _with_decimals(counts, std, kind, decimals, low, high)
+    column = (Count if decimals is None else Continuous).model_validate({
+        **own, "scale": found if low >= 0 else "linear", "missing": _outside(gaps, own["bounds"]), "unknown": "missing",
+        "out_of_range": "missing" if apart else "clip",
+        "cut_points": _cut_points(counts, std, levels, own["bounds"], own.get("decimals", 0)),
+    })  # fmt: skip
+    return column, Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
 
 
-def reads_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
-    """Return whether a column of numbers reads like keys, by noisy counts of its magnitudes. `known`: single values.
-
-    A key is whole and never missing, and no value of it is frequent.
-    """
-    return kind.cells == "whole" and not known and magnitudes.reads_like_keys(counts, std, rows)
-
-
-def repeats_like_keys(counts: Floats, std: float, kind: ColumnKind, known: Mapping[str, float], *, rows: int) -> bool:
-    """Return whether a column reads like keys as above, and each occurs in several rows: by the same noisy counts."""
-    return kind.cells == "whole" and not known and magnitudes.numbers_repeat(counts, std, rows)
-
-
-class _Range(NamedTuple):
-    """The bounds of a column of numbers, its scale, and what becomes of values beyond the bounds."""
-
-    low: float
-    high: float
-    scale: Literal["linear", "log"]
-    beyond: Policy
-
-
-def _count(
-    counts: Floats, std: float, kind: ColumnKind, gaps: Mapping[str, float], levels: Mapping[str, float], ends: _Range
-) -> Column:
-    """Return a column of whole numbers within these bounds."""
-    whole = (math.floor(ends.low), max(math.floor(ends.low) + 1, math.ceil(ends.high)))
-    return Count(
-        bounds=whole,
-        scale=ends.scale,
-        missing=_outside(gaps, whole),
-        dtype="float64" if kind.pointed else None if gaps else "int64",
-        unknown="missing",
-        out_of_range=ends.beyond,
-        cut_points=_cut_points(counts, std, levels, whole, 0),
-    )
-
-
-def _continuous(
-    counts: Floats,
-    std: float,
-    kind: ColumnKind,
-    gaps: Mapping[str, float],
-    levels: Mapping[str, float],
-    ends: _Range,
-    *,
-    decimals: Floats,
-) -> Column:
-    """Return a column of numbers with decimals within these bounds."""
-    low, high = (ends.low, ends.high) if ends.high > ends.low else (ends.low, ends.low + 1.0)
+def _with_decimals(
+    counts: Floats, std: float, kind: ColumnKind, decimals: Floats, low: float, high: float
+) -> dict[str, Any]:
+    """Return bounds, decimals and zeros of a column of numbers with decimals."""
+    high = high if high > low else low + 1.0
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and at most as many as fit into 32 bits.
     if high - low < FINEST:
@@ -495,17 +466,8 @@ def _continuous(
     unit = 10.0**-places
     if low == 0 and 2 * unit < high and not magnitudes.believed(counts, std)[len(magnitudes.HALF_OCTAVES)]:
         low = unit  # no assay gives zeros if the counts show none
-    return Continuous(
-        bounds=(low, high),
-        scale=ends.scale,
-        decimals=places,
-        missing=_outside(gaps, (low, high)),
-        unknown="missing",
-        whole_from=whole_from,
-        zeros="all" if kind.zeros else "one" if kind.pointed else "none",
-        out_of_range=ends.beyond,
-        cut_points=_cut_points(counts, std, levels, (low, high), places),
-    )
+    zeros = "all" if kind.zeros else "one" if kind.pointed else "none"
+    return {"bounds": (low, high), "decimals": places, "whole_from": whole_from, "zeros": zeros}
 
 
 def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: float) -> dict[str, float]:
@@ -612,7 +574,7 @@ def day(
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
     if kind.form in CLOCKS:
         ends, first, last = (CLOCK_DAY, CLOCK_DAY), 0, 0
-    timed = "%H" in kind.form
+    timed = is_timed(kind.form)
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
     column = Date.model_validate({
         "bounds": ends, "format": kind.form or ISO, "missing": with_empty(gaps), "unknown": "missing",
@@ -719,7 +681,7 @@ def _date_after(
     ends = magnitudes.days_after(days, std, rows, rows_std)
     column = own.column
     other = start.column
-    if ends is None or column is None or other is None or "%H" in own.kind.form:
+    if ends is None or column is None or other is None or is_timed(own.kind.form):
         return None
     if NARROW * (ends[1] - ends[0] + 1) > column.size or (start.has_gaps and not own.has_gaps):
         return None

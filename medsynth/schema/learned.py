@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..errors import LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from ..io.text import ESCAPED
-from .cells import CLOCKS
+from .cells import CLOCKS, is_timed
 from .columns.column import Column, level_text
 from .columns.identifier import Identifier
 from .declared import parse_yaml, yaml_key
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
-NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+NAMES_IN_SENTENCE = 12
 MOSTLY_LOST = 0.8  # share of a column's values without which it is lost
 LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
@@ -36,8 +36,10 @@ class ColumnKind:
     `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
     whole numbers are written 8.0; `zeros`: whether decimals are written 8.50. `mixed`: whether more numbers are whole
     than have decimals; `short`: whether hardly any has more than two decimals; `spikes`: whether some are whole where
-    most have more. `codes`: of missing values, as they are written. `words`: noisy count of words among numbers or
-    dates, zero if it is unclear. `beside`: what the numbers among words are read as, if there clearly are some.
+    most have more. `rewritten`: whether clearly some cells come back in another form; `unsure`: whether the counts
+    leave open if zeros end the numbers. `codes`: of missing values, as they are written. `words`: noisy count of words
+    among numbers or dates, zero if it is unclear. `beside`: what the numbers among words are read as, if there clearly
+    are some.
     """
 
     cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
@@ -48,6 +50,8 @@ class ColumnKind:
     short: bool = False
     zeros: bool = False
     spikes: bool = False
+    rewritten: bool = False
+    unsure: bool = False
     codes: tuple[str, ...] = ()
     words: float = 0.0
     beside: ColumnKind | None = None
@@ -91,8 +95,8 @@ class LearnedColumn:
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`. `unread`: of cells that are neither values nor codes, in a
-    column of numbers or dates. `key`: whether the noisy counts show the numbers of keys; `repeats`: those of keys that
-    occur in several rows each.
+    column of numbers or dates. `rounded`: whether numbers have more decimals than codes keep. `key`: whether the noisy
+    counts show the numbers of keys; `repeats`: those of keys that occur in several rows each.
     """
 
     kind: ColumnKind
@@ -105,6 +109,7 @@ class LearnedColumn:
     unread: float = 0.0
     key: bool = False
     repeats: bool = False
+    rounded: bool = False
 
     @property
     def has_unread(self) -> bool:
@@ -118,8 +123,9 @@ class LearnedColumn:
 
     @property
     def merged(self) -> bool:
-        """Whether there probably are rows with rarer levels, which have become another level."""
-        return bool(self.kept) and self.rest > LIKELY_STDS * self.std
+        """Whether there probably are rows with rarer levels, which have become another level such as `other`."""
+        other = self.column is not None and any(level_text(level) not in self.kept for level in self.column.levels)
+        return bool(self.kept) and (self.rest > LIKELY_STDS * self.std or other)
 
     @property
     def only(self) -> str | None:
@@ -222,13 +228,15 @@ class Learned:
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
+        shown = {n: c for n, c in learned if columns[n].modelled and not columns[n].categorical}
+        yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
+        yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])
         only = {n: ({**c.kept, **c.gaps}[c.only], c.only) for n, c in learned if c.only is not None}
         each = [f"{n} ({word}, about {_percent(count, self.rows)})" for n, (count, word) in only.items()]
         yield LearnedFact("only", each, [*only])
         yield LearnedFact(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
         yield LearnedFact("keys", [n for n, _ in learned if not columns[n].modelled])
         yield LearnedFact(WARNING, [repr(n) for n in self._repeated])
-        yield LearnedFact("large", [n for n, _ in learned if self._reads_like_a_key(n)])
 
     @property
     def _repeated(self) -> list[str]:
@@ -247,11 +255,6 @@ class Learned:
         each = [f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words]
         return [f"{name!r}: {len(column.levels)} classes", *each]
 
-    def _reads_like_a_key(self, name: str) -> bool:
-        learned, column = self.columns[name], self.schema.columns[name]
-        whole = learned.kind.cells == "whole" and column.modelled and not column.categorical and not learned.kept
-        return whole and column.units[1] > LARGE_NUMBER and column.scale == "linear"
-
     def _kind(self, name: str) -> str:
         column = self.schema.columns[name]
         if column.categorical or not column.modelled:
@@ -259,16 +262,10 @@ class Learned:
         return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
 
 
-def _has_bytes(column: Column) -> bool:
-    """Return whether words of a column contain bytes that the file's encoding does not explain."""
-    words = (*(column.levels if column.categorical else ()), *column.gap_words)
-    return any(ESCAPED.search(str(word)) for word in words)
-
-
 def _shows_clock(column: Column) -> bool:
     """Return whether a column has times without a zone."""
     written = str(getattr(column, "format", ""))
-    return "%H" in written and not written.endswith("Z")
+    return is_timed(written) and not written.endswith("Z")
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:

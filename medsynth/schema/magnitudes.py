@@ -154,30 +154,22 @@ def near(counts: Floats, value: float, unit: float, own: float) -> float:
     return max(0.0, float(weights @ counts[:-1]) - own) * unit / (2 * reach)
 
 
-def reads_like_keys(counts: Floats, std: float, rows: int) -> bool:
-    """Return whether noisy counts of whole numbers show those of keys: long ones, or the numbers of the rows.
+def like_keys(counts: Floats, std: float, rows: int) -> tuple[bool, bool]:
+    """Return whether noisy counts of whole numbers show those of keys, and whether they show keys of several rows each.
 
-    Long numbers have five digits or more, and a range of as many values as there are rows. The numbers of the rows
-    cover the range from one evenly.
+    Keys are long numbers, of five digits or more and with a range of as many values as there are rows, or the numbers
+    from one to that of the rows or a few more, equally often each. Keys of several rows each end at a smaller number.
     """
     clear = believed(counts, std, clear_stds(MAGNITUDES))
     cells = np.flatnonzero(clear)
-    if clear.sum() < rows / 2 or cells[-1] == MAGNITUDES - 1:
-        return False
-    first, last = (_edge(int(cells[k]), upper=bool(k)) for k in (0, -1))
-    if cells[0] >= magnitude_cell(np.array([LONG]))[0]:
-        return last - first >= rows
-    return cells[0] > len(HALF_OCTAVES) and any(
-        _are_even(counts, std, rows, end) for end in np.linspace(1, 2, 41) * rows
-    )
-
-
-def numbers_repeat(counts: Floats, std: float, rows: int) -> bool:
-    """Return whether noisy counts show the whole numbers from one on, equally often each, and each in several rows."""
-    clear = np.flatnonzero(believed(counts, std, clear_stds(MAGNITUDES)))
-    positive = clear.size > 0 and clear[0] > len(HALF_OCTAVES) and clear[-1] < MAGNITUDES - 1
-    ends = np.geomspace(*REPEATED, 120) * rows
-    return positive and any(_are_even(counts, std, rows, end) for end in ends[ends >= 1])
+    if not cells.size or cells[0] <= len(HALF_OCTAVES) or cells[-1] == MAGNITUDES - 1:
+        return False, False
+    enough = bool(clear.sum() >= rows / 2)
+    if enough and cells[0] >= magnitude_cell(np.array([LONG]))[0]:
+        return _edge(int(cells[-1]), upper=True) - _edge(int(cells[0]), upper=False) >= rows, False
+    ends = rows * np.concatenate([np.geomspace(*REPEATED, 120), np.linspace(1, 2, 41)])
+    even = [end for end in ends if end >= 1 and _are_even(counts, std, rows, end)]
+    return enough and any(end >= rows for end in even), any(end < rows for end in even)
 
 
 def _are_even(counts: Floats, std: float, rows: int, end: float) -> bool:

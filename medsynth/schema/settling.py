@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..io.table import whole_text
+from .cells import is_timed
 from .columns.column import Column, Level, level_text
 from .columns.date import Date
 from .columns.number import numbers_in
@@ -40,7 +41,7 @@ def kind_of(column: Open, measured: ColumnKind | None) -> ColumnKind:
 
 def with_declared_bounds(column: Open, kind: ColumnKind) -> LearnedColumn:
     """Return a column of dates of which only the format was open: the noisy counts of its kinds show it."""
-    resolution = ("second" if kind.seconds else "minute") if "%H" in kind.form else "day"
+    resolution = ("second" if kind.seconds else "minute") if is_timed(kind.form) else "day"
     given = {"bounds": column.given[BOUNDS], "missing": with_empty(kind.codes), "unknown": "missing"}
     found = Date.model_validate({"format": kind.form, "resolution": resolution, **given})
     return LearnedColumn(kind=kind, column=found)

@@ -39,6 +39,8 @@ BENCHMARKS = {
         "--tables clinic-4k@500 --epsilons 3.7 --open nothing half --runs 1 --output FOLDER/a.csv"),
     "public-prior": Benchmark("public_prior:main", "fits with public rows, by rows and epsilon", "10 h", "mixture",
         "--tables clinic-10k --rows 200 --epsilons 1 --arms none same wrong --runs 1 --output FOLDER/a.csv"),
+    "births": Benchmark("births:main", "bare fits whose dates of birth pile up at an end", "5 min", "results",
+        "--rows 500 --runs 2"),
     "few-rows": Benchmark("few_rows:main", "what plans expect of small tables, and what comes", "40 min", "results",
         "--tables modechoice --runs 1 --output FOLDER/a.csv"),
     "layers": Benchmark("layers:main", "rows of a schema, margins and the default, side by side", "5 min", "layers",

@@ -58,6 +58,31 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
         {"%Y-%m-%d %H:%M:%S": 100, "%Y-%m-%d %H:%M:%S and seconds": 900},
         ColumnKind(cells="date", form="%Y-%m-%d %H:%M:%S", seconds=True),
     ),
+    "signs": (
+        {"odd": 600, "decimal": 330, "pointed": 70},
+        ColumnKind(cells="decimal", short=True, pointed=True, rewritten=True),
+    ),
+    "a few exponents": ({"odd": 30, "fine": 970}, ColumnKind(cells="decimal")),
+    "zeros at the end": (
+        {"decimal": 800, "decimal zeros": 100, "pointed": 100},
+        ColumnKind(cells="decimal", short=True, pointed=True, zeros=True),
+    ),
+    "prices": ({"pointed zeros": 1000}, ColumnKind(cells="decimal", short=True, zeros=True)),
+    "days in two forms": (
+        {"%Y-%m-%d": 600, "%d.%m.%Y": 400},
+        ColumnKind(cells="date", form="%Y-%m-%d", rewritten=True),
+    ),
+    "midnights among moments": (
+        {"%Y-%m-%d %H:%M": 700, "%Y-%m-%d 00:00": 300},
+        ColumnKind(cells="date", form="%Y-%m-%d %H:%M"),
+    ),
+    "days among moments": (
+        {"%Y-%m-%d %H:%M": 700, "%Y-%m-%d": 300},
+        ColumnKind(cells="date", form="%Y-%m-%d %H:%M", rewritten=True),
+    ),
+    "midnights": ({"%Y-%m-%dT00:00": 950, "%Y-%m-%d": 45}, ColumnKind(cells="date", form="%Y-%m-%dT00:00")),
+    "hours of one digit": ({"%H:%M": 700, "%-H:%M": 300}, ColumnKind(cells="date", form="%-H:%M")),
+    "codes with zeros in front": ({"padded": 850, "whole": 150}, ColumnKind(cells="word")),
     "hours, of which some start with a zero": ({"whole": 580, "padded": 420}, ColumnKind(cells="word")),
     "one that starts with a zero among numbers": ({"whole": 999, "padded": 1}, ColumnKind(cells="whole")),
     "free text": ({"text": 800, "word": 200}, ColumnKind(cells="text")),
@@ -148,7 +173,9 @@ def test_noise_alone_shows_no_usual_level() -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [("?", "?"), ("NA", "NA"), ("-9", "-9"), ("-9.0", "-9"), ("8.0", "pointed"), ("8.25", "decimal"), ("8.125", "fine"),
-     ("1e-9", "fine"), ("FALSE", "TRUE"), ("2020-02-30", "word"), ("29.02.2020 13:45", "%d.%m.%Y %H:%M"),
+     ("1e-9", "odd"), ("+8.0", "odd"), (".5", "odd"), ("8.", "odd"), ("08.5", "padded"), ("8.00", "pointed zeros"),
+     ("9:05", "%-H:%M"), ("2020-02-29T00:00", "%Y-%m-%dT00:00"), ("FALSE", "TRUE"), ("2020-02-30", "word"),
+     ("29.02.2020 13:45", "%d.%m.%Y %H:%M"),
      ("2020-02-29T13:45:07", "%Y-%m-%dT%H:%M:%S and seconds"), ("2020-02-29 00:00:00", "%Y-%m-%d 00:00:00"),
      ("31/12/2020", "%d/%m/%Y"), ("12/31/2020", "%m/%d/%Y"), ("01/02/2020", EITHER), ("2020-02-29 25:00", "word"),
      ("a b c d e f g h i", "text"), ("x" * 61, "text"), ("٣", "word")],

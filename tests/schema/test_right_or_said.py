@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Categorical, Date, inference
 from medsynth.schema.codec import csv_cells, encode
-from medsynth.schema.learned import ColumnKind, Learned
+from medsynth.schema.learned import ColumnKind, Learned, LearnedColumn
 
 N = 2000
 LEARNING = 0.255  # of the privacy loss of a fit: the rest is the method's
@@ -142,15 +143,19 @@ def test_dates_do_not_pile_up_at_the_ends(shape: str, rows: int) -> None:
     assert few >= 185
 
 
-def test_a_level_that_is_a_word_is_named_when_it_is_probably_lost() -> None:
-    column = Categorical(levels=("a", "b", "other"), unknown="other")
-    from medsynth.schema.learned import LearnedColumn
+@pytest.mark.parametrize("rest", [60.0, 90.0])
+def test_a_column_with_a_level_other_is_named(rest: float) -> None:
+    """Without such a level, a column is named if it has probably lost one."""
+    make = partial(LearnedColumn, kind=ColumnKind(cells="word"), kept={"a": 900.0, "b": 800.0}, rest=rest, std=40.0)
+    assert make(column=Categorical(levels=("a", "b", "other"), unknown="other")).merged
+    assert make(column=Categorical(levels=("a", "b"), unknown="a")).merged == (rest > 66)
 
-    kept = {"a": 900.0, "b": 800.0}
-    make = [
-        LearnedColumn(kind=ColumnKind(cells="word"), column=column, kept=kept, rest=rest, std=40.0) for rest in (60, 90)
-    ]
-    assert [one.merged for one in make] == [False, True]
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_infinite_number_is_a_word(seed: int) -> None:
+    found, _ = learned(codes_with_numbers("inf", 0.1), seed)
+    column = found.schema.columns["x"]
+    assert column.kind == "count" and column.to_dict()["bounds"][1] < 200  # type: ignore[index]
 
 
 def test_bytes_of_another_encoding_are_named() -> None:

@@ -120,6 +120,11 @@ class Levels(Column):
         words[:-1] = [None if level == "" else level for level in self.levels]  # an empty level is an empty cell
         return pd.Series(words[place], dtype=object)
 
+    def text(self, code: int) -> str:
+        """Return as every column does; a level that is a word, such as 1 next to 0.5, is written as it is."""
+        word = code < self.size and isinstance(self.levels[code], str)
+        return self.value_text(code) if word else super().text(code)
+
     def value_text(self, code: int) -> str:
         """Return the level as text, booleans in the declared spelling."""
         text = level_text(self.levels[code])
