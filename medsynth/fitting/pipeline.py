@@ -11,7 +11,7 @@ from ..errors import Message
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_tables import PrivateTables, coded_tables
-from .public_rows import note_trust, public_rows_of
+from .public_rows import note_trust, public_rows_of, with_earlier
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
@@ -114,4 +114,4 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)
         note_trust(tensors, options, planned.ledger)
-        return seal(planned, rows, schema, {**tensors, **sizes}, form=form)
+        return with_earlier(seal(planned, rows, schema, {**tensors, **sizes}, form=form), public_rows)

@@ -1,0 +1,155 @@
+"""Read a published Table 1: the figures of each column, for all patients or by class of the target.
+
+It becomes rows with the figures of one column each. No row knows two columns, so no relation of columns is learned.
+docs/how-to/public-rows.md documents the form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..arrays import Codes, Floats, Whole
+from ..errors import UsageError
+from ..io.table import Table, is_number
+from ..schema import Schema
+from ..schema.columns.categorical import without_levels
+from ..schema.columns.column import Column
+from ..schema.columns.number import WrittenNumber
+
+FIGURES = ("mean", "sd", "median", "q1", "q3", "percent")
+LEAST_EPSILON = 0.5  # below it, too few releases contradict a wrong shape: two-way -.04 at .2
+MOST_DIGITS = 3  # papers print no more, and more would identify people
+ROWS = 1_000  # into which the figures of a column are turned; more would claim a shape that they do not show
+ROUNDED = 2.0  # by how much the percents of a column may miss 100
+QUARTILE = float(ndtri(0.75))  # of the normal distribution
+SKEWED = 1.5  # standard deviations in a mean, below which a column without negative numbers is log-normal
+
+
+class Line(NamedTuple):
+    """The figures of a column, or of one of its levels. `of`: the class, "" for all patients."""
+
+    where: str
+    column: str
+    level: str
+    of: str
+    figures: Mapping[str, float]
+
+
+def is_table_one(table: Table) -> bool:
+    """Return whether a table has the header of a Table 1."""
+    header = set(table.header)
+    return "column" in header and header <= {"column", "level", "class", *FIGURES} and bool(header & set(FIGURES))
+
+
+def groups_of(table: Table) -> dict[tuple[str, str], list[Line]]:
+    """Return the lines by column and class. Figures by class replace those of all patients.
+
+    Raises UsageError for a figure that is not a number, or has too many digits.
+    """
+    lines = list[Line]()
+    for number, cells in enumerate(table.cells.to_dict("records"), 1):
+        where = f"{table.where}, row {number}"
+        texts = {name: str(cells.get(name, "")).removesuffix("%").strip() for name in FIGURES}
+        for name, text in texts.items():
+            digits = re.sub(r"\D", "", text.lower().partition("e")[0]).lstrip("0")
+            if (text and not is_number(text)) or len(digits if "." in text else digits.rstrip("0")) > MOST_DIGITS:
+                raise UsageError(f"{where}: {name!r} must be a number of at most {MOST_DIGITS} digits. Round it.")
+        figures = {name: float(text) for name, text in texts.items() if text}
+        lines.append(Line(where, *(str(cells.get(name, "")) for name in ("column", "level", "class")), figures))
+    by_class = {line.column for line in lines if line.of}
+    found = dict[tuple[str, str], list[Line]]()
+    for line in lines:
+        if line.of or line.column not in by_class:
+            found.setdefault((line.column, line.of), []).append(line)
+    return found
+
+
+def check_table_one(table: Table, schema: Schema, epsilon: float | None) -> None:
+    """Raise UsageError for a Table 1 that a fit of a table with this schema cannot use."""
+    if epsilon is not None and epsilon < LEAST_EPSILON:
+        raise UsageError(
+            f"`public` is a Table 1, which needs an `epsilon` of {LEAST_EPSILON:g} or more. Below it, the noisy "
+            "measurements are too few to notice that its patients differ from these. Leave out `public`."
+        )
+    target, columns, groups = schema.target, schema.core.columns, groups_of(table)
+    learned = {*schema.core.open, *without_levels(columns)}
+    classes = {line.level for line in groups.get((str(target), ""), ())}
+    for (name, of), lines in groups.items():
+        wrong = ""
+        if name not in columns:
+            wrong = "the private table has no such column to learn. Remove its lines."
+        elif of and classes != {other for column, other in groups if column == name}:
+            wrong = f"lines by class need all classes, and each class a line of the target, {target!r}."
+        elif name not in learned:
+            try:
+                _codes(columns[name], lines, np.array([0.5]))
+                _levels(columns[str(target)], [of] if of and target not in learned else [])
+            except ValueError as error:
+                wrong = str(error)
+        if wrong:
+            raise UsageError(f"{lines[0].where}, column {name!r}: {wrong}")
+
+
+def codes_of(table: Table, core: Schema, unknown: int) -> Codes:
+    """Return codes of rows with the figures of a Table 1, (rows, columns), with `unknown` for all other columns.
+
+    Figures that a learned column cannot have are left out.
+    """
+    groups, target = groups_of(table), core.target or ""
+    parts = [np.full((1, len(core.names)), unknown, np.int32)]
+    sizes = {line.level: line.figures.get("percent", 0.0) / 100 for line in groups.get((target, ""), ())}
+    for (name, of), lines in groups.items():
+        rows = round(ROWS * sizes.get(of, 0.0)) if of else ROWS
+        part = np.full((rows, len(core.names)), unknown, np.int32)
+        try:
+            part[:, core.names.index(name)] = _codes(core.columns[name], lines, (np.arange(rows) + 0.5) / max(rows, 1))
+            if of:
+                part[:, core.names.index(target)] = _levels(core.columns[target], [of])
+        except (ValueError, KeyError):
+            continue
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _codes(column: Column, lines: Sequence[Line], points: Floats) -> Whole:
+    """Return the codes of a column at `points` between 0 and 1 of its distribution. Raise ValueError if it has none."""
+    if column.categorical:
+        codes = _levels(column, [line.level for line in lines])
+        share = np.array([line.figures.get("percent", np.nan) for line in lines])
+        left = np.setdiff1d(np.arange(column.size), codes)
+        if len(left) == 1 and share.sum() < 100:
+            codes, share = np.append(codes, left), np.append(share, 100 - share.sum())
+        if not (share >= 0).all() or len(set(codes)) < len(codes) or abs(share.sum() - 100) > ROUNDED:
+            raise ValueError("state the `percent` of each level once, of all or all but one. They must add up to 100.")
+        return np.asarray(codes[np.searchsorted(np.cumsum(share)[:-1] / share.sum(), points)])
+    figures, normal = lines[0].figures, ndtri(points)
+    quartiles = np.array([figures.get(name, np.nan) for name in ("q1", "median", "q3")])
+    plain = isinstance(column, WrittenNumber) and len(lines) == 1 and not lines[0].level
+    if plain and (np.diff(quartiles) >= 0).all():
+        skewed = quartiles[0] > 0 and np.diff(quartiles, 2)[0] > 0
+        first, middle, third = np.log(quartiles) if skewed else quartiles
+        values = middle + normal / QUARTILE * np.where(normal > 0, third - middle, middle - first)
+        values = np.exp(values) if skewed else values
+    elif plain and {"mean", "sd"} <= figures.keys() and figures["sd"] >= 0:
+        mean, sd = figures["mean"], figures["sd"]
+        values = mean + sd * normal
+        if column.bounds[0] >= 0 and 0 < mean < SKEWED * sd:
+            spread = np.log1p((sd / mean) ** 2)
+            values = np.exp(np.log(mean) - spread / 2 + np.sqrt(spread) * normal)
+    else:
+        raise ValueError("a number needs one line, without a level, and `mean` and `sd`, or `median`, `q1` and `q3`.")
+    low, high = (unit / 10.0**column.places for unit in column.number_units)
+    return column.coded(np.clip(values, low, high)).codes
+
+
+def _levels(column: Column, levels: Sequence[str]) -> Whole:
+    """Return the codes of levels. Raise ValueError for a text that is not one."""
+    reading = column.read(np.array(levels, dtype=object))
+    if not column.categorical or any(fault.found.any() for fault in reading.faults):
+        raise ValueError("a level or a class is not one that the schema declares.")
+    return reading.codes
