@@ -360,8 +360,8 @@ def trust_of(tensors: Arrays) -> tuple[str, str]:
     place, misfit = (float(one) for one in tensors[TRUST])
     trusted = TRUST_WORDS[int(place)]
     if not misfit:
-        return trusted, "They show nothing of what was measured."
-    text = f"Their own misfit is {misfit:.1f}: the squared error of what is public alone, relative to that of noise."
+        return trusted, "It shows nothing of what was measured."
+    text = f"Its own misfit is {misfit:.1f}: the squared error of what is public alone, relative to that of noise."
     return trusted, text + (f" {ALONE}" if trusted == TRUST_WORDS[-1] else "")
 
 

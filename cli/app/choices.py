@@ -8,6 +8,7 @@ import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from medsynth.fitting.settings import PUBLIC_PATIENTS
 from medsynth.io.atomic import atomic_write
 from medsynth.io.formats import SUFFIXES, SavedAs, name_of
 
@@ -38,6 +39,9 @@ class Choices:
     target: str = ""
     epsilon: float = 3.7
     holdout: bool = True
+    public: str = ""
+    citation: str = ""
+    public_patients: str = PUBLIC_PATIENTS[0]
     rows: int = 10000
     where: list[str] = field(default_factory=list)
     replicates: int = 0
@@ -96,6 +100,9 @@ class Choices:
             found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        if self.public:
+            found += [f"--public={self.public}", f"--citation={self.citation}"]
+            found += ["--public-patients", self.public_patients]
         return found + (["--target", self.target] if self.target else [])
 
     def plan(self, declared: bool) -> list[str]:
@@ -151,12 +158,13 @@ def load(folder: Path, table: str) -> Choices:
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return usual
     same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
-    return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
+    own = same_types and kept["table"] == table and (not kept["public"] or is_inside(folder, kept["public"]))
+    return Choices(**kept) if own and _possible(Choices(**kept)) else usual
 
 
 def _possible(choices: Choices) -> bool:
     """Return whether the forms could have led to these choices."""
-    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where]
+    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where, choices.citation]
     numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
     return (
         all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
@@ -166,6 +174,7 @@ def _possible(choices: Choices) -> bool:
         and choices.who in ("", *WHO)
         and (choices.who == "several") == bool(choices.unit)
         and choices.encoding in ENCODINGS
+        and choices.public_patients in PUBLIC_PATIENTS
         and (not choices.skip_lines or is_few(choices.skip_lines))
         and (not choices.header_lines or is_few(choices.header_lines, least=1))
     )

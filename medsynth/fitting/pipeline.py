@@ -56,6 +56,8 @@ def fit(table: Fittable, options: FitOptions) -> Model:
     `public` is a table whose rows you declare public, with a `citation`: the claim does not cover them. The default
     method centres its prior there, as far as the noisy measurements agree (docs/methods/mixture.md); dp-gan starts its
     training there. `public_patients` declares whose rows they are: of "other" patients, of "some" of these, or "these".
+    For the default method, `public` may also be a published Table 1, or the model file of an earlier fit. Then the
+    claim is for both fits together.
 
     A `checkpoint` stores every release before it is used; `resume` uses those of a fit that was killed. One fit at a
     time uses it, with the same options. It is private: remove it after you have saved the model.

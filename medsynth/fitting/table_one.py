@@ -1,7 +1,7 @@
 """Read a published Table 1: the figures of each column, for all patients or by class of the target.
 
 It becomes rows with the figures of one column each. No row knows two columns, so no relation of columns is learned.
-docs/how-to/public-rows.md documents the form.
+docs/tutorials/public-rows.md documents the form.
 """
 
 from __future__ import annotations

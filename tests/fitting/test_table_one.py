@@ -95,7 +95,7 @@ REFUSED = {
     "descending": ("age_years,,,,,50,60,40,\n", "`median`, `q1` and `q3`"),
     "a negative deviation": ("age_years,,,50,-15,,,,\n", "`mean` and `sd`"),
     "no classes": (AGES, "all classes"),
-    "a class that is missing": (CLASSES + AGES.splitlines()[0], "all classes"),
+    "a class that is missing": (CLASSES + AGES.splitlines()[0] + "\n", "all classes"),
     "a class of the target": ("diagnosis,normal,normal,,,,,,93\n", "need all classes"),
 }
 
