@@ -7,7 +7,7 @@ docs/tutorials/public-rows.md documents the form.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +60,8 @@ def groups_of(table: Table) -> dict[tuple[str, str], list[Line]]:
             if (text and not is_number(text)) or len(digits if "." in text else digits.rstrip("0")) > MOST_DIGITS:
                 raise UsageError(f"{where}: {name!r} must be a number of at most {MOST_DIGITS} digits. Round it.")
         figures = {name: float(text) for name, text in texts.items() if text}
-        lines.append(Line(where, *(str(cells.get(name, "")) for name in ("column", "level", "class")), figures))
+        column, level, of = (str(cells.get(name, "")) for name in ("column", "level", "class"))
+        lines.append(Line(where, column, level, of, figures))
     by_class = {line.column for line in lines if line.of}
     found = dict[tuple[str, str], list[Line]]()
     for line in lines:
@@ -76,29 +77,14 @@ def check_table_one(table: Table, schema: Schema, epsilon: float | None) -> None
             f"`public` is a Table 1, which needs an `epsilon` of {LEAST_EPSILON:g} or more. Below it, the noisy "
             "measurements are too few to notice that its patients differ from these. Leave out `public`."
         )
-    target, columns, groups = schema.target, schema.core.columns, groups_of(table)
-    learned = {*schema.core.open, *without_levels(columns)}
-    classes = {line.level for line in groups.get((str(target), ""), ())}
-    for (name, of), lines in groups.items():
-        wrong = ""
-        if name not in columns:
-            wrong = "the private table has no such column to learn. Remove its lines."
-        elif of and classes != {other for column, other in groups if column == name}:
-            wrong = f"lines by class need all classes, and each class a line of the target, {target!r}."
-        elif name not in learned:
-            try:
-                _codes(columns[name], lines, np.array([0.5]))
-                _levels(columns[str(target)], [of] if of and target not in learned else [])
-            except ValueError as error:
-                wrong = str(error)
-        if wrong:
-            raise UsageError(f"{lines[0].where}, column {name!r}: {wrong}")
+    codes_of(table, schema.core, 0, {*schema.core.open, *without_levels(schema.core.columns)})
 
 
-def codes_of(table: Table, core: Schema, unknown: int) -> Codes:
+def codes_of(table: Table, core: Schema, unknown: int, learned: Collection[str] | None = None) -> Codes:
     """Return codes of rows with the figures of a Table 1, (rows, columns), with `unknown` for all other columns.
 
-    Figures that a learned column cannot have are left out.
+    Before a fit, `learned` names the columns that it learns, and figures that another column cannot have raise
+    UsageError. After it, figures that a learned column cannot have are left out.
     """
     groups, target = groups_of(table), core.target or ""
     parts = [np.full((1, len(core.names)), unknown, np.int32)]
@@ -107,10 +93,18 @@ def codes_of(table: Table, core: Schema, unknown: int) -> Codes:
         rows = round(ROWS * sizes.get(of, 0.0)) if of else ROWS
         part = np.full((rows, len(core.names)), unknown, np.int32)
         try:
-            part[:, core.names.index(name)] = _codes(core.columns[name], lines, (np.arange(rows) + 0.5) / max(rows, 1))
-            if of:
+            if name not in core.columns:
+                raise ValueError("the private table has no such column to learn. Remove its lines.")
+            if of and sizes.keys() != {other for column, other in groups if column == name}:
+                raise ValueError(f"lines by class need all classes, and each class a line of the target, {target!r}.")
+            if name not in (learned or ()):
+                points = (np.arange(rows) + 0.5) / max(rows, 1)
+                part[:, core.names.index(name)] = _codes(core.columns[name], lines, points)
+            if of and target not in (learned or ()):
                 part[:, core.names.index(target)] = _levels(core.columns[target], [of])
-        except (ValueError, KeyError):
+        except ValueError as error:
+            if learned is not None:
+                raise UsageError(f"{lines[0].where}, column {name!r}: {error}") from None
             continue
         parts.append(part)
     return np.concatenate(parts)
@@ -127,24 +121,28 @@ def _codes(column: Column, lines: Sequence[Line], points: Floats) -> Whole:
         if not (share >= 0).all() or len(set(codes)) < len(codes) or abs(share.sum() - 100) > ROUNDED:
             raise ValueError("state the `percent` of each level once, of all or all but one. They must add up to 100.")
         return np.asarray(codes[np.searchsorted(np.cumsum(share)[:-1] / share.sum(), points)])
-    figures, normal = lines[0].figures, ndtri(points)
+    if isinstance(column, WrittenNumber) and len(lines) == 1 and not lines[0].level:
+        low, high = (unit / 10.0**column.places for unit in column.number_units)
+        values = _values(lines[0].figures, ndtri(points), low)
+        return column.coded(np.clip(values, low, high)).codes
+    raise ValueError("figures are of numbers, in one line without a level, or of levels.")
+
+
+def _values(figures: Mapping[str, float], normal: Floats, low: float) -> Floats:
+    """Return numbers with these figures at points of the normal distribution. `low`: the column's lower bound."""
     quartiles = np.array([figures.get(name, np.nan) for name in ("q1", "median", "q3")])
-    plain = isinstance(column, WrittenNumber) and len(lines) == 1 and not lines[0].level
-    if plain and (np.diff(quartiles) >= 0).all():
+    if (np.diff(quartiles) >= 0).all():
         skewed = quartiles[0] > 0 and np.diff(quartiles, 2)[0] > 0
         first, middle, third = np.log(quartiles) if skewed else quartiles
         values = middle + normal / QUARTILE * np.where(normal > 0, third - middle, middle - first)
-        values = np.exp(values) if skewed else values
-    elif plain and {"mean", "sd"} <= figures.keys() and figures["sd"] >= 0:
-        mean, sd = figures["mean"], figures["sd"]
-        values = mean + sd * normal
-        if column.bounds[0] >= 0 and 0 < mean < SKEWED * sd:
-            spread = np.log1p((sd / mean) ** 2)
-            values = np.exp(np.log(mean) - spread / 2 + np.sqrt(spread) * normal)
-    else:
-        raise ValueError("a number needs one line, without a level, and `mean` and `sd`, or `median`, `q1` and `q3`.")
-    low, high = (unit / 10.0**column.places for unit in column.number_units)
-    return column.coded(np.clip(values, low, high)).codes
+        return np.asarray(np.exp(values) if skewed else values)
+    mean, sd = figures.get("mean", np.nan), figures.get("sd", np.nan)
+    if not (sd >= 0 and np.isfinite(mean)):
+        raise ValueError("a number needs `mean` and `sd`, or `median`, `q1` and `q3`.")
+    if low >= 0 and 0 < mean < SKEWED * sd:
+        spread = np.log1p((sd / mean) ** 2)
+        return np.asarray(np.exp(np.log(mean) - spread / 2 + np.sqrt(spread) * normal))
+    return mean + sd * normal
 
 
 def _levels(column: Column, levels: Sequence[str]) -> Whole:

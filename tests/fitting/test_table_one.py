@@ -89,7 +89,7 @@ REFUSED = {
     "no column": ("age,,,50,15,,,,\n", "no such column"),
     "no level": ("sex_at_birth,X,,,,,,,62\n", "not one that the schema declares"),
     "no figures": ("age_years,,,50,,,,,\n", "`mean` and `sd`"),
-    "a level of a number": ("age_years,old,,50,15,,,,\n", "without a level"),
+    "a level of a number": ("age_years,old,,50,15,,,,\n", "one line without a level"),
     "levels twice": ("sex_at_birth,F,,,,,,,60\nsex_at_birth,F,,,,,,,40\n", "each level once"),
     "too few percents": ("referral_source,surgery,,,,,,,60\n", "add up to 100"),
     "descending": ("age_years,,,,,50,60,40,\n", "`median`, `q1` and `q3`"),
