@@ -30,7 +30,7 @@ QUARTILE = float(ndtri(0.75))  # of the normal distribution
 SKEWED = 1.5  # standard deviations in a mean, below which a column without negative numbers is log-normal
 
 
-class Line(NamedTuple):
+class Published(NamedTuple):
     """The figures of a column, or of one of its levels. `of`: the class, "" for all patients."""
 
     where: str
@@ -46,12 +46,12 @@ def is_table_one(table: Table) -> bool:
     return "column" in header and header <= {"column", "level", "class", *FIGURES} and bool(header & set(FIGURES))
 
 
-def groups_of(table: Table) -> dict[tuple[str, str], list[Line]]:
+def groups_of(table: Table) -> dict[tuple[str, str], list[Published]]:
     """Return the lines by column and class. Figures by class replace those of all patients.
 
     Raises UsageError for a figure that is not a number, or has too many digits.
     """
-    lines = list[Line]()
+    lines = list[Published]()
     for number, cells in enumerate(table.cells.to_dict("records"), 1):
         where = f"{table.where}, row {number}"
         texts = {name: str(cells.get(name, "")).removesuffix("%").strip() for name in FIGURES}
@@ -61,9 +61,9 @@ def groups_of(table: Table) -> dict[tuple[str, str], list[Line]]:
                 raise UsageError(f"{where}: {name!r} must be a number of at most {MOST_DIGITS} digits. Round it.")
         figures = {name: float(text) for name, text in texts.items() if text}
         column, level, of = (str(cells.get(name, "")) for name in ("column", "level", "class"))
-        lines.append(Line(where, column, level, of, figures))
+        lines.append(Published(where, column, level, of, figures))
     by_class = {line.column for line in lines if line.of}
-    found = dict[tuple[str, str], list[Line]]()
+    found = dict[tuple[str, str], list[Published]]()
     for line in lines:
         if line.of or line.column not in by_class:
             found.setdefault((line.column, line.of), []).append(line)
@@ -110,7 +110,7 @@ def codes_of(table: Table, core: Schema, unknown: int, learned: Collection[str] 
     return np.concatenate(parts)
 
 
-def _codes(column: Column, lines: Sequence[Line], points: Floats) -> Whole:
+def _codes(column: Column, lines: Sequence[Published], points: Floats) -> Whole:
     """Return the codes of a column at `points` between 0 and 1 of its distribution. Raise ValueError if it has none."""
     if column.categorical:
         codes = _levels(column, [line.level for line in lines])

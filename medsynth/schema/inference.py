@@ -172,6 +172,7 @@ def column_kind(
     some = max(DECIMAL_SHARE * numbers, least)
     sure = partial(surely, least=least)
     whole, fine, decimal = sure(WHOLES), sure(FINES), sure(DECIMALS)
+    padded = found[PADDED] > some
     decimals = decimal > some or sum(found[name] for name in DECIMALS) > numbers / 2
     as_numbers = ColumnKind(
         cells="decimal" if decimals else "whole",
@@ -186,9 +187,10 @@ def column_kind(
     # Words, booleans and dates must each be rarer than the numbers, or the column is one of them.
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         other = _other_kind(found, half, clear).with_codes(codes)
-        clearly = other.cells == "word" and not target and numbers > max(SOME_NUMBERS * present, least)
-        return replace(other, beside=as_numbers) if clearly else other
-    return ColumnKind(cells="word").with_codes(codes) if found[PADDED] > some else as_numbers
+        # The sum of many counts without a number may be far from zero by its noise alone.
+        clearly = other.cells == "word" and not target and sure((*NUMBERS, *ZEROS)) > max(SOME_NUMBERS * present, least)
+        return replace(other, beside=as_numbers) if clearly and not padded else other
+    return ColumnKind(cells="word").with_codes(codes) if padded else as_numbers
 
 
 def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKind:

@@ -58,8 +58,8 @@ class Quantity(Column):
     @property
     def examples(self) -> tuple[str, ...]:
         """The forms of cells as declared; none for plain numbers."""
-        given = getattr(self, "written_as", None) or ()
-        return (given,) if isinstance(given, str) else given
+        given: str | tuple[str, ...] | None = getattr(self, "written_as", None)
+        return (given,) if isinstance(given, str) else given or ()
 
     @property
     @abstractmethod

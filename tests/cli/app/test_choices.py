@@ -159,7 +159,8 @@ HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
     "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
-    "header_lines": "0", "header_is_names": "yes",
+    "header_lines": "0", "header_is_names": "yes", "skip_rows": "1.5", "skip_last_rows": "1234567",
+    "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine",
 }  # fmt: skip
 
 
@@ -245,3 +246,7 @@ def test_a_header_that_begins_with_a_hash_is_declared_on_the_page(folder: Path) 
     assert chosen.saved_as == ["--skip-lines", "1"] and parsed(chosen.check())["skip_lines"] == 1
     shown(encoding="", skip_lines="1", header_is_names="on")
     assert parsed(chosen.fit(False))["header_is_names"] is True
+    shown(encoding="", skip_rows="2", skip_last_rows="1")
+    assert (chosen.saved.skip_rows, chosen.saved.skip_last_rows) == (2, 1) and chosen.saved.skip_lines is None
+    assert all(parsed(words)["skip_rows"] == 2 for words in (chosen.fit(False), chosen.plan(False), chosen.check()))
+    assert parsed(chosen.report(None))["skip_last_rows"] == 1

@@ -12,6 +12,8 @@ from local_page import CELL, Page, fake, table
 from medsynth_cli.app.server import STEPS
 from medsynth_cli.app.session import languages
 
+from medsynth.schema import Schema
+
 SCREENS = (*STEPS, "columns")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7331*7 }}"
 MEASURED = {"label": HOSTILE, "multiplier": 2.0, "share": 0.5, "times": 1}
@@ -97,6 +99,32 @@ def test_a_running_command_is_shown_on_its_screen(page: Page, monkeypatch: pytes
     assert page.post("cancel").headers["Location"].split("#")[0].endswith("/fit")
     page.wait()
     assert "Stopped" in shown(page, "fit")
+
+
+def test_a_person_takes_what_cells_look_like_line_by_line(folder: Path) -> None:
+    """Looks are on the page alone: no file of the folder has a cell, and a line that is not ticked stays open."""
+    dose = [f"{k % 37 + 1} mg" for k in range(90)]
+    rows = zip(dose, [f"{k % 27 + 1:02}.03.2020" for k in range(90)], [f"{k % 41}%" for k in range(90)], strict=True)
+    (folder / "looked.csv").write_text("dose,<b>seen on,share\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    page = Page(folder, "looked.csv").enter()
+    page.post("draft", {"looks": "1"})
+    text = shown(page, "public")
+    lines = [one.line for one in page.session.looks]
+    assert "{} mg" in text and "PRIVATE" in text and len(lines) == 3
+    assert not (folder / "looked.schema.yaml").exists()
+    page.post("take", {"0": "on"})
+    schema = Schema.load(folder / "looked.schema.yaml")
+    assert schema.seen == 1 and set(schema.open) == {"dose", "<b>seen on", "share"}  # a dose has no bounds
+    assert schema.columns["dose"].to_dict() == {"kind": "count", "text": "{} mg", "seen": True}
+    assert not page.session.looks and "PRIVATE" not in shown(page, "public")
+    page.post("take", {"all": "1"})
+    assert Schema.load(folder / "looked.schema.yaml") == schema, "a form that is not shown takes nothing"
+    (folder / "looked.schema.yaml").unlink()
+    page.post("draft", {"looks": "1"})
+    page.post("take", {"all": "1"})
+    assert Schema.load(folder / "looked.schema.yaml").seen == 3
+    saved = "".join(path.read_text() for path in folder.iterdir() if path.name != "looked.csv" and path.is_file())
+    assert not any(cell in saved for cell in dose)
 
 
 def test_many_columns_are_shown(folder: Path) -> None:
