@@ -41,8 +41,6 @@ WHOSE = {  # `public_patients`, in words
     "some": "They are of some of the patients of the private rows.",
     "these": "They are of the patients of the private rows.",
 }
-
-
 DRAWN = 10_000  # rows of an earlier fit
 
 
@@ -67,7 +65,7 @@ class PublicRows:
             cost = rounded_up(accountant.epsilon([*events, *plan.events.values()], both.delta, both.accountant))
             own = f"An earlier fit draws public rows: a model file of SHA-256 {self.digest}. Source: {self.citation}."
             total = f"The claim is for both fits together: epsilon {cost} at delta {both.delta:g}."
-            note = Message(f"{own} {total}", None, kind=LEANS, column=EARLIER, entry=self.citation)
+            note = Message(f"{own} Its charges are here, too.", None, kind=LEANS, column=EARLIER, entry=self.citation)
             return Message(f"{own} {total}", None, note=note)
         source = f"Source: {self.citation}. {WHOSE[self.patients]}"
         what = "rows were" if not is_table_one(self.data) else "lines of a Table 1 were"
