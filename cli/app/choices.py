@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from medsynth.fitting.settings import PUBLIC_PATIENTS
 from medsynth.io.atomic import atomic_write
 from medsynth.io.formats import SUFFIXES, SavedAs, name_of
 
@@ -43,6 +44,9 @@ class Choices:
     target: str = ""
     epsilon: float = 3.7
     holdout: bool = True
+    public: str = ""
+    citation: str = ""
+    public_patients: str = PUBLIC_PATIENTS[0]
     rows: int = 10000
     where: list[str] = field(default_factory=list)
     replicates: int = 0
@@ -104,6 +108,9 @@ class Choices:
             found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        if self.public:
+            found += [f"--public={self.public}", f"--citation={self.citation}"]
+            found += ["--public-patients", self.public_patients]
         return found + (["--target", self.target] if self.target else [])
 
     def plan(self, declared: bool) -> list[str]:
@@ -159,12 +166,13 @@ def load(folder: Path, table: str) -> Choices:
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return usual
     same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
-    return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
+    own = same_types and kept["table"] == table and (not kept["public"] or is_inside(folder, kept["public"]))
+    return Choices(**kept) if own and _possible(Choices(**kept)) else usual
 
 
 def _possible(choices: Choices) -> bool:
     """Return whether the forms could have led to these choices."""
-    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where]
+    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where, choices.citation]
     numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
     return (
         all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
@@ -174,6 +182,7 @@ def _possible(choices: Choices) -> bool:
         and choices.who in ("", *WHO)
         and (choices.who == "several") == bool(choices.unit)
         and choices.encoding in ENCODINGS
+        and choices.public_patients in PUBLIC_PATIENTS
         and are_few(choices.counts_of_lines)
     )
 

@@ -18,6 +18,7 @@ from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.looking import table_to_look_at
 from medsynth.fitting.private_table import table_header
+from medsynth.fitting.settings import PUBLIC_PATIENTS
 from medsynth.io.formats import SavedAs, name_of
 from medsynth.io.table import Table
 from medsynth.schema import Schema, bundled
@@ -295,7 +296,12 @@ def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
     plan = _plan(session)
     return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
-            "drawings": _drawings(plan)}  # fmt: skip
+            "drawings": _drawings(plan), "others": _others(session), "whose": PUBLIC_PATIENTS}  # fmt: skip
+
+
+def _others(session: Session) -> list[str]:
+    """Return the names of the other tables of the folder, which may be public."""
+    return [name for name in tables(session.folder) if name != session.choices.table]
 
 
 def _plan(session: Session) -> Content:
@@ -334,8 +340,12 @@ def do_budget(session: Session, form: Form) -> str:
     target = form.get("target", "")
     unknown = target not in ("", "none", *_header(session))
     session.refuse(no_such_column=unknown, no_number=not 0 < epsilon < LARGEST_EPSILON)
+    public, whose = form.get("public", ""), form.get("public_patients", PUBLIC_PATIENTS[0])
+    session.refuse(no_such_table=public not in ("", *_others(session)) or whose not in PUBLIC_PATIENTS)
     _complete(session)
-    session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
+    citation = " ".join(form.get("citation", "").split()) if public else ""
+    session.change(epsilon=epsilon, target=target, holdout="holdout" in form, public=public, citation=citation,
+                   public_patients=whose if public else PUBLIC_PATIENTS[0])  # fmt: skip
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
 
 

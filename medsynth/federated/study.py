@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..errors import SchemaError, UsageError, validators_faults
+from ..errors import STUDY_TRUST, Message, SchemaError, UsageError, validators_faults
 from ..fitting.planning import check_inference
 from ..fitting.private_table import rows_per_patient
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
@@ -211,10 +211,13 @@ class Study(BaseModel):
         names = ", ".join(self.sites)
         least = self.minimum
         condition = f" The claim holds if {self.honest} of the sites that answer add their noise and keep it secret."
+        trust = f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}"
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
-            f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
+            Message(
+                f"{trust}.{condition if self.trust == 'secure-sum' else ''}", None, kind=STUDY_TRUST, entry=self.trust
+            ),
             "A patient with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
             f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",

@@ -253,7 +253,7 @@ class PrivateTable:
         if settings.one_row_a_patient:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:
-            facts.append("the rows of `public`")
+            facts.append("what `public` shows")
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
     def open_in_words(self, listed: Callable[[Sequence[str]], str] = some) -> str:

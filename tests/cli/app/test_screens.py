@@ -187,6 +187,22 @@ def test_only_columns_of_the_header_are_chosen(page: Page) -> None:
     assert page.session.choices.unit == "patient" and page.session.choices.max_rows == 3
 
 
+def test_only_tables_of_the_folder_are_public(page: Page, folder: Path) -> None:
+    page.post("table", {"who": "one", "unit": ""})
+    for name in ("../open.csv", "ward.csv", "open.csv"):
+        page.post("budget", {"epsilon": "1", "public": name, "citation": "Smith"})
+        assert page.session.choices.public == "" and "not in the folder" in page.said("budget")
+    (folder / "open.csv").write_text((folder / "ward.csv").read_text())
+    page.post("budget", {"epsilon": "1", "public": "open.csv", "citation": " Smith  2020 ", "public_patients": "some"})
+    chosen = page.session.choices
+    assert (chosen.public, chosen.citation, chosen.public_patients) == ("open.csv", "Smith 2020", "some")
+    page.wait()
+    job = page.session.jobs["budget"]
+    assert job and "--citation=Smith 2020" in job.words
+    page.post("budget", {"epsilon": "1", "public": ""})
+    assert "--public" not in " ".join(chosen.plan(False))
+
+
 # Who is a row?
 
 
