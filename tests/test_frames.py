@@ -162,7 +162,7 @@ def test_what_comes_back_of_each_dtype_without_a_schema(
 
     The noise is fixed: in one fit of twenty it alone shows a code of missing values in some column.
     """
-    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(2))
     names = list(TABLE) if route == "frame" else IN_PARQUET
     frame = pd.DataFrame({name: TABLE[name].cells for name in names})
     frame["sick"] = np.where(TRUTH, "yes", "no")

@@ -301,7 +301,9 @@ def show_budget(session: Session) -> Content:
 
 def _others(session: Session) -> list[str]:
     """Return the names of the other tables of the folder, which may be public."""
-    return [name for name in tables(session.folder) if name != session.choices.table]
+    with suppress(OSError):  # a folder that is gone
+        return [name for name in tables(session.folder) if name != session.choices.table]
+    return []
 
 
 def _plan(session: Session) -> Content:

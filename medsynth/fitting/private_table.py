@@ -306,7 +306,7 @@ class PrivateTable:
             std, least = pair_selection.threshold(plan, len(rules))
             notes.append(Message(
                 f"At this budget a pair of {' or '.join(repr(rule.text) for rule in rules)} needs about "
-                f"{least + SURELY_STDS * std:.0f} rows to survive the noise. Codes without one become `other`."
+                f"{least + SURELY_STDS * std:.0f} rows to survive the noise. Codes without one become 'other'."
             ))  # fmt: skip
         level, rare = self._smallest_levels(plan)
         needed = {f"a class of {self.target!r}": rare, "an open level": level}

@@ -191,7 +191,7 @@ class _OfColumn:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
         if isinstance(column, Open):
-            counts = cells[~cells.isin(MISSING_TOKENS)].value_counts() if column.open_levels else {}
+            counts = cells[~cells.isin(MISSING_TOKENS) & column.open_levels].value_counts()
             self.words.update({str(text): int(rows) for text, rows in counts.items() if not is_number(str(text))})
             return
         for one in read_column(piece, self.schema, self.name, column)[1]:
@@ -370,8 +370,8 @@ class _Rules:
         for rule in schema.parsed_rules:
             if rule.open:
                 names = (rule.code or "", rule.defines or "")
-                own = [_texts(piece.cells[name], schema.columns[name]) for name in names]
-                self.pairs.update((rule.text, *pair) for pair in zip(*own, strict=True) if None not in pair)
+                texts = [_texts(piece.cells[name], schema.columns[name]) for name in names]
+                self.pairs.update((rule.text, *pair) for pair in zip(*texts, strict=True) if None not in pair)
             elif (rule.defines is None or rule.code) and not rule.columns & schema.open.keys():
                 position = succession.position(values(codes, schema, rule.before)) if succession else None
                 read = rule.columns | ({rule.defines} if rule.defines else set())
@@ -415,9 +415,9 @@ class _Rules:
 def _texts(cells: pd.Series, column: Column) -> Values:
     """Return the levels in cells, None if missing; the texts of a column with open levels."""
     if isinstance(column, Open):
-        return np.where(cells.isin(MISSING_TOKENS), None, cells)
+        return np.array([None if text in MISSING_TOKENS else text for text in cells], object)
     place, reading = column.read_rows(cells, {})
-    return column.values(reading.codes[place], {})
+    return column.values(reading.codes[place].astype(np.int32), {})
 
 
 def _count_with(places: int, numbers: Floats) -> int:

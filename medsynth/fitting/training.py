@@ -324,7 +324,7 @@ def _note_unread(planned: PlannedFit, core: Schema, codes: Codes, learned: Colle
     """Say which declared columns are empty in nearly all rows of the model, since cells may have an undeclared form."""
     empty = {name: float((codes[:, k] >= core.columns[name].size).mean()) for k, name in enumerate(core.names)}
     found = [name for name, share in empty.items() if share > MOSTLY_EMPTY and name not in learned]
-    if found := [name for name in found if core.columns[name].unknown == "missing"]:
+    if found := [name for name in found if core.columns[name].reads_as_missing]:
         text = (
             f"Nearly all rows of the model have no value in {some(found)}. If the table has more values there, they "
             "are not written as declared, and were read as missing. Check the table with its schema."

@@ -59,13 +59,13 @@ def select_pairs(schema: Schema, measure: Measure, plan: Plan) -> Schema:
     _, least = threshold(plan, len(rules))
     found = {rule.text: _pairs(schema, rule, counts[rule.text], least) for rule in rules}
     columns, pairs = dict[str, Column](), dict(schema.pairs)
-    for code in dict.fromkeys(rule.code or "" for rule in rules):
-        kept = {one for rule in rules if rule.code == code for one in found[rule.text]}
-        column = schema.columns[code]
+    for name in dict.fromkeys(rule.code or "" for rule in rules):
+        kept = {one for rule in rules if rule.code == name for one in found[rule.text]}
+        column = schema.columns[name]
         levels = tuple(level for level in column.levels if level_text(level) in kept)
         if len(levels) < column.size:
             other = _other(column, levels)
-            columns[code] = _with_levels(column, (*levels, other), unknown=other)
+            columns[name] = _with_levels(column, (*levels, other), unknown=other)
     for rule in rules:
         code, label = (columns.get(name, schema.columns[name]) for name in columns_of([rule]))
         other = _other(label, found[rule.text].values())
@@ -98,4 +98,4 @@ def _with_levels(column: Column, levels: tuple[Level, ...], **changes: object) -
     content = {**column.to_dict(), "levels": levels, **changes}
     known = {*map(level_text, levels), *column.gap_words}
     content["value_labels"] = {code: text for code, text in column.value_labels.items() if code in known}
-    return Categorical.model_validate(content | ({"kind": "categorical"} if column.kind == "binary" else {}))
+    return Categorical.model_validate(content | ({} if column.ordered else {"kind": "categorical"}))

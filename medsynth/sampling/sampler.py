@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -60,9 +60,9 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
     ranges = parse(where, core, days=True)
     own = {name: hull(some) for name, some in ranges.items()}
     for name, days in day_ranges(where, core).items():
-        column, other = core.columns[name], core.columns[name].depends_on[0]
-        anchor = core.columns.get(other)
-        if isinstance(column, Date) and isinstance(anchor, Date):  # few of its days lead to the days asked for
+        column, other = cast(Date, core.columns[name]), core.columns[name].depends_on[0]
+        if other in core.columns:  # few of its days lead to the days asked for
+            anchor = cast(Date, core.columns[other])
             own[other] = _overlap(column.anchor_codes(days, anchor), own.get(other, (0, anchor.size)))
     conditions = {"where": own, "balance": balance}
     apart = {name: some for name, some in ranges.items() if len(some) > 1}

@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -556,8 +556,7 @@ class Definition:
     def codes(self, codes: Codes) -> Codes:
         """Return the column's codes, (rows,), from those of its inputs in order, (rows, inputs)."""
         read = {name: column.values(codes[:, k], {}) for k, (name, column) in enumerate(self.inputs.items())}
-        result = evaluate(self.formula, read)
-        result = np.broadcast_to(result, len(codes))
+        result: Any = np.broadcast_to(evaluate(self.formula, read), len(codes))
         return self.column.code_computed(result, {})
 
 

@@ -78,7 +78,8 @@ def schema_keys() -> set[str]:
         Answers,
     ]
     own = {field.alias or key for model in models for key, field in model.model_fields.items()}
-    return {*questions(), *own, "others", "limits"}
+    table_one = {"mean", "sd", "median", "q1", "q3", "percent"}
+    return {*questions(), *own, *table_one, "others", "limits", "determines"}
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -199,7 +199,7 @@ def test_any_names_and_patients_of_one_row_alone(quick: None, visits: int) -> No
 def test_what_cannot_be_followed_is_refused(model: medsynth.Model, table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_csv(tmp_path / "public.csv", index=False)
     with pytest.raises(UsageError, match="`public` rows"):
-        medsynth.fit(table, epsilon=1, schema=SCHEMA, method="dp-gan", public=tmp_path / "public.csv")
+        medsynth.fit(table, epsilon=1, schema=SCHEMA, method="dp-gan", public=tmp_path / "public.csv", citation="A")
     with pytest.raises(MedsynthError, match="several rows"):
         medsynth.sample(model, 100, replicates=2)
 
