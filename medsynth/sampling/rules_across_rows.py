@@ -8,6 +8,7 @@ row, and `broken_next` finds next rows that break a rule.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
