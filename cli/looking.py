@@ -1,10 +1,10 @@
-"""Show a person what cells look like, on the terminal alone, and ask what of it a draft may declare."""
+"""Ask a person, on the terminal or on the page alone, what a draft may declare of what cells look like."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -19,23 +19,28 @@ and forms, no value. y takes an entry, n leaves it open, a takes it and all othe
 YES, NO, ALL, REST = "y", "n", "a", "q"
 
 
+class Seen(NamedTuple):
+    """What a person is asked about: which entry it is, what its cells look like, and its line of a schema."""
+
+    name: str
+    cells: str
+    line: str
+
+
 @dataclass
 class Looking:
-    """What a person takes, by table and column, and the rules of a single table. Without `ask`, all of it is taken."""
+    """What a person takes, by table and column, and the rules of a single table."""
 
     tables: Mapping[str, Table]
-    ask: bool
+    takes: Callable[[Seen], bool]
     taken: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
     comma: bool = False
-    _always: str = ""  # the answer to all other questions, if it was given
 
     def __post_init__(self) -> None:
         from medsynth.fitting.looking import dates_that_follow, has_decimal_commas, looks, rules_that_hold
         from medsynth.schema import clinical, declared, drafts
 
-        if self.ask:
-            notify(INTRO)
         for table, data in self.tables.items():
             own = self.taken[table] = {}
             for number, (name, found) in enumerate(looks(data).items(), 1):
@@ -44,33 +49,64 @@ class Looking:
                     continue
                 place = f"{table}: " if len(self.tables) > 1 else f"{number}/{len(data.header)} "
                 loss = f" A fit loses {found.loss}." if found.loss else ""
-                text = f"{place}{name}: {found.cells}.{loss}\n    {declared.yaml_text(entry, flow=True)}"
-                if self._takes(text):
+                line = declared.yaml_text(entry, flow=True).strip()
+                if self.takes(Seen(f"{table} {name}", f"{place}{name}: {found.cells}.{loss}", line)):
                     own[name] = entry
         if len(self.tables) != 1:
             return
         if has_decimal_commas(data):
-            self.comma = self._takes("decimal commas: sampled rows have them, too.\n    decimal_comma: seen")
+            line = "decimal_comma: seen"
+            self.comma = self.takes(Seen(line, "decimal commas: sampled rows have them, too.", line))
         named = {name: one.declaration() for name in data.header if (one := clinical.look_up(name)) is not None}
         entries = {name: one for name, one in {**named, **own}.items() if one}
         held = rules_that_hold(data, entries, drafts.suggested_rules(data.header))
         for second, first in dates_that_follow(data, entries).items():
             held.pop(drafts.order_rule(first, second), None)
-            if self._takes(f"{second}: some days after {first}, which a fit learns.\n    after: {first}"):
+            cells = f"{second}: some days after {first}, which a fit learns."
+            if self.takes(Seen(f"after {second}", cells, f"after: {first}")):
                 own[second] = {**entries[second], "after": first}
         for rule, broken in held.items():
-            self.rules += [rule] if self._takes(f"rule {rule}: {broken or 'no'} rows break it.") else []
+            seen = Seen(f"rule {rule}", f"{broken or 'no'} rows break this rule.", rule)
+            self.rules += [rule] if self.takes(seen) else []
 
     @property
     def count(self) -> int:
         """The number of entries and rules that were taken."""
         return len(self.rules) + self.comma + sum(map(len, self.taken.values()))
 
-    def _takes(self, text: str) -> bool:
+
+def offers(table: Table) -> list[Seen]:
+    """Return what a person can take after a look at a single table. It is private."""
+    found = list[Seen]()
+
+    def takes(one: Seen) -> bool:
+        found.append(one)
+        return True
+
+    Looking({"": table}, takes)
+    return found
+
+
+def draft_with(name: str, table: Table, taken: Collection[str]) -> str:
+    """Return the YAML of a draft for a single table with the entries of these names."""
+    from medsynth.schema.drafts import draft
+
+    looking = Looking({"": table}, lambda one: one.name in taken)
+    return draft(name, table.header, looking.taken[""], looking.rules, comma=looking.comma)
+
+
+class AtTerminal:
+    """The answers of a person at a terminal."""
+
+    def __init__(self) -> None:
+        notify(INTRO)
+        self._always = ""  # the answer to all other questions, if it was given
+
+    def __call__(self, seen: Seen) -> bool:
         """Return whether the person takes an entry."""
-        answer = self._always or ("" if self.ask else YES)
+        answer = self._always
         if not answer:
-            notify(text)
+            notify(f"{seen.cells}\n    {seen.line}")
         while answer not in (YES, NO, ALL, REST):
             answer = (
                 typer.prompt("    Take it? [y/n/a/q]", default=YES, show_default=False, err=True).strip().lower()[:1]

@@ -16,7 +16,7 @@ from medsynth.io.formats import SUFFIXES, SavedAs, beside, name_of
 
 from .console import guarded, result
 from .flags import translated
-from .looking import Looking
+from .looking import AtTerminal, Looking
 from .options import Force, with_saved
 
 app = typer.Typer(no_args_is_help=True, help="Write and check a schema: the public facts about a table's columns.")
@@ -77,7 +77,8 @@ def draft(
     tables = {name_of(path): table_to_look_at(path, saved) for path in read}
     headers = {one: table.header for one, table in tables.items()}
     ask = not (yes or accept_looks or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
-    looking = Looking(tables if ask or accept_looks else {}, ask=ask)
+    takes = AtTerminal() if ask else lambda _: True
+    looking = Looking(tables if ask or accept_looks else {}, takes)
     taken = looking.taken
     one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules, comma=looking.comma)
     text = drafts.draft_tables(name, headers, taken) if several else one()
@@ -204,9 +205,10 @@ def check(
     saved: SavedAs,
     table: Drafted,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
+    epsilon: Annotated[float, typer.Option(help="State what a fit of open columns loses at this budget.")] = 3.7,
     as_json: Json = False,
 ) -> None:
-    """Compare TABLE with its schema. Print all problems (exit code 4), and the values that a fit would change.
+    """Compare TABLE with its schema. Print all problems (exit code 4), and what a fit would change or lose.
 
     The output contains exact counts of rows. It is PRIVATE: show it only to those who may see the table.
 
@@ -220,7 +222,7 @@ def check(
     """
     from medsynth.fitting.schema_check import check_schema
 
-    found = check_schema(table, schema, saved)
+    found = check_schema(table, schema, saved, epsilon)
     meets, name = not found.problems, found.name
     remarks = ["PRIVATE: exact counts of rows. Do not share them. A fit goes on despite these remarks:", *found.remarks]
     lines = [f"{table} meets the schema {name!r}."] * meets + ["\n  - ".join(remarks)] * bool(found.remarks)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Arrays
-from .errors import LEANS, NEEDS_MODEL, TRUSTED, ArtifactError, BudgetError, MedsynthError, UsageError
+from .errors import EARLIER, LEANS, NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError
 from .io.atomic import atomic_write
 from .io.formats import FileForm
 from .methods.registry import preset_of_file
+from .mixture.constants import TRUST, TRUST_WORDS
 from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
@@ -38,6 +39,7 @@ QUALITY = "expected_similarity"  # tensor: what the noise leaves of each column,
 STRUCTURE_ONLY = "STRUCTURE ONLY: drawn from a schema, as evenly as its rules allow. "
 NO_TABLE = "No table was read, and nothing is claimed."
 LEARNED_SCHEMA = "A fit learned this schema: its levels and bounds carry that fit's claim. No other table was read."
+ALONE = "It alone predicts the noisy measurements best. If it may be shared, share it in place of a model."
 WORST = 3  # columns that the sentence about quality names
 MAX_BYTES = 1 << 30  # largest model file that is read
 FIELDS: dict[str, type | UnionType] = {
@@ -338,10 +340,29 @@ def quality(model: Model) -> str | None:
 
 
 def leans_on(model: Model) -> str:
-    """Return which public rows a model leans on, and how far the fit trusted them; empty without public rows."""
-    found = [f"{note.about.entry} (public rows)" for note in model.ledger.about(LEANS)]
-    trusted = [f", trusted: {note.about.entry}" for note in model.ledger.about(TRUSTED)]
-    return f"These rows lean on: {'; '.join(found)}{''.join(trusted)}." if found else ""
+    """Return what public rows a model leans on, how far the fit trusted them, and their misfit; empty without any."""
+    notes = model.ledger.about(LEANS)
+    words = {EARLIER: "an earlier fit, whose cost is in the claim"}
+    found = [f"{note.about.entry} ({words.get(note.about.column, 'public')})" for note in notes]
+    trusted, misfit = trust_of(model.tensors)
+    if not found:
+        return ""
+    return f"These rows lean on: {'; '.join(found)}{f', trusted {trusted}. {misfit}' if trusted else '.'}"
+
+
+def trust_of(tensors: Arrays) -> tuple[str, str]:
+    """Return how far a fit trusted public rows, and how well these alone predict what it measured, in words.
+
+    Both are empty without such rows.
+    """
+    if TRUST not in tensors:
+        return "", ""
+    place, misfit = (float(one) for one in tensors[TRUST])
+    trusted = TRUST_WORDS[int(place)]
+    if not misfit:
+        return trusted, "It shows nothing of what was measured."
+    text = f"Its own misfit is {misfit:.1f}: the squared error of what is public alone, relative to that of noise."
+    return trusted, text + (f" {ALONE}" if trusted == TRUST_WORDS[-1] else "")
 
 
 SEEN = " Entries declared after a look at the table: {}. The claim takes them as given."

@@ -178,6 +178,8 @@ class MedsynthWarning(UserWarning):
 ABOUT = ("kind", "column", "entry")  # what a public file states about a note
 LEARNED, PUBLIC, SPLIT, TIMES = "learned", "public", "split", "times"  # kinds of notes and notices
 LEANS, TRUSTED = "leans on", "trusted"  # kinds of notes about rows that were declared public
+EARLIER = "earlier fit"  # whose rows such rows are, if a model drew them
+STUDY_TRUST = "trust"  # kind of the note on whom the sites of a federated study trust
 LOST, DROPPED_TARGET, WARNING, FEW_ROWS = "lost", "no target", "warning", "few rows"  # kinds that nobody should miss
 URGENT = (LOST, DROPPED_TARGET, WARNING, FEW_ROWS)
 STARTS = {  # words that a message of a kind begins with

@@ -117,8 +117,8 @@ def test_imports_point_down() -> None:
 
 
 ROOF = ("artifact",)  # its model's verbs (sample, replicates, report) call the package itself, which knows all of them
-MOST_LINES_OF_PAGE = 1_550
-MOST_LATE, MOST_LATE_OF_COMMANDS = 16, 113  # what there is: a new one must save start-up time
+MOST_LINES_OF_PAGE = 1_590
+MOST_LATE, MOST_LATE_OF_COMMANDS = 16, 114  # what there is: a new one must save start-up time
 
 
 def everything() -> dict[Name, set[tuple[Name, bool]]]:
@@ -161,6 +161,7 @@ def test_the_page_is_above_the_commands_it_runs() -> None:
     assert {other for name in page for other in graph[name]} - page == {
         ("cli", "console"),
         ("cli", "flags"),
+        ("cli", "looking"),
         ("cli", "options"),
     }
     assert [name for name in graph if name not in page and graph[name] & page] == [("cli", "main")]

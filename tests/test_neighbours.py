@@ -160,3 +160,26 @@ def test_measurements_that_are_not_blinded_do_differ(
             if entry["label"] in follows:
                 del entry["sensitivity"]
     assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize("levels", [["1", "2", "3"], None], ids=["declared", "open"])
+def test_blinded_pairs_of_codes_and_labels_leave_no_difference(
+    levels: Any, cohort: pd.DataFrame, blind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule `ward determines floor`, which the extreme row breaks."""
+    monkeypatch.setattr(
+        partition_selection, "noised", lambda values, std, entropy: noise.noised(_same(values), std, SeededEntropy(0))
+    )
+    ward = pd.Series(np.resize(["1", "2", "1"], len(cohort)))
+    frame = pd.DataFrame({"ward": ward, "floor": ward.replace({"2": "3"}), "sick": np.resize(["no", "yes"], len(ward))})
+    frame.loc[7] = ["1", "1", "no"]
+    other = frame.copy()
+    other.loc[7, ["ward", "floor"]] = ["3", "2"]
+    one = {"kind": "categorical"} if levels is None else {"kind": "categorical", "levels": levels}
+    columns = {"ward": one, "floor": one, "sick": {"kind": "binary", "levels": ["no", "yes"]}}
+    schema = Schema.from_dict({"name": "t", "columns": columns, "rules": ["ward determines floor"]})
+    first, *others = (
+        released(some, schema, "independent", "sick")
+        for some in (frame, other, frame.drop(index=7).reset_index(drop=True))
+    )
+    assert others == [first, first]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from medsynth.fitting.settings import PUBLIC_PATIENTS
 from medsynth.io.atomic import atomic_write
 from medsynth.io.formats import SUFFIXES, SavedAs, name_of
 
@@ -18,6 +20,8 @@ ENCODINGS = ("", "cp1252", "cp1250", "iso-8859-15", "utf-16")  # of text files; 
 WHO = ("one", "several")  # answers to the question whether a patient can have several rows
 LARGEST = 1 << 20  # bytes of a file of choices
 LARGEST_EPSILON, LARGEST_NUMBER = 1000.0, 10**18  # below which they are
+LEAST_LINES = {"skip_lines": 0, "header_lines": 1, "skip_rows": 0, "skip_last_rows": 0}
+LINES = re.compile("[0-9]{1,6}")
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, and no form can return such a text
 
 
@@ -33,11 +37,16 @@ class Choices:
     encoding: str = ""
     skip_lines: str = ""
     header_lines: str = ""
+    skip_rows: str = ""
+    skip_last_rows: str = ""
     header_is_names: bool = False
     codes: str = ""
     target: str = ""
     epsilon: float = 3.7
     holdout: bool = True
+    public: str = ""
+    citation: str = ""
+    public_patients: str = PUBLIC_PATIENTS[0]
     rows: int = 10000
     where: list[str] = field(default_factory=list)
     replicates: int = 0
@@ -77,17 +86,20 @@ class Choices:
     @property
     def saved(self) -> SavedAs:
         """How the table was saved."""
-        above, own = (int(lines) if lines else None for lines in (self.skip_lines, self.header_lines))
-        return SavedAs(
-            encoding=self.encoding or None, skip_lines=above, header_lines=own, header_is_names=self.header_is_names
-        )
+        counts = {name: int(lines) for name, lines in self.counts_of_lines.items() if lines}
+        return SavedAs(encoding=self.encoding or None, header_is_names=self.header_is_names, **counts)
+
+    @property
+    def counts_of_lines(self) -> dict[str, str]:
+        """How many lines are not patients, as typed, by setting; empty without an answer."""
+        return {name: getattr(self, name) for name in LEAST_LINES}
 
     @property
     def saved_as(self) -> list[str]:
         """The words of a command that say how the table was saved, if not as usual."""
         found = ["--encoding", self.encoding] if self.encoding else []
-        found += ["--skip-lines", self.skip_lines] if self.skip_lines else []
-        found += ["--header-lines", self.header_lines] if self.header_lines else []
+        for name, lines in self.counts_of_lines.items():
+            found += [f"--{name.replace('_', '-')}", lines] if lines else []
         return found + ["--header-is-names"] * self.header_is_names
 
     def _settings(self, declared: bool) -> list[str]:
@@ -96,6 +108,9 @@ class Choices:
             found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        if self.public:
+            found += [f"--public={self.public}", f"--citation={self.citation}"]
+            found += ["--public-patients", self.public_patients]
         return found + (["--target", self.target] if self.target else [])
 
     def plan(self, declared: bool) -> list[str]:
@@ -151,12 +166,13 @@ def load(folder: Path, table: str) -> Choices:
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return usual
     same_types = all(type(value) is type(getattr(usual, name)) for name, value in kept.items())
-    return Choices(**kept) if same_types and kept["table"] == table and _possible(Choices(**kept)) else usual
+    own = same_types and kept["table"] == table and (not kept["public"] or is_inside(folder, kept["public"]))
+    return Choices(**kept) if own and _possible(Choices(**kept)) else usual
 
 
 def _possible(choices: Choices) -> bool:
     """Return whether the forms could have led to these choices."""
-    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where]
+    texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where, choices.citation]
     numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
     return (
         all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
@@ -166,14 +182,14 @@ def _possible(choices: Choices) -> bool:
         and choices.who in ("", *WHO)
         and (choices.who == "several") == bool(choices.unit)
         and choices.encoding in ENCODINGS
-        and (not choices.skip_lines or is_few(choices.skip_lines))
-        and (not choices.header_lines or is_few(choices.header_lines, least=1))
+        and choices.public_patients in PUBLIC_PATIENTS
+        and are_few(choices.counts_of_lines)
     )
 
 
-def is_few(text: str, least: int = 0) -> bool:
-    """Return whether a text is a number of lines, up to six digits."""
-    return text.isascii() and text.isdigit() and len(text) < 7 and int(text) >= least
+def are_few(counts: Mapping[str, str]) -> bool:
+    """Return whether counts of lines, by setting, are empty or whole numbers of up to six digits."""
+    return all(not text or (LINES.fullmatch(text) and int(text) >= LEAST_LINES[name]) for name, text in counts.items())
 
 
 def is_inside(folder: Path, name: str) -> bool:

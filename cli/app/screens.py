@@ -16,14 +16,18 @@ from markupsafe import Markup
 
 from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
+from medsynth.fitting.looking import table_to_look_at
 from medsynth.fitting.private_table import table_header
+from medsynth.fitting.settings import PUBLIC_PATIENTS
 from medsynth.io.formats import SavedAs, name_of
+from medsynth.io.table import Table
 from medsynth.schema import Schema, bundled
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
+from ..looking import draft_with, offers
 from ..options import whole_number
-from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, MADE, WHO, files, is_few, operand, tables
+from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .jobs import Job
 from .session import REVIEW, Session
@@ -38,7 +42,7 @@ GROUPS = {  # of the review's entries
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "aside": "public", "check": "public", "package": "report", "cancel": "fit",
+    "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit",
 }  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
 WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
@@ -77,11 +81,8 @@ def _names(path: Path, modified: int, saved: SavedAs) -> tuple[str, ...]:
 def do_table(session: Session, form: Form) -> str:
     """Choose a table, then say how it was saved, and who is a row of it."""
     if "encoding" in form:
-        lines = {name: form.get(name, "").strip() for name in ("skip_lines", "header_lines")}
-        session.refuse(
-            no_such_format=form["encoding"] not in ENCODINGS,
-            no_whole_number=any(lines[name] and not is_few(lines[name], least) for least, name in enumerate(lines)),
-        )
+        lines = {name: form.get(name, "").strip() for name in LEAST_LINES}
+        session.refuse(no_such_format=form["encoding"] not in ENCODINGS, no_whole_number=not are_few(lines))
         session.change(encoding=form["encoding"], header_is_names="header_is_names" in form, **lines)
         return "table"
     if "unit" not in form:
@@ -123,7 +124,7 @@ def show_public(session: Session) -> Content:
     likely = [name for name in found if name != session.choices.table and not name.endswith(WRITTEN)
               and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
     return {"dictionaries": likely, "bundled": bundled(), "problems": _problems(session),
-            "check": session.jobs["check"]}  # fmt: skip
+            "check": session.jobs["check"], "looks": session.looks}  # fmt: skip
 
 
 def _problems(session: Session) -> list[Problem]:
@@ -185,10 +186,27 @@ def do_import(session: Session, form: Form) -> str:
 
 
 def do_draft(session: Session, form: Form) -> str:
-    """Draft the schema from the header, and from what the cells look like if that box is ticked."""
+    """Draft the schema from the header, or show what cells look like and ask what of it to take."""
+    if "looks" in form:
+        session.looks = offers(_table_to_look_at(session))
+        session.change()
+        return "public"
     words = ["schema", "draft", operand(session.choices.table), *session.choices.saved_as]
-    words += ["--accept-looks" if "looks" in form else "--yes"]
-    return _start(session, "public", words, "public")
+    return _start(session, "public", [*words, "--yes"], "public")
+
+
+def do_take(session: Session, form: Form) -> str:
+    """Draft the schema with the entries that the person took."""
+    session.refuse(other_tab=session.has(session.choices.schema))
+    offered, session.looks = session.looks, []
+    taken = {one.name for k, one in enumerate(offered) if "all" in form or f"{k}" in form}
+    session.write(session.choices.schema, draft_with(session.choices.name, _table_to_look_at(session), taken))
+    session.tell(session.say("saved").format(session.choices.schema))
+    return "public"
+
+
+def _table_to_look_at(session: Session) -> Table:
+    return table_to_look_at(session.folder / session.choices.table, session.choices.saved)
 
 
 def do_bundled(session: Session, form: Form) -> str:
@@ -278,7 +296,12 @@ def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
     plan = _plan(session)
     return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
-            "drawings": _drawings(plan)}  # fmt: skip
+            "drawings": _drawings(plan), "others": _others(session), "whose": PUBLIC_PATIENTS}  # fmt: skip
+
+
+def _others(session: Session) -> list[str]:
+    """Return the names of the other tables of the folder, which may be public."""
+    return [name for name in tables(session.folder) if name != session.choices.table]
 
 
 def _plan(session: Session) -> Content:
@@ -317,8 +340,12 @@ def do_budget(session: Session, form: Form) -> str:
     target = form.get("target", "")
     unknown = target not in ("", "none", *_header(session))
     session.refuse(no_such_column=unknown, no_number=not 0 < epsilon < LARGEST_EPSILON)
+    public, whose = form.get("public", ""), form.get("public_patients", PUBLIC_PATIENTS[0])
+    session.refuse(no_such_table=public not in ("", *_others(session)) or whose not in PUBLIC_PATIENTS)
     _complete(session)
-    session.change(epsilon=epsilon, target=target, holdout="holdout" in form)
+    citation = " ".join(form.get("citation", "").split()) if public else ""
+    session.change(epsilon=epsilon, target=target, holdout="holdout" in form, public=public, citation=citation,
+                   public_patients=whose if public else PUBLIC_PATIENTS[0])  # fmt: skip
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
 
 

@@ -14,6 +14,7 @@ import yaml
 from medsynth.errors import UsageError
 from medsynth.io.atomic import atomic_write
 
+from ..looking import Seen
 from .choices import Choices, is_inside, load
 from .door import Door
 from .jobs import Jobs
@@ -42,6 +43,7 @@ class Session:
         self.texts: dict[str, str] = _texts("en") | _texts(language)
         self.changes = 0  # answers so far, of all tables
         self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained
+        self.looks: list[Seen] = []  # what cells look like, until the person has answered; private, and in no file
         self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)
@@ -49,6 +51,7 @@ class Session:
     def choose(self, table: str) -> None:
         """Go to a table, with what was chosen for it before."""
         self.choices = load(self.folder, table)
+        self.looks = []
         self.jobs.forget(self.folder / self.choices.model)
 
     def has(self, name: str) -> bool:

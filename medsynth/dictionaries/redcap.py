@@ -53,7 +53,7 @@ IDENTIFYING = ("email", "phone", "ssn", "mrn", "vmrn")  # starts of validation t
 SEVERAL = frozenset(("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance"))
 STATUS = {"0": "Incomplete", "1": "Unverified", "2": "Complete"}
 UNIT = re.compile(r"[^\s.,;:]{1,12}")  # a note that is one short word
-CODE = re.compile(r"[\w./+-]+")  # of a choice
+CODE, WORDS = re.compile(r"[\w./+-]+"), re.compile(r"[\w./+ -]+")  # of choices; the second if the first is not a number
 UNMOVING = re.compile(r"-?\d[\d.,: T/-]*")  # a limit that is written out, unlike `today` and `[other_field]`
 
 
@@ -196,7 +196,8 @@ def _choices(row: dict[str, str]) -> dict[str, str]:
     for k, part in enumerate(row["choices"].split("|"), 1):
         code, comma, label = part.partition(",")
         code = code.strip()
-        if not comma or not CODE.fullmatch(code):
+        form = CODE if row["choices"][:1].isdigit() else WORDS
+        if not comma or not form.fullmatch(code):
             raise NotUnderstood(f"choice {k} must be a code, a comma and a label, as in 1, Mild")
         if code in found:
             raise NotUnderstood(f"two choices have the code {code[:40]!r}")

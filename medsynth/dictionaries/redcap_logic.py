@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..schema.rules import MAX_DEPTH, MAX_RULE_CHARACTERS, Expression, Number, Operation, Word, Years, parse
+from ..schema.rules import MAX_DEPTH, MAX_RULE_CHARACTERS, Expression, Label, Number, Operation, Word, Years, parse
 
 Levels = Mapping[str, tuple[str, ...] | None]  # of each column; None for a column of numbers
 Ranges = Mapping[str, tuple[float, float]]  # the lowest and highest value of each column that has both
@@ -146,8 +146,8 @@ def interval(formula: Expression, ranges: Ranges) -> tuple[float, float]:
     """Return bounds of a formula that follow from the bounds of its columns. Raise NotExpressible if there are none."""
     if isinstance(formula, Number):
         return formula.value, formula.value
-    if isinstance(formula, Years):
-        raise NotExpressible("a function of dates")
+    if isinstance(formula, Years | Label):
+        raise NotExpressible("a function of dates or codes")
     if isinstance(formula, Word):
         if formula.name not in ranges:
             raise NotExpressible(f"{formula.name} has no bounds yet")

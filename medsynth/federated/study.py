@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..errors import SchemaError, UsageError, validators_faults
+from ..errors import STUDY_TRUST, Message, SchemaError, UsageError, validators_faults
 from ..fitting.planning import check_inference
 from ..fitting.private_table import rows_per_patient
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
@@ -97,6 +97,8 @@ class Study(BaseModel):
     def _declared(cls, schema: Schema) -> Schema:
         if schema.open or schema.other_columns == "learn":
             raise ValueError("sites cannot learn what a schema leaves open. Declare its columns in full")
+        if schema.open_pairs:
+            raise ValueError(f"sites cannot learn the pairs of rule {schema.open_pairs[0].text!r}. Declare `pairs`")
         if schema.target is None:
             raise ValueError("the schema names no target. Declare it, so that all sites use the same one")
         if schema.order is not None:
@@ -209,10 +211,13 @@ class Study(BaseModel):
         names = ", ".join(self.sites)
         least = self.minimum
         condition = f" The claim holds if {self.honest} of the sites that answer add their noise and keep it secret."
+        trust = f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}"
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
-            f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
+            Message(
+                f"{trust}.{condition if self.trust == 'secure-sum' else ''}", None, kind=STUDY_TRUST, entry=self.trust
+            ),
             "A patient with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
             f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",

@@ -352,7 +352,7 @@ def _no_pieces() -> NoReturn:
 
 def check_declared(data: ClusterTable, declared: Schema, notice: Callable[[str], None]) -> None:
     """Raise UsageError if a column is open. Warn of fits of single files, which no total includes."""
-    if declared.open:
+    if declared.open or declared.open_pairs:
         raise UsageError(
             "A cluster cannot learn a schema, or what one leaves open. Draft one from one of the files and finish it, "
             "then fit with `schema`.",

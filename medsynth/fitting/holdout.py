@@ -16,7 +16,7 @@ import pandas as pd
 from .. import rng
 from ..artifact import Model
 from ..budget import Budget
-from ..errors import SPLIT, MedsynthError, TableError, UsageError
+from ..errors import EARLIER, LEANS, SPLIT, MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, TableFile, name_of
 from ..io.split import (
@@ -206,14 +206,16 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     """Return whether `real`, a file or a folder, is known to contain rows that the model in file `path` was fitted to.
 
     True for the table that the model is named after, or one whose budget file lists it. True for the training part of
-    such a table, and for rows held out by another split than the model notes. Copies elsewhere are not recognised.
+    such a table, and for rows held out by another split than the model notes. A model that leans on an earlier fit has
+    learned of rows that this fit held out. Copies elsewhere are not recognised.
     """
     if model is None or path is None:
         return False
     own = _whose(real) == path.stem and real.resolve().parent == path.resolve().parent
     if not (own or any(lists(budget, path) for budget in budgets_of_rows(real))):
         return False
-    if not name_of(real).endswith(HELD_OUT):
+    leans = any(note.about.column == EARLIER for note in model.ledger.about(LEANS))
+    if leans or not name_of(real).endswith(HELD_OUT):
         return True
     number = number_of(real)
     return number is not None and number not in [one.about.entry for one in model.ledger.about(SPLIT)]

@@ -11,7 +11,7 @@ from ..errors import Message
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_tables import PrivateTables, coded_tables
-from .public_rows import note_trust, public_rows_of
+from .public_rows import note_trust, public_rows_of, with_earlier
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
@@ -56,6 +56,8 @@ def fit(table: Fittable, options: FitOptions) -> Model:
     `public` is a table whose rows you declare public, with a `citation`: the claim does not cover them. The default
     method centres its prior there, as far as the noisy measurements agree (docs/methods/mixture.md); dp-gan starts its
     training there. `public_patients` declares whose rows they are: of "other" patients, of "some" of these, or "these".
+    For the default method, `public` may also be a published Table 1, or the model file of an earlier fit. Then the
+    claim is for both fits together.
 
     A `checkpoint` stores every release before it is used; `resume` uses those of a fit that was killed. One fit at a
     time uses it, with the same options. It is private: remove it after you have saved the model.
@@ -87,8 +89,8 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     if isinstance(private, PrivateTables):
         of_tables = coded_tables(private)
     else:  # a cell that the schema does not allow is reported before torch is loaded
-        closed = len(private.open) < len(private.declared.core.columns)
-        codes = codes_by(private, private.declared.core, options) if closed else None
+        closed = len(private.open) < len(private.declared.read.columns)
+        codes = codes_by(private, private.declared.read, options) if closed else None
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = public_rows_of(private, options, {"table": source, "budget_table": options.budget_table})
@@ -114,4 +116,4 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)
         note_trust(tensors, options, planned.ledger)
-        return seal(planned, rows, schema, {**tensors, **sizes}, form=form)
+        return with_earlier(seal(planned, rows, schema, {**tensors, **sizes}, form=form), public_rows)

@@ -171,7 +171,7 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         remarks.append(Message(note=Message(f"{number}.", None, kind=SPLIT, entry=number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
-        remarks.append(public_rows.remark)
+        remarks.append(public_rows.remark(plan))
     if plan.delta > 1 / (10 * plan.rows):
         large = f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}"
         remarks.append(Message(f"{large}, or leave `delta` out.", None))
@@ -275,11 +275,12 @@ def plan_fit(
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     assert private is not None
     check_method(private, method, module)
-    public_rows_of(private, settings, {"table": table})
+    public_rows = public_rows_of(private, settings, {"table": table})
     made = _planned(private, settings, module, config)
     notes = [
         f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
         *private.doubts(settings),
+        *([] if public_rows is None else [public_rows.remark(made)]),
     ]
     notes += notes_on_quality(private, made, settings.patients, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)

@@ -21,7 +21,7 @@ from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
 from ..patients.split_rows import changing, ending
-from ..privacy import hierarchy_selection, partition_selection
+from ..privacy import hierarchy_selection, pair_selection, partition_selection
 from ..privacy.accounting.calibration import Charge, Plan, of_table
 from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.accounting.unit import SEVERAL_ROWS
@@ -89,7 +89,7 @@ class PrivateTable:
     @property
     def open(self) -> dict[str, Open]:
         """The columns of which something is open, so that the fit learns it."""
-        return self.declared.core.open
+        return self.declared.open
 
     @property
     def open_schemas(self) -> dict[str, Schema]:
@@ -110,6 +110,7 @@ class PrivateTable:
         learning = partition_selection.queries(self.declared)
         learning += [rows_per_patient()] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
+        learning += pair_selection.queries(self.declared)
         known = {name: None if name in self.open else one for name, one in self.declared.core.columns.items()}
         check_columns(getattr(config, "regressions", ()), known, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
@@ -252,7 +253,7 @@ class PrivateTable:
         if settings.one_row_a_patient:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:
-            facts.append("the rows of `public`")
+            facts.append("what `public` shows")
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
     def open_in_words(self, listed: Callable[[Sequence[str]], str] = some) -> str:
@@ -300,6 +301,12 @@ class PrivateTable:
             notes.append(Message(
                 f"Open: {self.open_in_words()}. To learn them takes {cost:.1%} of the privacy loss. What you declare "
                 "is not measured."
+            ))  # fmt: skip
+        if rules := self.declared.open_pairs:
+            std, least = pair_selection.threshold(plan, len(rules))
+            notes.append(Message(
+                f"At this budget a pair of {' or '.join(repr(rule.text) for rule in rules)} needs about "
+                f"{least + SURELY_STDS * std:.0f} rows to survive the noise. Codes without one become `other`."
             ))  # fmt: skip
         level, rare = self._smallest_levels(plan)
         needed = {f"a class of {self.target!r}": rare, "an open level": level}

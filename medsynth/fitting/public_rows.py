@@ -1,40 +1,54 @@
-"""Rows that a user declares public: the door that refuses private ones, the declaration, and the trust of a fit.
+"""What a user declares public: the door that refuses private rows, the declaration, and the trust of a fit.
 
-No private row is read here, and no public row is compared with one: a renamed copy of the private table passes.
+It is a table of rows, a Table 1 (table_one.py), or the model of an earlier fit, which draws the rows. Such a model is
+not public: its cost is added to that of the fit. No private row is read here, and no public row is compared with one: a
+renamed copy of the private table passes.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..arrays import Arrays, Codes
-from ..errors import LEANS, NEEDS_SCHEMA, TRUSTED, Message, UsageError
+from ..artifact import Model, load, trust_of
+from ..budget import Budget
+from ..errors import EARLIER, LEANS, NEEDS_SCHEMA, STUDY_TRUST, TRUSTED, Message, UsageError
 from ..io import table as io_table
 from ..methods import registry
-from ..mixture.constants import TRUST, TRUST_WORDS, UNKNOWN
+from ..mixture.constants import UNKNOWN
+from ..privacy.accounting import accountant
+from ..privacy.accounting.accountant import rounded_up
+from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.unit import PrivacyUnit
+from ..sampling import provenance
+from ..sampling.draw import Draw
+from ..sampling.pipeline import sample_codes
 from ..schema import Schema
-from ..schema.codec import check_header, encode, known_codes
-from .holdout import budgets_of_rows
+from ..schema.codec import check_header, csv_cells, encode, known_codes
+from .budgets import MODEL
+from .holdout import budgets_of_rows, lists
 from .private_table import PrivateTable, read_table
 from .private_tables import PrivateTables
-from .settings import FitOptions, FitSettings
+from .settings import PUBLIC_PATIENTS, FitOptions, FitSettings
+from .table_one import check_table_one, codes_of, is_table_one
 
 WHOSE = {  # `public_patients`, in words
     "other": "They are of other patients than the private rows.",
     "some": "They are of some of the patients of the private rows.",
     "these": "They are of the patients of the private rows.",
 }
-ALONE = "Public rows alone predict the noisy measurements best. If they may be shared, share them in place of a model."
+DRAWN = 10_000  # rows of an earlier fit
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicRows:
     """Rows that the user declared public. `digest`: SHA-256 of their file's bytes. `patients`: a key of WHOSE.
-    `partial`: whether they may lack columns, and have other levels than the schema.
+    `partial`: whether they may lack columns, and have other levels than the schema. `earlier`: the model of an earlier
+    fit that drew them, whose claim covers the patients of both fits.
     """
 
     data: io_table.Table = field(repr=False)
@@ -42,29 +56,49 @@ class PublicRows:
     citation: str
     patients: str
     partial: bool
+    earlier: Model | None = None
 
-    @property
-    def remark(self) -> Message:
-        """The notice about them, with the ledger's note."""
+    def remark(self, plan: Plan) -> Message:
+        """Return the notice about them, with the ledger's note. Raise BudgetError if both fits have no joint bound."""
+        if self.earlier is not None:
+            both, events = plan.ledger("").with_earlier(self.earlier.ledger), self.earlier.ledger.composition()
+            cost = rounded_up(accountant.epsilon([*events, *plan.events.values()], both.delta, both.accountant))
+            own = f"An earlier fit draws public rows: a model file of SHA-256 {self.digest}. Source: {self.citation}."
+            total = f"The claim is for both fits together: epsilon {cost} at delta {both.delta:g}."
+            note = Message(f"{own} Its charges are here, too.", None, kind=LEANS, column=EARLIER, entry=self.citation)
+            return Message(f"{own} {total}", None, note=note)
         source = f"Source: {self.citation}. {WHOSE[self.patients]}"
-        declared = f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
+        what = "rows were" if not is_table_one(self.data) else "lines of a Table 1 were"
+        declared = f"{len(self.data.cells)} {what} declared public by the user: a file of SHA-256 {self.digest}."
         note = Message(f"{declared} {source}", None, kind=LEANS, column=self.patients, entry=self.citation)
-        own = f"You declared the rows of `public` public. {source} The claim does not cover them."
-        return Message(own, None, note=note)
+        own = f"You declared `public` public. {source} The claim does not cover them."
+        return Message(f"{own} If nobody has published them, stop here.", None, note=note)
 
     def codes(self, core: Schema) -> Codes:
         """Return the codes of the core's columns, (rows, columns). If `partial`, what is not known is UNKNOWN."""
+        if is_table_one(self.data):
+            return codes_of(self.data, core, UNKNOWN)
         return known_codes(self.data, core, UNKNOWN) if self.partial else encode(self.data, core)
 
 
 def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
-    """Raise UsageError if the public table is the private table's own file, one of its files, or a hold-out's part."""
+    """Raise UsageError if the public table is the private table's own file, one of its files, or a hold-out's part.
+
+    Rows that an earlier fit on the table drew are refused, too: its cost is not in their file.
+    """
     own = (Path(public), Path(public).parent)  # a private table may be a folder
     if Path(table).exists() and Path(public).exists() and any(Path(table).samefile(path) for path in own):
         raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
-    budgets = [{one.path.resolve() for one in budgets_of_rows(Path(path))} for path in (table, public)]
-    if set.intersection(*budgets):
+    own_budgets = [*budgets_of_rows(Path(table)), Budget.of(Path(table))]
+    budgets = [*budgets_of_rows(Path(public)), Budget.of(Path(public))]
+    if {one.path.resolve() for one in own_budgets} & {one.path.resolve() for one in budgets}:
         raise UsageError("`public` is a part of the private table. Pass a table whose rows are public.")
+    made = provenance.load(Path(public))
+    if made is not None and any(lists(one, Path(made.model)) for one in own_budgets if one.path.exists()):
+        raise UsageError(
+            "An earlier fit on the private table drew the rows of `public`. Pass its model file in their place. Then "
+            "the claim states the cost of both fits."
+        )
 
 
 def public_rows_of(private: PrivateTable, settings: FitSettings, tables: Mapping[str, object]) -> PublicRows | None:
@@ -78,15 +112,23 @@ def public_rows_of(private: PrivateTable, settings: FitSettings, tables: Mapping
         return None
     if private.order is not None or isinstance(private, PrivateTables):
         raise UsageError("`public` rows do not follow patients over time or over tables. Leave out `public`.")
-    for file in tables.values():
-        if isinstance(file, Path | str):
-            refuse_private_rows_as_public(file, settings.public)
     method = registry.METHODS[registry.settle(settings.method, settings.preset)]
     schema, partial = private.declared, not method.whole_public_rows
+    earlier = load(settings.public) if partial and Path(settings.public).suffix == MODEL else None
+    for file in tables.values() if earlier is None else ():
+        if isinstance(file, Path | str):
+            refuse_private_rows_as_public(file, settings.public)
     if schema.open and not partial:
         raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.", NEEDS_SCHEMA)
-    data = read_table(settings.public, settings.saved)
-    if not partial:
+    if earlier is None:
+        data = read_table(settings.public, settings.saved)
+    else:
+        data = _drawn(earlier, settings, PrivacyUnit(private.max_rows, private.one_row_a_patient))
+    if is_table_one(data):
+        if not partial:
+            raise UsageError(f"{settings.method} learns from public rows, not from a Table 1. Leave out `method`.")
+        check_table_one(data, schema, settings.epsilon)
+    elif not partial:
         check_header(data, schema)
         encode(data, schema.core)
     elif not set(data.header) & set(schema.header):
@@ -94,18 +136,39 @@ def public_rows_of(private: PrivateTable, settings: FitSettings, tables: Mapping
     digest = hashlib.sha256(Path(settings.public).read_bytes()).hexdigest()
     return PublicRows(
         data=data, digest=digest, citation=settings.source,
-        patients=settings.public_patients, partial=partial,
+        patients=settings.public_patients, partial=partial, earlier=earlier,
     )  # fmt: skip
+
+
+def _drawn(model: Model, settings: FitSettings, unit: PrivacyUnit) -> io_table.Table:
+    """Return rows of an earlier fit. Raise UsageError if its cost cannot be added to that of a fit for this unit."""
+    trusted = any(note.about.entry == "server" for note in model.ledger.about(STUDY_TRUST))
+    if not model.claims or trusted or settings.no_dp or settings.public_patients != PUBLIC_PATIENTS[0]:
+        raise UsageError(
+            "The claim adds up the costs of both fits, for the patients of both. So `public` must be a model fitted "
+            "with `epsilon`, and not by a server that sites trust. Leave out `no_dp` and `public_patients`."
+        )
+    if model.ledger.unit != unit or model.tables is not None:
+        raise UsageError(
+            f"The earlier fit protects {model.ledger.unit.protects}, and this one {unit.protects}. Costs add up for "
+            "the same unit of one table. Declare the same, or leave out `public`."
+        )
+    (schema,) = model.written.values()
+    return io_table.from_frame(csv_cells(sample_codes(model, Draw(rows=DRAWN, seed=0)), schema), str(settings.public))
+
+
+def with_earlier(model: Model, public: PublicRows | None) -> Model:
+    """Return the model with the charges of the earlier fit that it leans on, and the epsilon of both together."""
+    if public is None or public.earlier is None:
+        return model
+    ledger = model.ledger.with_earlier(public.earlier.ledger)
+    return replace(model, ledger=ledger, epsilon=None if model.epsilon is None else ledger.epsilon())
 
 
 def note_trust(tensors: Arrays, options: FitOptions, ledger: Ledger) -> None:
     """Report how far the fit trusted public rows, and how well these alone predict what was measured."""
-    if TRUST not in tensors:
-        return
-    words, misfit = TRUST_WORDS[int(tensors[TRUST][0])], float(tensors[TRUST][1])
-    text = (
-        f"Public rows ({options.source}) were trusted {words}. Their own misfit is {misfit:.1f}: the squared error of "
-        f"public rows alone, relative to that of noise.{f' {ALONE}' if words == TRUST_WORDS[-1] else ''}"
-    )
-    options.notice(text)
-    ledger.note(Message(text, None, kind=TRUSTED, entry=words))
+    trusted, misfit = trust_of(tensors)
+    if trusted:
+        text = f"What is public ({options.source}) was trusted {trusted}. {misfit}"
+        options.notice(text)
+        ledger.note(Message(text, None, kind=TRUSTED, entry=trusted))

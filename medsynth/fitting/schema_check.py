@@ -7,37 +7,42 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from ..arrays import Floats, Whole
-from ..errors import NEEDS_SCHEMA, OUTSIDE, Problem, SchemaError, UsageError
+from ..errors import NEEDS_SCHEMA, OUTSIDE, MedsynthError, Problem, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
-from ..io.table import MISSING_TOKENS, LargeTable, Table
+from ..io.table import MISSING_TOKENS, LargeTable, Table, is_number
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode, fault_in, read_column
+from ..schema.columns.column import Values
 from ..schema.columns.open import Open
 from ..schema.columns.parts import apart
 from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from ..schema.inference import NARROW, by_start
 from .declarations import choose_schema
+from .planning import plan_fit
 from .private_rows import order_of_rows, patients, refuse_floats
 from .private_table import read_rows
 from .private_tables import private_tables, read_tables, remarks_on_order, with_declared_columns
-from .settings import TableSettings
+from .settings import FitSettings, TableSettings
 from .source import find, is_linked
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # share of cells beyond the bounds; share of the bounds' width that cells use
 MOSTLY_UNKNOWN = 0.95  # share of a column's cells: if more are unknown, the vocabulary is another one
 MOSTLY = 0.8  # share of the cells of a column that a rule computes
+FEW_WORDS = 0.25  # different words per row, at most, of a column with levels
 MIDDLE = (0.05, 0.95)  # quantiles of the days between two dates that must be close together
 
 
@@ -53,11 +58,12 @@ class SchemaCheck:
     remarks: tuple[str, ...]
 
 
-def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> SchemaCheck:
+def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL, epsilon: float = 3.7) -> SchemaCheck:
     """Compare a table, or the tables of a folder or a file of tables, with the schema that their fit would use.
 
-    NO NOISE: the counts are of rows, for the owner of the tables, who writes their schema. Raises SchemaError without a
-    schema, UsageError for a `schema` next to several tables.
+    NO NOISE: the counts are of rows, for the owner of the tables, who writes their schema. What is open loses rare
+    levels in a fit of one table at `epsilon`. Raises SchemaError without a schema, UsageError for a `schema` next to
+    several tables.
     """
     if is_linked(path):
         if schema is not None:
@@ -68,7 +74,13 @@ def check_schema(path: Path, schema: Path | None, saved: SavedAs = USUAL) -> Sch
     found = chosen.schema
     if chosen.bare:
         raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.", NEEDS_SCHEMA)
-    problems, remarks = _checked(data, found)
+    expected = None
+    with suppress(MedsynthError):  # what stops a plan, such as no target, stops no comparison
+        expected = plan_fit(path, FitSettings(epsilon=epsilon, schema=schema, **vars(saved)))[2] if found.open else None
+    rare = dict.fromkeys(found.open, expected.level or 0.0) if expected else {}
+    if expected and expected.target_class and (target := found.target or data.header[-1]) in rare:
+        rare[target] = expected.target_class
+    problems, remarks = _checked(data, found, rare)
     try:
         refuse_impossible_rules(found)
         refuse_floats(data, found.columns, [found.unit, found.order])
@@ -124,8 +136,13 @@ def _check_tables(path: Path, saved: SavedAs) -> SchemaCheck:
     return SchemaCheck(name=tables.name, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[str]]:
-    """Return the problems and remarks of a table by its columns and rules, in one pass over its pieces."""
+def _checked(
+    data: Table | LargeTable, schema: Schema, rare: Mapping[str, float] = MappingProxyType({})
+) -> tuple[list[str], list[str]]:
+    """Return the problems and remarks of a table by its columns and rules, in one pass over its pieces.
+
+    `rare`: by open column, the share of the rows below which a fit loses a level, if it is known.
+    """
     columns = {name: _OfColumn(data.where, schema, name, data.rows) for name in schema.columns}
     rules = _Rules(schema)
     between = _BetweenDates(schema)
@@ -139,7 +156,7 @@ def _checked(data: Table | LargeTable, schema: Schema) -> tuple[list[str], list[
             rules.add(piece)
             between.add(piece)
     problems = [text for one in columns.values() for text in one.problems()]
-    remarks = [text for one in columns.values() for text in one.remarks()]
+    remarks = [text for one in columns.values() for text in one.remarks(rare.get(one.name, 0.0))]
     if not problems and not across:
         remarks += [*rules.remarks(), *(
             f"column {second!r}: nearly always some days after {first!r}. If the two belong together, declare "
@@ -165,6 +182,7 @@ class _OfColumn:
     span: tuple[float, float] = (np.inf, -np.inf)  # the smallest and largest value
     distinct: pd.Index | None = field(default_factory=lambda: pd.Index([], dtype=np.uint64))
     codes: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)  # of an open column, rows by text
 
     def __post_init__(self) -> None:
         self.column = self.schema.columns[self.name]
@@ -173,6 +191,8 @@ class _OfColumn:
         """Count in a piece: faults, and what a fit would do silently."""
         column, cells = self.column, piece.cells[self.name]
         if isinstance(column, Open):
+            counts = cells[~cells.isin(MISSING_TOKENS)].value_counts() if column.open_levels else {}
+            self.words.update({str(text): int(rows) for text, rows in counts.items() if not is_number(str(text))})
             return
         for one in read_column(piece, self.schema, self.name, column)[1]:
             self.faults.setdefault(replace(one, row=None), one)
@@ -211,16 +231,24 @@ class _OfColumn:
             totals = " If this last row has totals, set `skip_last_rows=1`." if one.row == self.rows > 1 else ""
             yield fault_in(self.where, one) + totals
         if self.known >= KEY_ROWS and self.stray > MOSTLY_UNKNOWN * self.known:
+            levels = "List the codes in `levels`, from the vocabulary's public file, or declare a `hierarchy`"
+            form = "Declare how cells are written, by `text` or `format`, or let `schema draft` look at them"
             yield (
                 f"{self.where}: column {self.name!r}: nearly all cells are read as `unknown`, so a model would learn "
-                "nothing of them. List the codes in `levels`, from the vocabulary's public file, or declare a "
-                "`hierarchy`. A fit does not check this."
+                f"nothing of them. {levels if self.column.categorical else form}. A fit does not check this."
             )
 
-    def remarks(self) -> Iterator[str]:
-        """Yield what a fit would do silently, and columns that look declared wrongly."""
+    def remarks(self, rare: float) -> Iterator[str]:
+        """Yield what a fit would do silently, and columns that look declared wrongly.
+
+        `rare`: the share of the rows below which a fit loses a level.
+        """
         if isinstance(self.column, Open):
-            yield f"column {self.name!r}: {self.column.in_words} open. A fit learns this from noisy counts"
+            lost = [rows for rows in self.words.values() if rows < rare * self.rows]
+            yield f"column {self.name!r}: {self.column.in_words} open. A fit learns this from noisy counts" + (
+                f", and probably loses {len(lost)} of {len(self.words)} words, in {sum(lost)} rows"
+                if lost and len(self.words) < FEW_WORDS * self.rows else ""
+            )  # fmt: skip
             return
         if not self.column.modelled:
             return
@@ -330,6 +358,7 @@ class _Rules:
         self.broken = Counter[str]()
         self.numbers = Counter[tuple[str, bool]]()  # cells of a computed column that are numbers
         self.coarse = Counter[tuple[str, int, bool]]()  # its numbers with few decimals: recorded, or computed
+        self.pairs = Counter[tuple[str, str, str]]()  # rows by a rule whose pairs are open, code and label
 
     def add(self, piece: Table) -> None:
         """Count in a piece, which is the whole table if a rule reads other rows."""
@@ -339,11 +368,18 @@ class _Rules:
         codes = encode(piece, schema)
         succession = in_order(piece.cells, schema) if schema.has_rules_across_rows else None
         for rule in schema.parsed_rules:
-            if rule.defines is None and not rule.columns & schema.open.keys():
+            if rule.open:
+                names = (rule.code or "", rule.defines or "")
+                own = [_texts(piece.cells[name], schema.columns[name]) for name in names]
+                self.pairs.update((rule.text, *pair) for pair in zip(*own, strict=True) if None not in pair)
+            elif (rule.defines is None or rule.code) and not rule.columns & schema.open.keys():
                 position = succession.position(values(codes, schema, rule.before)) if succession else None
-                self.broken[rule.text] += int(rule.broken(values(codes, schema, rule.columns), position).sum())
+                read = rule.columns | ({rule.defines} if rule.defines else set())
+                self.broken[rule.text] += int(rule.broken(values(codes, schema, read), position).sum())
         for name, definition in schema.core.definitions.items():
             column = definition.column
+            if column.categorical:
+                continue
             inputs = [schema.names.index(one) for one in definition.inputs]
             recorded = np.asarray(column.cell_values(piece.cells[name]), np.float64)
             computed = np.asarray(column.values(definition.codes(codes[:, inputs]), {}), np.float64)
@@ -354,6 +390,12 @@ class _Rules:
 
     def remarks(self) -> Iterator[str]:
         """Yield rules that rows break, and columns that a rule computes more finely than they are recorded."""
+        most = Counter[tuple[str, str]]()
+        for (text, code, _), count in self.pairs.items():
+            most[text, code] = max(most[text, code], count)
+            self.broken[text] += count
+        for (text, _), count in most.items():
+            self.broken[text] -= count  # rows with the commonest label of their code
         for text, count in self.broken.items():
             if count:
                 yield f"rule {text!r}: {count} rows break it; sampled rows never do"
@@ -368,6 +410,14 @@ class _Rules:
                         f"computes {definition.column.places}. Consider `decimals: {places}`"
                     )
                     break
+
+
+def _texts(cells: pd.Series, column: Column) -> Values:
+    """Return the levels in cells, None if missing; the texts of a column with open levels."""
+    if isinstance(column, Open):
+        return np.where(cells.isin(MISSING_TOKENS), None, cells)
+    place, reading = column.read_rows(cells, {})
+    return column.values(reading.codes[place], {})
 
 
 def _count_with(places: int, numbers: Floats) -> int:

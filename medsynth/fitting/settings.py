@@ -173,7 +173,7 @@ class FitSettings(TableSettings):
         None, "Declare the number of patients, rounded if you like, for a forecast; with several rows per patient."
     )
     public: Path | str | None = _setting(
-        None, f"A table of rows that you declare public: {methods_with('public_rows')}."
+        None, f"Rows or a Table 1 that you declare public, or an earlier fit's model: {methods_with('public_rows')}."
     )
     citation: str | None = _setting(None, "With `public`: who published these rows, when and where.")
     public_patients: str = _setting("other", "Whose rows `public` has: other patients', of some of these, or these.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import Arrays, Codes, Floats
 from ..artifact import QUALITY, Model
 from ..cores import one_thread
-from ..errors import DROPPED_TARGET, LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError
+from ..errors import DROPPED_TARGET, LEARNED, LOST, TIMES, WARNING, MedsynthError, Message, UsageError, some
 from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
@@ -24,6 +24,7 @@ from ..patients.split_rows import SplitRows, later_columns, split_rows, with_row
 from ..privacy.accounting.calibration import of_table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
+from ..privacy.pair_selection import columns_of, select_pairs
 from ..privacy.partition_selection import RawVault
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
@@ -58,6 +59,7 @@ BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # rough sizes of the
 MUCH_MEMORY_GIB = 2.0  # a fit that needs more warns the user
 ROWS_OFF = 0.05  # warn if noisy counts differ by more than this share of the declared rows
 SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that follow
+MOSTLY_EMPTY = 0.9  # share of rows without a value, in a column whose unread cells are missing
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
 
 
@@ -92,7 +94,8 @@ def settle(
             planned.options.notice(note)
             planned.ledger.note(note)
         without_level = {name: column.without_level(rows) for name, column in learned.columns.items()}
-    return _with_hierarchy_levels(private, planned, releases, schema), without_level
+    schema = _with_hierarchy_levels(private, planned, releases, schema)
+    return _with_pairs(private, planned, releases, schema), without_level
 
 
 def settle_tables(private: PrivateTables, planned: PlannedFit, releases: Releases) -> PrivateTables:
@@ -155,6 +158,26 @@ def _with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases:
     return schema.model_copy(update={"columns": schema.columns | found})
 
 
+def _with_pairs(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
+    """Return the schema with the labels of codes, chosen by noisy counts if it does not declare the pairs."""
+    rules = schema.open_pairs
+    if not rules:
+        return schema
+    names = columns_of(rules)
+    part = schema.with_columns({name: schema.columns[name] for name in names}, rules=())
+    codes = coded(private.data, partial(encode, schema=part), codes_of(part), planned.options.folder)
+    vault = vault_of(codes, names, planned.stay, releases, planned.units)
+    found = select_pairs(schema, vault.measure_marginals, planned.plan)
+    for rule in rules:
+        own = found.pairs[rule.defines or ""]
+        text = "; ".join(f"{code}: {label}" for code, label in own.items())
+        planned.options.notice(Message(f"{rule.text}, by noisy counts of pairs: {text}"))
+    planned.ledger.note("Labels of codes were learned from noisy counts of pairs.")
+    if found.target is not None and found.columns[found.target].size < 2:
+        raise lost_target(found.target)
+    return found
+
+
 def encode_into_vault(
     private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Coded | None
 ) -> Vault:
@@ -165,7 +188,7 @@ def encode_into_vault(
 
 def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes: Coded | None) -> Coded:
     """Return the rows' codes by the core of a settled schema: `codes` if nothing of it was open."""
-    if codes is None or private.open or private.columns_without_levels:
+    if codes is None or private.open or private.columns_without_levels or private.declared.open_pairs:
         codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
@@ -291,9 +314,23 @@ def expected_similarity(
     method = planned.method
     count = min(rows, expectation.MOST_ROWS)
     codes = method.module.generate(tensors, method.config, schema.core, rows, count, stream_seed(seed, "quality"))
+    _note_unread(planned, schema.core, codes, without_level)
     found = expectation.of_model(plan, schema.core, codes)
     lost = [without_level.get(name, 0.0) for name in schema.core.names]
     return {QUALITY: np.clip(found - lost, 0.0, 1.0).astype(np.float32)}
+
+
+def _note_unread(planned: PlannedFit, core: Schema, codes: Codes, learned: Collection[str]) -> None:
+    """Say which declared columns are empty in nearly all rows of the model, since cells may have an undeclared form."""
+    empty = {name: float((codes[:, k] >= core.columns[name].size).mean()) for k, name in enumerate(core.names)}
+    found = [name for name, share in empty.items() if share > MOSTLY_EMPTY and name not in learned]
+    if found := [name for name in found if core.columns[name].unknown == "missing"]:
+        text = (
+            f"Nearly all rows of the model have no value in {some(found)}. If the table has more values there, they "
+            "are not written as declared, and were read as missing. Check the table with its schema."
+        )
+        planned.options.notice(text)
+        planned.ledger.note(text)
 
 
 def train_in_order(
@@ -392,10 +429,10 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
 
 def _first_rows(patients: Codes, first: FirstRows, name: str) -> Codes:
     """Return first rows of simulated patients in a table, (patients, columns of its view and later rows)."""
-    some = patients[first.count(patients, name) > 0]
+    own = patients[first.count(patients, name) > 0]
     columns = chain_view(first.tables, name).core.columns.values()
     most = np.array([column.size + column.gaps - 1 for column in columns])  # the model may leave such a cell empty
-    return np.column_stack([np.minimum(first.core(some, name), most), first.count(some, name) - 1]).astype(np.int32)
+    return np.column_stack([np.minimum(first.core(own, name), most), first.count(own, name) - 1]).astype(np.int32)
 
 
 def versions() -> dict[str, str]:

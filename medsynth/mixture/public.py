@@ -91,18 +91,22 @@ class PublicCounts:
     def known(self, model: MixtureModel) -> list[Mask]:
         """Return which parameters of the model these rows determine, as `CentredPrior` has them.
 
-        They determine no level and no class that no row has: tables of other hospitals often lack levels.
+        They determine no level and no class that no row has: tables of other hospitals often lack levels. They
+        determine relations of a column if a row has this column and another one. A Table 1 has no such row.
         """
-        layout, classes = model.layout, self.sizes > 0
+        layout, labelled = model.layout, self.label >= 0
+        columns = np.sum([own >= 0 for own in self.bins.values()], axis=0)  # known ones of each row
         base, features = np.zeros((layout.bins, 1), np.bool_), list[Mask]()
+        by_class = np.zeros((layout.bins, self.classes), np.bool_)
         for name, span in layout.spans.items():
             own = self.bins[name]
             seen = np.bincount(own[own >= 0], minlength=layout.sizes[name]) > 0
             seen[: layout.ordered[name]] = seen.any()
             base[span, 0] = seen
-            features.append(np.full(layout.features[name].shape[1], seen.any()))
+            by_class[span] = base[span] & np.isin(np.arange(self.classes), self.label[labelled & (own >= 0)])
+            features.append(np.full(layout.features[name].shape[1], columns[own >= 0].max(initial=0) > 1))
         latent = np.concatenate(features)
-        return [base, base & classes, latent, latent & classes.any()]
+        return [base, by_class, latent, latent & labelled.any()]
 
 
 def _cells(cell_of: Callable[[Codes], Whole | Codes], codes: Codes) -> Whole:
@@ -139,6 +143,8 @@ def informed(
     public = [(one, counts.of_public(one)) for one in measured]
     estimate(centre, [own for _, own in public if own is not None], min(k.PUBLIC_STEPS, steps), silent)
     known = counts.known(centre)
+    for part, sure in zip(centre.parameters()[2:], known[2:], strict=True):
+        part[~sure] = 0.0
     covered = [one for one, own in public if own is not None and own.values.shape == one.values.shape]
     candidates = CANDIDATES if len(covered) == len(measured) else CANDIDATES[: -1 if covered else 1]
     own = _with_public(stages, counts, codes)
@@ -147,6 +153,8 @@ def informed(
         if candidate == ALONE:
             return centre.copy(own.sizes)
         model = start.copy(stages.sizes) if candidate == AS_TODAY else centre.copy(own.sizes)
+        for part, usual, sure in zip(model.parameters()[2:], start.parameters()[2:], known[2:], strict=True):
+            part[~sure] = usual[~sure]
         prior = None if candidate == AS_TODAY else CentredPrior(model, centre, known, *candidate[1:])
         estimate(model, to, steps, done, prior=prior)
         return model

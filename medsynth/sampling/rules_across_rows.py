@@ -43,7 +43,7 @@ def completed(rows: Codes, before: Codes | None, schema: Schema) -> Codes:
             if rule.cumulative:
                 result = np.nan_to_num(result.astype(np.float64)) + _sum_before(before, schema, rule.defines)
             related = related_values(rows, schema, rule.defines)
-            result = np.broadcast_to(result, len(rows)).astype(np.float64)
+            result = np.broadcast_to(result, len(rows))
             rows[:, schema.names.index(rule.defines)] = schema.columns[rule.defines].code_computed(result, related)
     return rows
 

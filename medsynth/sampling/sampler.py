@@ -16,7 +16,8 @@ from ..methods import registry
 from ..methods.registry import restored_settings
 from ..rng import Stream, numpy_stream
 from ..schema import Schema
-from ..schema.codec import Range, Where, hull, met, parse, within_days
+from ..schema.codec import Range, Where, day_ranges, hull, met, parse, within_days
+from ..schema.columns.date import Date
 from .balance import balanced, halvings
 from .rejection import Bad, Sampler, rejection_sample, sample_again
 from .ties import Ties
@@ -55,13 +56,28 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
     """
     if not where and not balance:
         return {}, {}
-    ranges = parse(where, model.schema.core, days=True)
-    conditions = {"where": {name: hull(some) for name, some in ranges.items()}, "balance": balance}
+    core = model.schema.core
+    ranges = parse(where, core, days=True)
+    own = {name: hull(some) for name, some in ranges.items()}
+    for name, days in day_ranges(where, core).items():
+        column, other = core.columns[name], core.columns[name].depends_on[0]
+        anchor = core.columns.get(other)
+        if isinstance(column, Date) and isinstance(anchor, Date):  # few of its days lead to the days asked for
+            own[other] = _overlap(column.anchor_codes(days, anchor), own.get(other, (0, anchor.size)))
+    conditions = {"where": own, "balance": balance}
     apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
         raise UsageError(f"`where` and `balance` need a model of {takers}. This one is of {model.method}.")
     return conditions, apart
+
+
+def _overlap(one: Range, other: Range) -> Range:
+    """Return the codes that are in both ranges. Raise UsageError if there is none."""
+    found = max(one[0], other[0]), min(one[1], other[1])
+    if found[0] > found[1]:
+        raise UsageError("No date before leads to the days of these conditions. Leave one out or widen a range.")
+    return found
 
 
 def method_sampler(

@@ -183,7 +183,8 @@ def column_kind(
     padded = found[PADDED] > some
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         other = _other_kind(found, half, clear).with_codes(codes)
-        clearly = other.cells == "word" and not target and numbers > max(SOME_NUMBERS * present, least)
+        # The sum of many counts without a number may be far from zero by its noise alone.
+        clearly = other.cells == "word" and not target and sure((*NUMBERS, *ZEROS)) > max(SOME_NUMBERS * present, least)
         return replace(other, beside=as_numbers) if clearly and not padded else other
     return ColumnKind(cells="word").with_codes(codes) if padded else as_numbers
 

@@ -151,9 +151,12 @@ class LinkedTables(Declaration):
             content |= {"unit": self.key, "max_rows": table.max_rows, "order": table.order}
             content |= {"constant": tuple(beside)}
         try:
-            return Schema.model_validate(content)
+            schema = Schema.model_validate(content)
         except ValidationError as error:
             raise ValueError(f"the table {name!r}: {validators_faults(error)[0]['msg']}") from None
+        if schema.open_pairs:
+            raise ValueError(f"the table {name!r}: a rule with `determines` needs a fit of one table. Leave it out")
+        return schema
 
     @property
     def first(self) -> str:

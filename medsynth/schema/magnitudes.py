@@ -157,8 +157,9 @@ def near(counts: Floats, value: float, unit: float, own: float) -> float:
 def like_keys(counts: Floats, std: float, rows: int) -> tuple[bool, bool]:
     """Return whether noisy counts of whole numbers show those of keys, and whether they show keys of several rows each.
 
-    Keys are long numbers, of five digits or more and with a range of as many values as there are rows, or the numbers
-    from one to that of the rows or a few more, equally often each. Keys of several rows each end at a smaller number.
+    Keys are long numbers, of five digits or more and with a range of as many values as there are rows. Or they are the
+    numbers from one to that of the rows or a few more, equally often each. Keys of several rows each end at a smaller
+    number.
     """
     clear = believed(counts, std, clear_stds(MAGNITUDES))
     cells = np.flatnonzero(clear)

@@ -10,6 +10,7 @@
     a is present if and only if b is present
     age = years(birth, admission)          completed years between two dates.
     type_a + type_b + type_ab + type_o = 1 in sums, no and yes count as 0 and 1.
+    ward determines department             a definition: each code of one column has one label in the other.
 
 Rules are parsed and never evaluated as code. A missing value breaks no rule, unless the rule asks whether a value is
 present: there a missing value equals nothing, so `=` and `<` do not hold, and `!=` holds. Before a patient's first row
@@ -53,6 +54,7 @@ EXACT = 1e-9  # relative error of computed values that compare as equal: 0.1 + 0
 EPOCH = 719_163  # the day number of 1970-01-01, counted from the day before 0001-01-01
 YES = frozenset(("1", "yes", "y", "true", "ja", "j", "oui", "o"))
 BOTH = ("if", "and", "only", "if")
+DETERMINES = ("word", "determines")
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,15 @@ class Years:
     right: Word
 
 
-Expression = Number | Word | Operation | Years
+@dataclass(frozen=True)
+class Label:
+    """The label of the column `code`: that of `labels` for each of its levels; None until a fit has learned them."""
+
+    code: Word
+    labels: Mapping[str, str] | None
+
+
+Expression = Number | Word | Operation | Years | Label
 
 
 @dataclass(frozen=True)
@@ -184,6 +194,16 @@ class Rule:
         return isinstance(self.formula, Word) and self.formula.function == "cumulative"
 
     @property
+    def code(self) -> str | None:
+        """The column that determines the one that the rule defines; None for another rule."""
+        return self.formula.code.name if isinstance(self.formula, Label) else None
+
+    @property
+    def open(self) -> bool:
+        """Whether only a fit can learn its pairs of codes and labels."""
+        return isinstance(self.formula, Label) and self.formula.labels is None
+
+    @property
     def across(self) -> bool:
         """Whether it reads more than one row: previous ones, or whether the row is the first or the last."""
         ends = any(isinstance(condition, End) for condition in (*self.premise, *self.conclusion))
@@ -218,13 +238,18 @@ class Rule:
         while todo:
             part = todo.pop()
             todo += [part.left, part.right] if isinstance(part, Operation | Years) else []
+            todo += [part.code] if isinstance(part, Label) else []
             yield part
 
     def broken(self, values: ValuesByName, position: Position | None = None) -> Mask:
-        """Return which rows break the constraint: (rows,), or one value if it reads no row.
+        """Return which rows break the constraint, or have another label than that of their code: (rows,), or one value
+        if it reads no row.
 
-        Raises ValueError for a definition, and for a rule across rows without a `position`.
+        Raises ValueError for another definition, and for a rule across rows without a `position`.
         """
+        if self.defines and isinstance(self.formula, Label):
+            own, due = values[self.defines], evaluate(self.formula, values)
+            return np.asarray(pd.notna(own) & pd.notna(due) & (own != due), np.bool_)
         if self.defines:
             raise ValueError("a definition computes its column: no row can break it")
         sides = [self._truths(some, values, position) for some in (self.premise, self.conclusion)]
@@ -255,6 +280,10 @@ def evaluate(part: Expression, values: ValuesByName, position: Position | None =
         return own if part.yes is None else np.where(pd.isna(own), np.nan, own == part.yes)
     if isinstance(part, Years):
         return _completed_years(*(evaluate(side, values, position) for side in (part.left, part.right)))
+    if isinstance(part, Label):
+        place, codes = pd.factorize(evaluate(part.code, values))
+        labels = [(part.labels or {}).get(str(code)) for code in codes]
+        return np.asarray(np.array([*labels, None], dtype=object)[place], dtype=object)
     sides = [evaluate(side, values, position) for side in (part.left, part.right)]
     with np.errstate(all="ignore"):
         return np.asarray(ARITHMETIC[part.sign](*sides), np.float64)
@@ -462,9 +491,12 @@ def yes_level(levels: Sequence[Level]) -> str | None:
     return found[0] if len(texts) == 2 and len(found) == 1 else None
 
 
-def parse(text: str, columns: Mapping[str, bool], yes: Mapping[str, str] = MappingProxyType({})) -> Rule:
+def parse(
+    text: str, columns: Mapping[str, bool], yes: Mapping[str, str] = MappingProxyType({}),
+    pairs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> Rule:  # fmt: skip
     """Return the rule in `text`. `columns`: whether each column contains numbers. `yes`: the level of a column that
-    counts as 1 in a sum.
+    counts as 1 in a sum. `pairs`: the labels of codes, by the column of labels.
 
     Raises ValueError, with a message that contains no data, for text that is not a rule.
 
@@ -476,6 +508,11 @@ def parse(text: str, columns: Mapping[str, bool], yes: Mapping[str, str] = Mappi
     if len(text) > MAX_RULE_CHARACTERS:
         raise ValueError(f"a rule can have at most {MAX_RULE_CHARACTERS} characters")
     parser = _Parser(text, columns, yes)
+    if parser.tokens[1:-1] == [DETERMINES]:
+        (_, code), _, (_, label) = parser.tokens
+        if code == label or any(columns.get(name, True) for name in (code, label)):
+            raise ValueError("`determines` takes two columns with levels, as in ward determines department")
+        return Rule(text, (), (), label, Label(Word(code, True), pairs.get(label)))
     found = parser.conditions()
     premise: tuple[Condition, ...] = ()
     both = [word for _, word in parser.tokens[parser.at : parser.at + len(BOTH)]] == [*BOTH]
@@ -519,8 +556,9 @@ class Definition:
     def codes(self, codes: Codes) -> Codes:
         """Return the column's codes, (rows,), from those of its inputs in order, (rows, inputs)."""
         read = {name: column.values(codes[:, k], {}) for k, (name, column) in enumerate(self.inputs.items())}
-        result = np.broadcast_to(evaluate(self.formula, read), len(codes))
-        return self.column.code_computed(result.astype(np.float64), {})
+        result = evaluate(self.formula, read)
+        result = np.broadcast_to(result, len(codes))
+        return self.column.code_computed(result, {})
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..errors import DeclarationError, SchemaError, did_you_mean
 from ..io.table import frame_dtypes
 from ..row_count import MAX_ROWS_PER_PATIENT
-from .columns.column import Column, Level, level_text
+from .columns.column import Column, Level, code_texts, level_text
 from .columns.dtypes import dtype_name
 from .columns.open import Open
 from .columns.parts import Columns, file_columns, to_dict
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RULES = 200
+MOST_PAIRS = 4_000_000  # of a code and a label, which a fit counts
 
 
 class TimeToEvent(BaseModel):
@@ -69,6 +70,7 @@ class Schema(Declaration):
     order: str | None = None  # the column that orders a patient's rows, ascending
     survival: TimeToEvent | None = None  # the columns that have the roles of time and event
     seen_rules: tuple[str, ...] = ()  # those of the rules that a person declared after a look at the table
+    pairs: dict[str, Annotated[dict[str, Level], BeforeValidator(code_texts)]] = {}  # of a column: its label by code
     public_labels: str | None = None  # the file whose labels were declared public, if levels come from them
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
@@ -112,6 +114,7 @@ class Schema(Declaration):
             self._check_order(self.order)
         if self.survival is not None:
             self._check_survival(self.survival)
+        self._check_pairs()
         settled: set[str] = set()
         for rule in self.parsed_rules:
             self._check_known(rule)
@@ -196,10 +199,30 @@ class Schema(Declaration):
         """Raise ValueError for a rule that reads a column of open kind, or defines an open one."""
         for name in sorted(rule.columns | {rule.defines or min(rule.columns)}):
             column = self.columns[name]
-            if type(column) is Open or (isinstance(column, Open) and name == rule.defines):
+            if type(column) is Open or (isinstance(column, Open) and name == rule.defines and not rule.code):
                 raise ValueError(f"rule {rule.text!r}: {name!r} is open ({column.in_words}). Declare it for this rule")
             if name in rule.dates and not column.dated:
                 raise ValueError(f"rule {rule.text!r}: years( ) takes dates, but {name!r} is not one")
+
+    def _check_pairs(self) -> None:
+        """Raise ValueError for a rule whose pairs a fit cannot learn, and for pairs that lack a code or a label."""
+        labels = {rule.defines: rule for rule in self.parsed_rules if rule.code}
+        if lost := self.pairs.keys() - labels:
+            raise ValueError(f"`pairs`: no rule determines {min(lost)!r}. Add one, such as: ward determines department")
+        for name, rule in labels.items():
+            code, label = self.columns[rule.code or ""], self.columns[name or ""]
+            texts = [{*map(level_text, column.levels)} for column in (code, label)]
+            own = {text: level_text(one) for text, one in self.pairs.get(name or "", {}).items()}
+            event = {self.survival.event} if self.survival else set()
+            fault = ""
+            if rule.columns & (event | labels.keys()) or code.part or label.part:
+                fault = f"{rule.code!r} must be a whole cell, not follow from another column, and not be an event"
+            elif not rule.open and (isinstance(code, Open) or texts[0] - own.keys() or {*own.values()} - texts[1]):
+                fault = f"`pairs` must give each declared level of {rule.code!r} a level of {name!r}"
+            elif rule.open and (code.size * label.size > MOST_PAIRS or not (texts[1] or isinstance(label, Open))):
+                fault = f"{name!r} needs levels, and at most {MOST_PAIRS:,} pairs are counted"
+            if fault:
+                raise ValueError(f"rule {rule.text!r}: {fault}")
 
     def _check_across(self, rule: Rule) -> None:
         """Raise ValueError for a rule across rows without an order, and for a sum that would not be exact."""
@@ -249,7 +272,8 @@ class Schema(Declaration):
         """Return a rule about these columns. Raise ValueError for a text that is not one."""
         numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
         yes = {name: word for name, column in self.columns.items() if (word := yes_level(column.levels))}
-        return parse(text, numbers, yes)
+        pairs = {name: {code: level_text(one) for code, one in own.items()} for name, own in self.pairs.items()}
+        return parse(text, numbers, yes, pairs)
 
     @cached_property
     def core(self) -> Schema:
@@ -263,7 +287,7 @@ class Schema(Declaration):
         for rule in rules:
             name = rule.defines
             read = sorted(rule.columns)
-            if not name or not rule.formula or rule.across or not rule.columns <= set(columns):
+            if not name or not rule.formula or rule.open or rule.across or not rule.columns <= set(columns):
                 continue
             if not any(self._is_unsettled(one) for one in (name, *read)):
                 inputs = {one: columns[one] for one in read}
@@ -296,6 +320,17 @@ class Schema(Declaration):
         return self._constraints
 
     @property
+    def open_pairs(self) -> tuple[Rule, ...]:
+        """The rules `code determines label` whose pairs a fit learns."""
+        return tuple(rule for rule in self.parsed_rules if rule.open)
+
+    @property
+    def read(self) -> Schema:
+        """The columns whose cells a fit reads: those of the core, and labels whose pairs it learns."""
+        labels = {name: self.columns[name] for rule in self.open_pairs if (name := rule.defines)}
+        return self.core.with_columns(self.core.columns | labels)
+
+    @property
     def open(self) -> dict[str, Open]:
         """The columns of which something is open, so that a fit learns it."""
         return {name: column for name, column in self.columns.items() if isinstance(column, Open)}
@@ -313,6 +348,10 @@ class Schema(Declaration):
             raise SchemaError(
                 f"schema {self.name!r}: column {name!r} is open ({column.in_words}). A fit can learn it; here it must "
                 "be declared."
+            )
+        for rule in self.open_pairs:
+            raise SchemaError(
+                f"schema {self.name!r}: a fit learns the pairs of rule {rule.text!r}. Here declare `pairs`."
             )
         if self.other_columns == "learn":
             raise SchemaError(f"schema {self.name!r}: `other_columns: learn` is for a fit. Declare the columns here.")

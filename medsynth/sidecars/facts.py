@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from ..arrays import Codes
-from ..artifact import Model, claim
+from ..artifact import Model, claim, leans_on
 from ..errors import TableError, UsageError
 from ..io.formats import FileForm, TableFile, name_of, named
 from ..report.data.verdict import Review
@@ -159,6 +159,7 @@ class Facts:
     delta: float
     unit: str
     claim: str
+    leans: str
     drawn: str
     medsynth: str
     review: Review
@@ -169,7 +170,7 @@ class Facts:
     def statement(self) -> str:
         """Return what every description says first."""
         drew = f"SYNTHETIC: a model fitted by medsynth (method {self.method}) drew these rows."
-        return " ".join(part for part in (drew, self.claim, self.drawn) if part)
+        return " ".join(part for part in (drew, self.claim, self.leans, self.drawn) if part)
 
     @property
     def used_for(self) -> str:
@@ -221,8 +222,8 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
     return Facts(
         title=f"{review.table or (tables[0].name if model.tables is None else model.name)}, synthetic", tables=tables,
         method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,
-        delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), drawn=_drawn(found),
-        medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
+        delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), leans=leans_on(model),
+        drawn=_drawn(found), medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
         provenance=beside(synthetic),
     )  # fmt: skip
 

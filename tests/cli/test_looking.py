@@ -157,3 +157,17 @@ def test_several_tables_are_looked_at_one_by_one(table: Path) -> None:
     assert result.exit_code == 0 and json.loads(result.stdout)["tables"] == "ward/ward.tables.yaml"
     text = Path("ward/ward.tables.yaml").read_text()
     assert "dose: {kind: count, text: '{} mg', seen: true}" in text and "key: pid" in text
+
+
+def test_a_column_that_is_declared_in_another_form_is_said(table: Path) -> None:
+    """`--yes` declares an age by its name. Cells such as `67 ans` are then missing in every row."""
+    frame = pd.read_csv("t.csv", dtype=str)[["sick"]].assign(age=[f"{k % 60 + 20} ans" for k in range(N)], crp="")
+    frame[["age", "crp", "sick"]].to_csv("t.csv", index=False)
+    drafted("--yes")
+    told: list[str] = []
+    model = medsynth.fit("t.csv", epsilon=50, method="independent", anyway=True, notice=told.append)
+    said = [one for one in told if "no value in" in one]
+    assert len(said) == 1 and "no value in age." in said[0]  # crp is open, and said to be lost
+    assert said[0] in model.ledger.notes
+    checked = CliRunner().invoke(app, ["schema", "check", "t.csv"])
+    assert checked.exit_code == 4 and "`text` or `format`" in checked.stderr.replace("\n", " ")

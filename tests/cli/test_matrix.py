@@ -153,7 +153,7 @@ for bounds in BOUNDS:
     if bounds == "[2020-01-01, 2021-01-01]":
         del CASES[f"bounds: of days {bounds}"]
 changed("decimals", {d: ("decimals: 1", f"decimals: {d}", "dose & decimals")
-                     for d in ("-1", "13", "1.5", "x", "[]", "9" * 30, "1e3")})  # fmt: skip
+                     for d in ("-13", "13", "1.5", "x", "[]", "9" * 30, "1e3")})  # fmt: skip
 FORMATS = ["%Y-%m-%d %Y", "%Y%Y", "%", "%Q", "", "%y", "%Y-%m-%d %d", "%d.%m.", "%5Y-%m-%d", "%d/%m",
            "%H:%M", "%Y-%m-%d%"]  # fmt: skip
 changed("format", {f or "nothing": (SEEN, f"  seen: {{kind: date, bounds: [2020-01-01, 2020-12-31], format: {f!r}}}",

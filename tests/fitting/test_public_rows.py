@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,19 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.artifact import claim, leans_on
-from medsynth.errors import LEANS, TRUSTED, TableError, UsageError
+from medsynth.errors import LEANS, STUDY_TRUST, TRUSTED, Message, TableError, UsageError
+from medsynth.fitting.holdout import was_fitted
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import MOST_CITATION, FitSettings
 from medsynth.io.reader import read
 from medsynth.mixture.constants import TRUST, TRUST_WORDS, UNKNOWN
 from medsynth.mixture.method import LatentMixture
+from medsynth.privacy.accounting import accountant
+from medsynth.privacy.accounting.accountant import rounded_up
+from medsynth.report.data.verdict import Review
 from medsynth.schema import Schema
 from medsynth.schema.codec import encode, known_codes
+from medsynth.sidecars.facts import gather
 
 pytestmark = pytest.mark.usefixtures("quick")
 CITATION = "Smith et al. 2020, Cohort of the North"
@@ -50,16 +56,18 @@ def test_the_declaration_stands_wherever_the_model_goes(patients: Path, open_csv
     told = list[str]()
     model = fit(patients, notice=told.append)
     digest = hashlib.sha256(open_csv.read_bytes()).hexdigest()
-    before = next(text for text in told if "declared the rows of `public` public" in text)
+    before = next(text for text in told if "declared `public` public" in text)
     assert CITATION in before and "other patients" in before
     kept = medsynth.load(model.save(Path("m.medsynth")))
     (declared,), (trusted,) = kept.ledger.about(LEANS), kept.ledger.about(TRUSTED)
     assert digest in declared and "200 rows" in declared and declared.about.entry == CITATION
-    assert trusted.about.entry in TRUST_WORDS and any("were trusted" in text for text in told)
-    assert leans_on(kept) == f"These rows lean on: {CITATION} (public rows), trusted: {trusted.about.entry}."
+    assert trusted.about.entry in TRUST_WORDS and any("was trusted" in text for text in told)
+    leans = leans_on(kept)
+    assert leans.startswith(f"These rows lean on: {CITATION} (public), trusted {trusted.about.entry}. Its own misfit")
     assert "beyond" not in claim(kept) and kept.config["public"] is True
     assert run("sample", "--model", "m.medsynth", "--output", "s.csv").exit_code == 0
-    assert leans_on(kept) in json.loads(Path("s.csv.provenance.json").read_text())["note"]
+    assert leans in json.loads(Path("s.csv.provenance.json").read_text())["note"]
+    assert leans in gather(kept, Path("m.medsynth"), Path("s.csv"), Review()).statement
     assert leans_on(medsynth.fit(patients, epsilon=3, rows=300)) == ""
 
 
@@ -69,6 +77,7 @@ def test_a_claim_about_the_same_patients_is_about_what_lies_beyond(whose: str, p
     beyond = f", beyond what {CITATION} shows"
     assert beyond in claim(model) and beyond in claim(model, brief=True) and beyond in model.ledger.protects
     planned = medsynth.plan(patients, epsilon=3, public=open_csv, citation=CITATION, public_patients=whose)
+    assert any("You declared `public` public" in note and CITATION in note for note in planned.notes)
     assert beyond in planned.protects and beyond in str(planned)
 
 
@@ -81,7 +90,7 @@ def test_the_first_page_of_a_report_names_the_public_rows(patients: Path, open_c
     done = run("report", "--output", "r.html")
     assert done.exit_code == 0, done.stderr
     page = Path("r.html").read_text()
-    assert "lean on: Smith &lt;b&gt;2020&lt;/b&gt; (public rows), trusted:" in page
+    assert "lean on: Smith &lt;b&gt;2020&lt;/b&gt; (public), trusted " in page and "Its own misfit is " in page
 
 
 def test_plan_and_fit_mean_the_same(patients: Path, open_csv: Path) -> None:
@@ -128,6 +137,83 @@ def test_a_part_of_the_table_is_not_taken_for_public_rows(patients: Path) -> Non
         for table in ("patients.csv", "patients.train.csv"):
             with pytest.raises(UsageError, match="`public` is"):
                 medsynth.fit(table, epsilon=3, public=part, citation="c")
+
+
+@pytest.mark.parametrize("name", ["patients.csv.gz", "patients.parquet"])
+def test_another_form_of_the_table_is_not_taken_for_public_rows(name: str, patients: Path) -> None:
+    """Also before the first fit, without a budget file, and without comparing a row."""
+    other = simulate.cohort(50, 99)
+    (other.to_parquet if name.endswith("parquet") else other.to_csv)(name, index=False)
+    for verb in (lambda table, **options: medsynth.plan(table, epsilon=3, **options), fit):
+        with pytest.raises(UsageError, match="`public` is a part of the private table"):
+            verb(patients, public=name, citation="c")
+
+
+# Earlier fits
+
+
+@pytest.fixture
+def earlier(patients: Path) -> medsynth.Model:
+    """An earlier fit of the same table, its file and its rows."""
+    assert run("fit", "patients.csv", "--epsilon", "2.5", "--rows", "300", "--output", "a.medsynth").exit_code == 0
+    assert run("sample", "--model", "a.medsynth", "--output", "a.csv").exit_code == 0
+    return medsynth.load("a.medsynth")
+
+
+def test_the_claim_is_the_sum_over_the_fits_that_a_model_leans_on(patients: Path, earlier: medsynth.Model) -> None:
+    told = list[str]()
+    model = fit(patients, public="a.medsynth", notice=told.append)
+    own = [pair for pair in model.ledger.composition() if pair not in earlier.ledger.composition()]
+    events = [*earlier.ledger.composition(), *own]
+    assert len(events) == len(model.ledger.composition())
+    total = accountant.epsilon(events, 2e-5, "prv")
+    assert model.epsilon == pytest.approx(total) and total > 3 and model.ledger.delta == pytest.approx(2e-5)
+    stated = f"epsilon {rounded_up(total)} at delta 2e-05"
+    assert any(stated in text and CITATION in text for text in told)
+    assert any(stated in note for note in medsynth.plan(patients, epsilon=3, rows=300, public="a.medsynth",
+                                                        citation=CITATION).notes)  # fmt: skip
+    kept = medsynth.load(model.save(Path("b.medsynth")))
+    assert kept.claims and f"({rounded_up(total)}, 2e-05)" in claim(kept) and "beyond" not in claim(kept)
+    assert f"{CITATION} (an earlier fit, whose cost is in the claim), trusted " in leans_on(kept)
+    costs = [one["epsilon"] for one in _on_file()]
+    assert costs == pytest.approx([earlier.epsilon, model.epsilon_asked], rel=0.01)
+    third = fit(patients, public="b.medsynth", citation="Third")
+    assert {note.about.entry for note in third.ledger.about(LEANS)} == {"Third", CITATION}
+    assert third.ledger.delta == pytest.approx(3e-5) and medsynth.load(third.save(Path("c.medsynth"))).claims
+
+
+def _on_file() -> Any:
+    return json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)["fits"]
+
+
+def test_a_model_of_an_earlier_fit_has_seen_later_held_out_rows(patients: Path, earlier: medsynth.Model) -> None:
+    words = ["patients.csv", "--epsilon", "3", "--holdout", "0.3"]
+    for more, seen in ([[], False], [["--public", "a.medsynth", "--citation", "c", "--force"], True]):
+        assert run("fit", *words, *more).exit_code == 0
+        path = Path("patients.medsynth")
+        assert was_fitted(medsynth.load(path), path, Path("patients.heldout.csv")) is seen
+
+
+def test_an_earlier_fit_whose_cost_cannot_be_added_is_refused(patients: Path, earlier: medsynth.Model) -> None:
+    bare = replace(earlier.ledger, notes=[Message("Trust", None, kind=STUDY_TRUST, entry="server")])
+    replace(earlier, ledger=bare).save("server.medsynth")
+    replace(earlier, ledger=replace(earlier.ledger, one_row_a_patient=False)).save("rows.medsynth")
+    replace(earlier, epsilon=None, ledger=replace(earlier.ledger, random_source="none")).save("plain.medsynth")
+    many = (
+        {"public": "a.medsynth", "public_patients": "these"},
+        {"public": "a.medsynth", "epsilon": None, "no_dp": True},
+    )
+    for options in ({"public": "server.medsynth"}, {"public": "plain.medsynth"}, *many):
+        with pytest.raises(UsageError, match="adds up the costs of both fits"):
+            fit(patients, **options)
+    with pytest.raises(UsageError, match="The earlier fit protects one row"):
+        fit(patients, public="rows.medsynth")
+
+
+def test_rows_of_an_earlier_fit_on_the_table_are_refused(patients: Path, earlier: medsynth.Model) -> None:
+    """Their cost is on file, and not in the rows: only the model's file adds it up."""
+    with pytest.raises(UsageError, match="An earlier fit on the private table drew the rows"):
+        fit(patients, public="a.csv")
 
 
 def test_a_file_that_is_not_a_table_is_named(patients: Path) -> None:

@@ -280,3 +280,19 @@ def test_a_large_table_with_an_order_is_a_problem_of_the_check_as_of_the_fit(
     monkeypatch.setattr("medsynth.io.reader.is_large", lambda path: True)
     found = check_schema(path, None)
     assert len([text for text in found.problems if "too large to be read at once" in text]) == 1
+
+
+def test_levels_that_a_fit_probably_loses_are_counted_by_epsilon(tmp_path: Path) -> None:
+    """Twelve rows of 400 at epsilon 1 and 100; a level of the target is kept better."""
+    wards = ["surgery"] * 388 + ["hospice"] * 12
+    frame = pd.DataFrame({"ward": wards, "age": np.arange(400) % 90, "ill": np.tile(["yes", "no"], 200)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    declared = "columns: {ward: TODO, age: {kind: count, bounds: [0, 90]}, ill: TODO}"
+    (tmp_path / "t.schema.yaml").write_text(f"name: t\none_row_a_patient: true\n{declared}\n")
+    few, many = (check_schema(tmp_path / "t.csv", None, epsilon=one).remarks for one in (1.0, 100.0))
+    assert (
+        "column 'ward': kind open. A fit learns this from noisy counts, and probably loses 1 of 2 words, in 12 rows"
+        in few
+    )
+    assert "column 'ward': kind open. A fit learns this from noisy counts" in many
+    assert "column 'ill': kind open. A fit learns this from noisy counts" in few

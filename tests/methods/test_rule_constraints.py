@@ -68,5 +68,5 @@ def test_a_level_keeps_its_share(
     drawn = medsynth.sample(model, 4000, seed=0)
     children = drawn["ward"] == "paediatrics"
     assert (drawn["age"][children] < 18).all()
-    assert (children.mean() == pytest.approx(0.1, abs=0.02)) == kept
+    assert (children.mean() == pytest.approx(0.1, abs=0.03)) == kept
     assert (drawn["age"] < 18).mean() == pytest.approx(0.1, abs=0.03)

@@ -160,6 +160,43 @@ def test_a_level_and_a_class_without_a_public_row_are_not_known() -> None:
     assert by_class[:, 0].any() and not by_class[:, 2].any()
 
 
+def test_rows_that_know_one_column_each_determine_no_relation() -> None:
+    """So does a Table 1. Figures of all patients determine no differences between classes."""
+    own, measured = own_stages()
+    parts = []
+    for place, name in enumerate(NAMES[:3]):
+        part = table(1)
+        part[:, [other for other in range(3) if other != place]] = UNKNOWN
+        part[:, 3] = UNKNOWN if name == "age" else part[:, 3]
+        parts.append(part)
+    codes = np.concatenate(parts)
+    counted, model = PublicCounts.of(own, codes), blank(own, 8, 0, "cpu")
+    found = public_of(counted, measured)
+    assert {len(one.columns) for one in found} == {1}
+    for one in found:
+        whole = counts(own, table(1), one.columns, len(one.values))
+        assert np.allclose(one.values * len(table(1)) / len(codes), whole)
+    base, by_class, common, latent = counted.known(model)
+    age = model.layout.spans["age"]
+    assert base.all() and not by_class[age].any() and by_class[model.layout.spans["ward"]].all()
+    assert not common.any() and not latent.any()
+    _, _, fit, trust = fitted(codes, epsilon=0.3, steps=20)
+    assert trust[0] < 3 and all(bool(torch.isfinite(p).all()) for p in fit.parameters())
+
+
+def test_what_is_not_known_starts_as_without_public_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, measured = own_stages()
+    codes, start = table(1), blank(own, 8, 0, "cpu")
+    codes[:, 1:3] = UNKNOWN
+    begun: list[Any] = []
+    monkeypatch.setattr(public, "estimate", lambda model, *rest, **more: begun.append((model.copy(own.sizes), more)))
+    informed(own, measured, codes, start, 3, lambda done, of: None)
+    for model, more in begun[1:]:
+        assert torch.equal(model.common, start.common)
+        if more.get("prior") is not None:
+            assert not any(bool(centre.any()) for centre in more["prior"]._centre[2:])
+
+
 # The prior
 
 

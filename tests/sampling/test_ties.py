@@ -16,7 +16,7 @@ from medsynth.sampling.rejection import broken, rejection_sample
 from medsynth.sampling.sampler import method_sampler
 from medsynth.sampling.structure import structure_model
 from medsynth.schema import Schema
-from medsynth.schema.codec import csv_cells
+from medsynth.schema.codec import csv_cells, day_ranges, within_days
 
 ROWS = 20_000
 YES_NO: dict[str, Any] = {"kind": "binary", "levels": ["no", "yes"]}
@@ -153,3 +153,29 @@ def test_rules_hold_as_cells_are_written_and_conditions_on_dates_that_follow_tak
     assert (medsynth.sample(model, 200, seed=1, where="left=3..4")["left"] >= "2020-01-04").all()
     with pytest.raises(UsageError, match="left"):
         medsynth.sample(model, 10, where="left=soon")
+
+
+@pytest.mark.parametrize("resolution", ["day", "minute"])
+def test_a_condition_on_days_limits_the_date_before_to_those_that_lead_there(
+    resolution: str, rng: np.random.Generator
+) -> None:
+    per_day = 1 if resolution == "day" else 1440
+    rest = {"kind": "date", "resolution": resolution, "format": "%Y-%m-%d" + " %H:%M" * (per_day > 1)}
+    first = {**rest, "bounds": ["2020-01-01", "2020-12-31"]}
+    own = Schema.from_dict({"name": "t", "columns": {
+        "admitted": first, "left": {**rest, "after": "admitted", "bounds": [2 * per_day, 30 * per_day]}
+    }})  # fmt: skip
+    admitted, left = own.columns.values()
+    codes = np.stack([rng.integers(0, column.size, 200_000) for column in (admitted, left)], 1).astype(np.int32)
+    for where in ("left=2020-03-04", "left=..2020-01-20", "left=2021-01-05.."):
+        days = day_ranges(where, own)
+        low, high = left.anchor_codes(days["left"], admitted)
+        some = codes[within_days(codes, own, days), 0]
+        assert len(some) > 100 and low <= some.min() and some.max() <= high
+        assert high - low <= some.max() - some.min() + 3 * per_day
+    model = structure_model(own)
+    assert (
+        medsynth.sample(model, 50, seed=1, where="left=2020-03-04")["left"].dt.date.astype(str) == "2020-03-04"
+    ).all()
+    with pytest.raises(UsageError, match="leads to the days"):
+        medsynth.sample(model, 50, where=["left=2020-03-04", "admitted=2020-06-01.."])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...errors import ABOUT, LEANS, ArtifactError, BudgetError, Message
+from ...errors import ABOUT, EARLIER, LEANS, ArtifactError, BudgetError, Message
 from . import accountant
 from .events import Event, from_json, relation, to_json
 from .unit import PrivacyUnit, beyond
@@ -95,6 +95,20 @@ class Ledger:
     def epsilon(self) -> float:
         """Return the cost of all charges together at the ledger's delta."""
         return accountant.epsilon(self.composition(), self.delta, self.accountant)
+
+    def with_earlier(self, other: Ledger) -> Ledger:
+        """Return the ledger of a model that leans on an earlier fit, with the charges of both.
+
+        The later fit may depend on the earlier releases: this is adaptive composition. The deltas add up.
+        """
+        earlier = [replace(entry, label=f"{EARLIER}: {entry.label}") for entry in other.entries]
+        return replace(
+            self,
+            delta=min(self.delta + other.delta, 0.999),
+            accountant="rdp" if "rdp" in (self.accountant, other.accountant) else "prv",
+            notes=[*self.notes, *other.about(LEANS)],
+            _entries=[*earlier, *self._entries],
+        )
 
     @property
     def complete(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...errors import EARLIER
 from .events import rows_of
 
 SEVERAL_ROWS = "a patient with several rows is protected less"
@@ -47,4 +48,4 @@ class PrivacyUnit:
 
 def beyond(patients: str, citation: str) -> str:
     """Return the end of a unit's words if public rows are of the same `patients`: "some" or "these", not "other"."""
-    return "" if patients == "other" else f", beyond what {citation} shows"
+    return "" if patients in ("other", EARLIER) else f", beyond what {citation} shows"

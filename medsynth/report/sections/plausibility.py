@@ -154,7 +154,7 @@ def _between(rule: Rule, schema: Schema, table: pd.DataFrame, order: Succession 
     names = rule.columns | ({rule.defines} if rule.defines else set())
     values: ValuesByName = {name: schema.columns[name].cell_values(table[name]) for name in names}
     position = order.position({name: values[name] for name in rule.before}) if order else None
-    if not (rule.defines and rule.formula):
+    if not (rule.defines and rule.formula) or rule.code:
         return np.broadcast_to(rule.broken(values, position), len(table))
     column = schema.columns[rule.defines]
     stated = values[rule.defines].astype(np.float64)

@@ -141,6 +141,11 @@ class Levels(Column):
         levels = np.array([*map(level_text, self.levels), None], dtype=object)
         return levels[np.minimum(codes, len(levels) - 1)]
 
+    def code_computed(self, result: Values, related: Mapping[str, Values]) -> Codes:
+        index = {level_text(level): k for k, level in enumerate(self.levels)}
+        place, texts = pd.factorize(result)
+        return np.array([*(index[str(text)] for text in texts), self.empty_code if self.gaps else 0], np.int32)[place]
+
     def cell_values(self, cells: pd.Series) -> Values:
         written = {str(level): level_text(level) for level in self.levels}
         texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)

@@ -378,8 +378,8 @@ class Column(BaseModel, ABC):
         codes = np.where(known, reading.codes, self.size).astype(np.int32)
         return self.values(codes, {}).astype(np.float64)[place]
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """Return the codes of computed numbers, (rows,), cut to the bounds; for NaN missing, or the lower bound."""
+    def code_computed(self, result: Values, related: Mapping[str, Values]) -> Codes:
+        """Return the codes of computed values, (rows,), cut to the bounds; for none missing, or the lowest value."""
         raise ValueError(f"a rule can compute numbers and dates, but this column is of kind {self.kind}")
 
     def code_range(self, text: str) -> tuple[int, int]:

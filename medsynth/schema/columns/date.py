@@ -244,9 +244,9 @@ class Date(Quantity):
         days = [np.nan if t in gone else self._number(t) / self.per_day for t in texts]
         return np.array(days, np.float64)[place]
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+    def code_computed(self, result: Values, related: Mapping[str, Values]) -> Codes:
         start = _days(related[self.after]) if self.after else 0.0
-        return super().code_computed((result - start) * self.per_day, related)
+        return super().code_computed((result.astype(np.float64) - start) * self.per_day, related)
 
     def value_range(self, text: str) -> tuple[int, int]:
         """Return the codes of the days FIRST to LAST in "FIRST..LAST", or of one day; with `after`, numbers of days."""
@@ -267,6 +267,13 @@ class Date(Quantity):
             return None
         low, high = ends[0] if parts[0] else -math.inf, ends[-1] if parts[-1] else math.inf
         return low, high if self.per_day == 1 or ":" in parts[-1] else high + 1 - 1 / self.per_day
+
+    def anchor_codes(self, days: tuple[float, float], anchor: Date) -> tuple[int, int]:
+        """Return the first and last code of the date that this one follows, so that this one can be on these days."""
+        shortest, longest = (unit / self.per_day for unit in self.units)
+        ends = np.array([days[0] - longest, days[1] - shortest]) * anchor.per_day - anchor.units[0]
+        first, last = np.clip(ends + (-1, 1), -1, anchor.size)  # one more at both ends, since moments are rounded
+        return max(math.floor(first), 0), min(math.ceil(last), anchor.size - 1)
 
     def compared(self, cells: pd.Series) -> pd.Series:
         """Return dates as years and their parts."""

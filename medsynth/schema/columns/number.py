@@ -58,8 +58,8 @@ class Quantity(Column):
     @property
     def examples(self) -> tuple[str, ...]:
         """The forms of cells as declared; none for plain numbers."""
-        given = getattr(self, "written_as", None) or ()
-        return (given,) if isinstance(given, str) else given
+        given: str | tuple[str, ...] | None = getattr(self, "written_as", None)
+        return (given,) if isinstance(given, str) else given or ()
 
     @property
     @abstractmethod
@@ -174,8 +174,9 @@ class Quantity(Column):
         """Return a table's numbers, NaN for other text: each is read as its code is, whatever the other cells are."""
         return numbers_of(cells.to_numpy(object))
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+    def code_computed(self, result: Values, related: Mapping[str, Values]) -> Codes:
         """Return the nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
+        result = result.astype(np.float64)
         low, high = self.number_units
         units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
         none = self.empty_code if self.missing else low - self.units[0]

@@ -58,8 +58,10 @@ def test_every_command_is_parsed_as_it_was_meant(name: str, hostile: str) -> Non
     """No name of a file, and no answer of a person, is read as an option."""
     where = [f"{hostile}=1", "age=-1..4"]
     chosen = Choices(table=name, unit=hostile, max_rows=3, target=hostile, where=where, replicates=2)
+    chosen.public, chosen.citation, chosen.public_patients = name, hostile or "Smith", "some"
     for resume in (False, True):
         found = parsed(chosen.fit(False, resume=resume, force=resume))
+        assert (str(found["public"]), found["citation"], found["public_patients"]) == (name, hostile or "Smith", "some")
         assert (found["table"], found["epsilon"], found["holdout"]) == (Path(name), 3.7, 0.25)
         assert (found["resume"], found["force"], found["output"]) == (resume, resume, None)
         assert (found["unit"] or "", found["target"] or "") == (hostile, hostile)
@@ -112,6 +114,18 @@ def test_choices_are_kept(tmp_path: Path) -> None:
     assert load(tmp_path, "ward.parquet").epsilon == Choices().epsilon  # another table of the same name
 
 
+def test_a_public_table_outside_the_folder_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name, kept in (("../open.csv", False), ("link.csv", False), ("open.csv", True)):
+        (tmp_path / "open.csv").touch()
+        (tmp_path / "data" / "open.csv").touch()
+        if name == "link.csv":
+            (tmp_path / "data" / name).symlink_to(tmp_path / "open.csv")
+        made = Choices(table="ward.csv", public=name, citation="c", epsilon=1.5)
+        made.save(tmp_path / "data")
+        assert (load(tmp_path / "data", "ward.csv") == made) is kept
+
+
 def test_choices_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     """They do not say who a row is. Only a column of patients answers that: nobody had to choose the other answer."""
     for unit, who in (("patient", "several"), ("", "")):
@@ -145,7 +159,8 @@ HOSTILE: dict[str, Any] = {
     "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
     "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
-    "header_lines": "0", "header_is_names": "yes",
+    "header_lines": "0", "header_is_names": "yes", "skip_rows": "1.5", "skip_last_rows": "1234567",
+    "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine",
 }  # fmt: skip
 
 
@@ -231,3 +246,7 @@ def test_a_header_that_begins_with_a_hash_is_declared_on_the_page(folder: Path) 
     assert chosen.saved_as == ["--skip-lines", "1"] and parsed(chosen.check())["skip_lines"] == 1
     shown(encoding="", skip_lines="1", header_is_names="on")
     assert parsed(chosen.fit(False))["header_is_names"] is True
+    shown(encoding="", skip_rows="2", skip_last_rows="1")
+    assert (chosen.saved.skip_rows, chosen.saved.skip_last_rows) == (2, 1) and chosen.saved.skip_lines is None
+    assert all(parsed(words)["skip_rows"] == 2 for words in (chosen.fit(False), chosen.plan(False), chosen.check()))
+    assert parsed(chosen.report(None))["skip_last_rows"] == 1

@@ -152,7 +152,7 @@ SCREENS = ("table", "public", "columns", "budget", "fit", "rows", "report")
 
 def test_six_steps_to_a_report(tab: Any, server: Server) -> None:
     choose(tab, server)
-    press(tab, "Start the form")
+    press(tab, "Start the form from the names alone")
     tab.wait_for_selector("a.button[href$='/columns']")
     declare(tab)
     press(tab, "Compare the table with it")

@@ -12,6 +12,8 @@ from local_page import CELL, Page, fake, table
 from medsynth_cli.app.server import STEPS
 from medsynth_cli.app.session import languages
 
+from medsynth.schema import Schema
+
 SCREENS = (*STEPS, "columns")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7331*7 }}"
 MEASURED = {"label": HOSTILE, "multiplier": 2.0, "share": 0.5, "times": 1}
@@ -99,6 +101,32 @@ def test_a_running_command_is_shown_on_its_screen(page: Page, monkeypatch: pytes
     assert "Stopped" in shown(page, "fit")
 
 
+def test_a_person_takes_what_cells_look_like_line_by_line(folder: Path) -> None:
+    """Looks are on the page alone: no file of the folder has a cell, and a line that is not ticked stays open."""
+    dose = [f"{k % 37 + 1} mg" for k in range(90)]
+    rows = zip(dose, [f"{k % 27 + 1:02}.03.2020" for k in range(90)], [f"{k % 41}%" for k in range(90)], strict=True)
+    (folder / "looked.csv").write_text("dose,<b>seen on,share\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    page = Page(folder, "looked.csv").enter()
+    page.post("draft", {"looks": "1"})
+    text = shown(page, "public")
+    lines = [one.line for one in page.session.looks]
+    assert "{} mg" in text and "PRIVATE" in text and len(lines) == 3
+    assert not (folder / "looked.schema.yaml").exists()
+    page.post("take", {"0": "on"})
+    schema = Schema.load(folder / "looked.schema.yaml")
+    assert schema.seen == 1 and set(schema.open) == {"dose", "<b>seen on", "share"}  # a dose has no bounds
+    assert schema.columns["dose"].to_dict() == {"kind": "count", "text": "{} mg", "seen": True}
+    assert not page.session.looks and "PRIVATE" not in shown(page, "public")
+    page.post("take", {"all": "1"})
+    assert Schema.load(folder / "looked.schema.yaml") == schema, "a form that is not shown takes nothing"
+    (folder / "looked.schema.yaml").unlink()
+    page.post("draft", {"looks": "1"})
+    page.post("take", {"all": "1"})
+    assert Schema.load(folder / "looked.schema.yaml").seen == 3
+    saved = "".join(path.read_text() for path in folder.iterdir() if path.name != "looked.csv" and path.is_file())
+    assert not any(cell in saved for cell in dose)
+
+
 def test_many_columns_are_shown(folder: Path) -> None:
     table(folder, header=tuple(f"column{k}" for k in range(300)))
     page = Page(folder, "ward.csv").enter()
@@ -157,6 +185,22 @@ def test_only_columns_of_the_header_are_chosen(page: Page) -> None:
     assert (page.session.choices.unit, page.session.choices.target) == ("", "") and not page.session.jobs["budget"]
     page.post("table", {"who": "several", "unit": "patient", "max_rows": "3"})
     assert page.session.choices.unit == "patient" and page.session.choices.max_rows == 3
+
+
+def test_only_tables_of_the_folder_are_public(page: Page, folder: Path) -> None:
+    page.post("table", {"who": "one", "unit": ""})
+    for name in ("../open.csv", "ward.csv", "open.csv"):
+        page.post("budget", {"epsilon": "1", "public": name, "citation": "Smith"})
+        assert page.session.choices.public == "" and "not in the folder" in page.said("budget")
+    (folder / "open.csv").write_text((folder / "ward.csv").read_text())
+    page.post("budget", {"epsilon": "1", "public": "open.csv", "citation": " Smith  2020 ", "public_patients": "some"})
+    chosen = page.session.choices
+    assert (chosen.public, chosen.citation, chosen.public_patients) == ("open.csv", "Smith 2020", "some")
+    page.wait()
+    job = page.session.jobs["budget"]
+    assert job and "--citation=Smith 2020" in job.words
+    page.post("budget", {"epsilon": "1", "public": ""})
+    assert "--public" not in " ".join(chosen.plan(False))
 
 
 # Who is a row?
