@@ -222,7 +222,7 @@ def test_a_bad_file_is_one_sentence(tab: Any, server: Server) -> None:
     table(server.folder)
     (server.folder / "bad.csv").write_bytes(b'a,"b\n' + CELL.encode())
     choose(tab, server, "bad.csv")
-    assert "not a CSV table" in tab.locator(".said").first.inner_text()
+    assert "a quote that is not closed" in tab.locator(".said").first.inner_text()
     assert CELL not in tab.content() + server.said()
 
 
