@@ -152,7 +152,7 @@ def test_a_part_of_the_table_is_not_taken_for_public_rows(patients: Path) -> Non
 @pytest.mark.parametrize("name", ["patients.csv.gz", "patients.parquet"])
 def test_another_form_of_the_table_is_not_taken_for_public_rows(name: str, patients: Path) -> None:
     """Also before the first fit, without a budget file, and without comparing a row."""
-    other = simulate.cohort(50, 99)
+    other = small_clinic.cohort(50, 99)
     (other.to_parquet if name.endswith("parquet") else other.to_csv)(name, index=False)
     for verb in (lambda table, **options: medsynth.plan(table, epsilon=3, **options), fit):
         with pytest.raises(UsageError, match="`public` is a part of the private table"):
