@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -57,16 +58,30 @@ def below(path: Path) -> Name:
 MODULES = {below(path): path for path in SOURCES}
 
 
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def below_it(node: ast.AST, late: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """The statements below a node, and whether each is in a function. Expressions, most of a file, are left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child, late
+            yield from below_it(child, late or isinstance(child, FUNCTIONS))
+
+
+@cache
+def statements(path: Path) -> list[tuple[ast.AST, bool]]:
+    """The statements of a file, and whether each is in a function."""
+    return [*below_it(ast.parse(path.read_text()))]
+
+
 def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[Name, bool]]:
     """What a file of medsynth imports, and whether as it is imported itself; names of other packages begin with "".
 
     Imports under TYPE_CHECKING count as any others. A name imported from a package is a module's where there is one.
     """
     package = path.relative_to(root).parent.parts
-    tree = ast.parse(path.read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    late = {id(node) for function in functions for node in ast.walk(function)}
-    for node in ast.walk(tree):
+    for node, late in statements(path):
         if isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -75,7 +90,7 @@ def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[Name, bool]]:
             names = [(*base, alias.name) if (*base[1:], alias.name) in MODULES else base for alias in node.names]
         else:
             continue
-        yield from ((name[1:] if name[0] == "medsynth" else ("", *name), id(node) not in late) for name in names)
+        yield from ((name[1:] if name[0] == "medsynth" else ("", *name), not late) for name in names)
 
 
 SAMPLE = """
@@ -130,7 +145,7 @@ def everything() -> dict[Name, set[tuple[Name, bool]]]:
     for path in COMMANDS:
         own = path.relative_to(ROOT).with_suffix("").parts
         found[own] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node, _ in statements(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 base = (*own[: -node.level], *(node.module or "").split("."))
                 names = [tuple(filter(None, name)) for name in [base, *((*base, alias.name) for alias in node.names)]]
@@ -178,10 +193,8 @@ def test_late_imports_are_few() -> None:
     of_commands = [
         node
         for path in COMMANDS
-        for function in ast.walk(ast.parse(path.read_text()))
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("medsynth.")
+        for node, is_late in statements(path)
+        if is_late and isinstance(node, ast.ImportFrom) and (node.module or "").startswith("medsynth.")
     ]
     assert len(late) <= MOST_LATE, (len(late), late)
     assert len(of_commands) <= MOST_LATE_OF_COMMANDS, len(of_commands)
@@ -206,9 +219,7 @@ def test_four_modules_read_tables() -> None:
 def test_functions_are_short() -> None:
     long: dict[str, int] = {}
     for path in SOURCES + COMMANDS:
-        nodes = [
-            n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+        nodes = [node for node, _ in statements(path) if isinstance(node, FUNCTIONS)]
         lengths = {f"{relative(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1 for node in nodes}
         long |= {name: length for name, length in lengths.items() if length > 60}
     assert not long
@@ -219,7 +230,7 @@ def test_a_class_name_means_one_thing() -> None:
     found = [
         (node.name, relative(path))
         for path in SOURCES + COMMANDS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node, _ in statements(path)
         if isinstance(node, ast.ClassDef) and not node.name.endswith("Config")
     ]
     counts = Counter(name for name, _ in found)

@@ -20,6 +20,11 @@ from tests.benchmarks import fits_at_once
 pytestmark = pytest.mark.usefixtures("quick")
 
 
+@pytest.fixture
+def patients(patients_of_few_columns: Path) -> Path:
+    return patients_of_few_columns
+
+
 def spent(table: Path) -> Spent:
     return Budget.of(table).spent()
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import small_clinic
 import yaml
-from medsynth_sample_data import simulate
 from quick_methods import offer_quick
 
 import medsynth
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture(scope="module")
 def model(cohort: pd.DataFrame) -> medsynth.Model:
-    declared = yaml.safe_load(simulate.schema_text())
+    declared = yaml.safe_load(small_clinic.schema().to_yaml())
     with pytest.MonkeyPatch.context() as patch:
         offer_quick(patch)
         return medsynth.fit(cohort, epsilon=3.7, schema=declared, rows=300, method="independent", seed=1)
@@ -38,7 +38,7 @@ def test_a_schema_as_plain_data(cohort: pd.DataFrame, model: medsynth.Model) -> 
 
 
 def simulate_schema() -> dict[str, object]:
-    found: dict[str, object] = yaml.safe_load(simulate.schema_text())
+    found: dict[str, object] = yaml.safe_load(small_clinic.schema().to_yaml())
     return found
 
 

@@ -196,7 +196,7 @@ def test_what_follows_from_an_error(tmp_path: Path) -> None:
         assert session.choices.encoding == "cp1252"
 
 
-def test_notes_of_earlier_files_are_shown_as_before() -> None:
+def test_notes_of_earlier_files_are_shown_as_before(quick: None) -> None:
     """Files of earlier versions tell the kinds of their notes by the first words alone."""
     ledger = medsynth.fit(table(80), no_dp=True, method="independent", notice=lambda text: None).ledger
     content = json.loads(json.dumps(ledger.to_json()))
@@ -240,7 +240,7 @@ def test_a_problem_contains_no_cell(cell: str) -> None:
         assert cell not in repr(problem) and cell not in str(error.value)
 
 
-def test_a_file_says_of_a_note_what_is_public() -> None:
+def test_a_file_says_of_a_note_what_is_public(quick: None) -> None:
     """The place of a row is for the owner of the rows, and so are the words of an error."""
     ledger = medsynth.fit(table(80), no_dp=True, method="independent", notice=lambda text: None).ledger
     note = Message("A note.", kind="any")

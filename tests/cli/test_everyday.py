@@ -88,7 +88,7 @@ def test_no_target_in_python() -> None:
 def test_no_target_in_a_wide_table() -> None:
     """Matrices of second moments in place of pairs."""
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame({f"c{k}": rng.choice(["a", "b"], 4000) for k in range(105)})
+    frame = pd.DataFrame({f"c{k}": rng.choice(["a", "b"], 1000) for k in range(105)})
     model = fit(frame, epsilon=50, target="none", notice=lambda text: None)
     assert sample(model, 20).shape == (20, 105)
 

@@ -23,6 +23,11 @@ ENDS = (".train.csv", ".heldout.csv", ".heldout.csv.split")
 SPLIT = tuple(f"patients{end}" for end in ENDS)
 
 
+@pytest.fixture
+def patients(patients_of_few_columns: Path) -> Path:
+    return patients_of_few_columns
+
+
 def content(*names: str) -> list[bytes]:
     return [Path(name).read_bytes() for name in names]
 

@@ -131,12 +131,6 @@ def test_reviewer(steward: Any) -> None:
 
 
 @pytest.mark.nightly
-def test_researcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("researcher.md", tmp_path, monkeypatch)
-    assert (tmp_path / "clinic.medsynth").exists()
-
-
-@pytest.mark.nightly
 def test_a_cox_regression_by_the_two_regressions_that_the_researchers_page_declares() -> None:
     """On a simulated trial with a log hazard ratio of -0.6."""
     import statsmodels.api as sm

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from three_sites import SCHEMA, Federation, table
 
 from medsynth.errors import MedsynthError, QueryError
@@ -22,7 +23,7 @@ from medsynth.privacy.queries.rows import CodedRows
 from medsynth.schema.codec import encode
 
 CONTENT: dict[str, Any] = {"name": "trial", "schema": SCHEMA, "epsilon": 3.7, "rows": 300, "sites": ["east", "north"]}
-SEEDS = range(12)
+SEEDS = range(settings.default.max_examples // 8)  # a push tries a quarter of a night's
 
 
 def study(method: str, **more: Any) -> Study:
@@ -77,7 +78,7 @@ def test_whatever_was_released_a_row_moves_an_answer_by_no_more_than_is_charged(
                 assert np.sqrt(sum(float((gap**2).sum()) for gap in moved)) <= 1 + 1e-9
         except QueryError:
             continue
-    assert derivations > 2 * len(SEEDS) - 6
+    assert derivations > len(SEEDS)
 
 
 def refusal(own: Derived, numbers: list[Any]) -> str:
@@ -92,7 +93,7 @@ def refusal(own: Derived, numbers: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
-def test_numbers_of_a_step_have_the_shapes_of_the_studys_network(method: str) -> None:
+def test_numbers_of_a_step_have_the_shapes_of_the_studys_network(method: str, quick: None) -> None:
     *_, own = fit(study(method), lambda shape: np.full(shape, 10.0))
     assert not isinstance(own.query, ShardsAsked)
     numbers = numbers_of(own.query)

@@ -137,16 +137,16 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, requests: int, seed: int,
 def test_a_fuzzing_server_sees_charged_numbers_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    made = run(tmp_path, monkeypatch, 250, 3, trust, {"method": "independent"})
-    assert made.answered > 8 and made.refused > 60 and made.furthest > 0
+    made = run(tmp_path, monkeypatch, 150, 3, trust, {"method": "independent"})
+    assert made.answered > 3 and made.refused > 30 and made.furthest > 0
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("trust", "method"), [("none", SMALL), ("none", MANY), ("secure-sum", SMALL),
                                                ("secure-sum", MANY), ("server", SMALL)])  # fmt: skip
-def test_a_fuzzing_server_sees_charged_numbers_alone_in_twenty_thousand_requests(
+def test_a_fuzzing_server_sees_charged_numbers_alone_in_thousands_of_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, method: Any
 ) -> None:
-    made = run(tmp_path, monkeypatch, 4000, 2, trust, method)
-    assert made.answered > 200 and made.furthest > 0.5
+    made = run(tmp_path, monkeypatch, 1500, 2, trust, method)
+    assert made.answered > 60 and made.furthest > 0.5

@@ -60,12 +60,10 @@ def value(text: str) -> str:
 
 
 def fitted(frame: pd.DataFrame, file: str) -> medsynth.Model:
-    """The model of a table, next to 2,000 sampled rows and the report."""
+    """The model of a table, next to 2,000 sampled rows."""
     if file == "frame":
         made = medsynth.fit(frame, epsilon=EPSILON, target="label", method="independent", notice=lambda text: None)
         made.save("t.medsynth")
-        made.report(frame, "t.report.html")
-        json_twin = json.loads(Path("t.report.json").read_text())
     else:
         if file == "t.parquet":
             frame.to_parquet(file)
@@ -73,12 +71,18 @@ def fitted(frame: pd.DataFrame, file: str) -> medsynth.Model:
             WRITERS[Path(file).suffix](frame, file, index=False)
         good("fit", file, "--epsilon", EPSILON, "--holdout", "0.3", "--method", "independent", "--target", "label")
     good("sample", "t.medsynth", "-n", N, "--output", "t.synthetic.csv")
-    if file != "frame":
+    return medsynth.load("t.medsynth")
+
+
+def check_report(model: medsynth.Model, frame: pd.DataFrame, file: str) -> None:
+    """Each section has a record, unless tables of this kind have none."""
+    if file == "frame":
+        model.report(frame, "t.report.html")
+    else:
         good("report")
-        json_twin = json.loads(Path("t.report.json").read_text())
+    json_twin = json.loads(Path("t.report.json").read_text())
     without = NO_RECORD | NO_CLAIM | (NO_TRAINING_ROWS if file == "frame" else set())
     assert {name for name, record in json_twin["sections"].items() if record is None} <= without
-    return medsynth.load("t.medsynth")
 
 
 def changes(case: Case, real: pd.Series, drawn: pd.Series, column: Column) -> list[str]:
@@ -114,7 +118,10 @@ def test_a_table_of_odd_columns_comes_back(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     frame = table_of([*names])
-    model = fitted(frame if file in UNTYPED else typed(frame), file)
+    written = frame if file in UNTYPED else typed(frame)
+    model = fitted(written, file)
+    if GROUPS.index((names, file)) % 2 == 0:  # each column in one of its two files
+        check_report(model, written, file)
     drawn = as_texts("t.synthetic.csv")
     assert [*drawn] == [*frame]
     real = frame

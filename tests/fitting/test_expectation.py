@@ -51,7 +51,7 @@ def expected(rows: int, columns: int, epsilon: float, **settings: object) -> exp
 @pytest.mark.nightly_for("12-3.7", "12-1.0", "40-3.7")
 @pytest.mark.parametrize(("columns", "epsilon"), [(4, 3.7), (12, 3.7), (12, 1.0), (40, 3.7)])
 def test_more_rows_are_expected_to_give_more(columns: int, epsilon: float) -> None:
-    found = [expected(rows, columns, epsilon) for rows in (200, 400, 1600, 6400, 100_000)]
+    found = [expected(rows, columns, epsilon) for rows in (200, 1600, 100_000)]
     ways, levels = [one.one_way for one in found], [one.level or 0.0 for one in found]
     assert all(b > a - 1e-3 for a, b in pairwise(ways)) and levels == sorted(levels, reverse=True)
     assert ways[-1] > 0.95 and levels[-1] < 0.01
@@ -66,7 +66,7 @@ def test_more_budget_and_fewer_columns_are_expected_to_give_more(rows: int) -> N
 
 
 def test_more_rows_a_patient_are_expected_to_give_less() -> None:
-    frame = typical(400).assign(person=np.arange(400) // 4)
+    frame = typical(400, 4).assign(person=np.arange(400) // 4)
     settings = FitSettings(epsilon=3.7, unit="person", max_rows=1)
     found = [
         open_table(frame, one, silent).expected(plan_fit(frame, one)[0]) for one in
@@ -77,17 +77,17 @@ def test_more_rows_a_patient_are_expected_to_give_less() -> None:
 
 def test_an_expectation_reads_the_header_and_the_public_number_alone() -> None:
     """Other cells, another number of private rows: the same expectation, because `rows` declares the number."""
-    one, other = typical(50, seed=1), typical(90, seed=2).assign(target="never")
+    one, other = typical(50, 4, seed=1), typical(90, 4, seed=2).assign(target="never")
     settings = FitSettings(epsilon=3.7, rows=700)
     found = [open_table(t, settings, silent).expected(plan_fit(t, settings)[0]) for t in (one, other)]
     assert found[0] == found[1]
 
 
 def test_the_share_of_lost_levels_follows_from_the_plan() -> None:
-    frame = typical(500)
+    frame = typical(500, 4)
     made, notes, _ = plan_fit(frame, FitSettings(epsilon=3.7))
     found = open_table(frame, FitSettings(epsilon=3.7), silent).expected(made)
-    assert found and found.level == smallest_level(made, partition_selection.LEVELS, 8) / 500
+    assert found and found.level == smallest_level(made, partition_selection.LEVELS, 4) / 500
     assert any(note.startswith(f"Expected: one-way similarity {found.one_way:.2f}") for note in notes)
     assert f"levels below {found.level:.0%} of the rows lost" in "\n".join(notes)
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_clinic
 from medsynth_cli.main import app
-from medsynth_sample_data import simulate
 from typer.testing import CliRunner
 
 import medsynth
@@ -77,7 +77,7 @@ def test_public_rows_are_those_of_the_public_file(
         given.append(public)
         raise Stopped("seen")
 
-    simulate.cohort(40, 99).to_csv("open.csv", index=False)
+    small_clinic.cohort(40, 99).to_csv("open.csv", index=False)
     monkeypatch.setattr(dp_gan.DpGan, "fit", watched)
     with pytest.raises(Stopped):
         medsynth.fit(patients, epsilon=3, method="dp-gan", public="open.csv", citation="Smith 2020", rows=300)

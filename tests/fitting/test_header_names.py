@@ -17,6 +17,7 @@ from medsynth.io.formats import OWN, SavedAs
 from medsynth.io.split import number_split
 from medsynth.schema.value_like import doubtful_names, may_be_row, value_like
 
+pytestmark = pytest.mark.usefixtures("quick")
 ROWS = [["Surgery", "male", "no", "I"], ["Cardiology", "female", "yes", "II"]] * 400
 FIRST_ROWS = (
     "Cardiology;male;no;II", "Basel;flu;2019-01-02", "Basel;flu;01-Jan-2020", "Basel;54;flu", "Basel;1,5;flu",

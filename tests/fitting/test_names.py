@@ -49,7 +49,7 @@ def test_a_header_comes_back(names: list[str], ending: str, tmp_path: Path) -> N
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("names", HEADERS, ids=lambda names: repr(names[0]))
-def test_a_sample_has_the_names_of_the_table(names: list[str], tmp_path: Path) -> None:
+def test_a_sample_has_the_names_of_the_table(names: list[str], tmp_path: Path, quick: None) -> None:
     columns = {name: {"kind": "count", "bounds": [0, 100]} for name in names[:-1]}
     content = {"name": "t", "columns": {**columns, names[-1]: {"kind": "binary", "levels": ["no", "yes"]}}}
     schema = Schema.from_yaml(Schema.from_dict(content).to_yaml())

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_clinic
 from medsynth_cli.main import app
-from medsynth_sample_data import simulate
 from typer.testing import CliRunner
 
 import medsynth
@@ -35,10 +35,20 @@ pytestmark = pytest.mark.usefixtures("quick")
 CITATION = "Smith et al. 2020, Cohort of the North"
 
 
+@pytest.fixture(scope="module")
+def clinic() -> Schema:
+    return small_clinic.schema(small_clinic.FEW)
+
+
+@pytest.fixture
+def patients(patients_of_few_columns: Path) -> Path:
+    return patients_of_few_columns
+
+
 @pytest.fixture
 def open_csv(patients: Path) -> Path:
     """Public rows next to patients.csv."""
-    simulate.cohort(200, 99).to_csv("open.csv", index=False)
+    small_clinic.cohort(200, 99, small_clinic.FEW).to_csv("open.csv", index=False)
     return Path("open.csv")
 
 
@@ -142,7 +152,7 @@ def test_a_part_of_the_table_is_not_taken_for_public_rows(patients: Path) -> Non
 @pytest.mark.parametrize("name", ["patients.csv.gz", "patients.parquet"])
 def test_another_form_of_the_table_is_not_taken_for_public_rows(name: str, patients: Path) -> None:
     """Also before the first fit, without a budget file, and without comparing a row."""
-    other = simulate.cohort(50, 99)
+    other = small_clinic.cohort(50, 99)
     (other.to_parquet if name.endswith("parquet") else other.to_csv)(name, index=False)
     for verb in (lambda table, **options: medsynth.plan(table, epsilon=3, **options), fit):
         with pytest.raises(UsageError, match="`public` is a part of the private table"):

@@ -130,14 +130,17 @@ def test_releases_without_noise_are_never_taken_for_private_ones(
 def test_changed_tables_and_settings_are_not_resumed(quick: None, patients: Path, cohort: pd.DataFrame) -> None:
     run = CliRunner().invoke
     patients.with_suffix(".medsynth-checkpoint").write_bytes(b"")
-    medsynth.fit("patients.csv", epsilon=4, checkpoint=patients.with_suffix(".medsynth-checkpoint"))
-    for words in (["--epsilon", "3"], ["--epsilon", "4", "--method", "independent"], ["--epsilon", "4", "--seed", "1"]):
-        done = run(app, ["fit", "patients.csv", *words, "--resume"])
+    fit = ["fit", "patients.csv", "--method", "independent"]
+    medsynth.fit(
+        "patients.csv", epsilon=4, method="independent", checkpoint=patients.with_suffix(".medsynth-checkpoint")
+    )
+    for words in (["--epsilon", "3"], ["--epsilon", "4", "--method", "mixture"], ["--epsilon", "4", "--seed", "1"]):
+        done = run(app, [*fit, *words, "--resume"])
         assert done.exit_code == 2 and "another fit" in done.stderr
     cohort.iloc[:299].to_csv("patients.csv", index=False)
-    done = run(app, ["fit", "patients.csv", "--epsilon", "4", "--rows", "300", "--resume"])
+    done = run(app, [*fit, "--epsilon", "4", "--rows", "300", "--resume"])
     assert done.exit_code == 2 and "another fit" in done.stderr
-    assert run(app, ["fit", "patients.csv", "--epsilon", "4", "--force"]).exit_code == 0  # it begins anew
+    assert run(app, [*fit, "--epsilon", "4", "--force"]).exit_code == 0  # it begins anew
     assert not patients.with_suffix(".medsynth-checkpoint").exists()
 
 

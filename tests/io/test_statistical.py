@@ -53,7 +53,8 @@ def test_a_cell_is_the_text_of_its_value_in_its_columns_format(kind: str, tmp_pa
         facts["missing_ranges"] = {"pain": [99.0]}
     path = saved(tmp_path / f"t.{kind}", **facts)
     table = read(path)
-    assert table.header == tuple(ROWS) == header(path).header and header(path).rows == 0
+    alone = header(path)
+    assert table.header == tuple(ROWS) == alone.header and alone.rows == 0
     assert table.cells.to_numpy().tolist() == TEXTS
     assert table.form == f"of {formats.STATISTICAL[f'.{kind}']}" and not is_large(formats.TableFile.of(path))
 
@@ -110,7 +111,7 @@ def test_a_cell_of_a_statistical_file_is_one_cell(kind: str, tmp_path: Path) -> 
     """Whatever the third row contains, all other rows have the same texts: widths and types of columns differ."""
     table, rest = read(saved(tmp_path / f"t.{kind}")), [0, 1, 3]
     empty = {name: "" if name == "sex" else None for name in ROWS}
-    for cells in (ODD, empty, {**ODD, "pain": 99, "dose": -1, "sex": "é\n"}):
+    for cells in (empty, {**ODD, "pain": 99, "sex": "é\n"}):
         changed = {name: [*values[:2], cells[name], *values[3:]] for name, values in ROWS.items()}
         other = read(saved(tmp_path / f"t.{kind}", changed))
         pd.testing.assert_frame_equal(other.cells.iloc[rest], table.cells.iloc[rest])
@@ -166,7 +167,7 @@ def test_a_damaged_file_is_an_error_or_a_table(kind: str, tmp_path: Path) -> Non
     """Cut anywhere, and with any bytes changed; no value of a cell is in the message."""
     path, draw = saved(tmp_path / f"t.{kind}"), np.random.default_rng(0)
     whole = path.read_bytes()
-    for k in range(60):
+    for k in range(30):
         damaged = bytearray(whole)
         if k % 2:
             damaged = damaged[: int(draw.integers(1, len(whole)))]

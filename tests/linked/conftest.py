@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from quick_methods import offer_quick
 
 import medsynth
 from medsynth.patients import training
@@ -118,6 +119,7 @@ def ward(frames: dict[str, pd.DataFrame], tmp_path: Path) -> Path:
 def model(frames: dict[str, pd.DataFrame], once: Callable[..., Path]) -> medsynth.Model:
     def make(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
+            offer_quick(patch)
             patch.setattr(training, "SIMULATED", 2000)
             ward = write(frames, folder / "ward")
             medsynth.fit(ward, epsilon=50, method="independent", seed=0, rows=300).save(folder / "ward.medsynth")

@@ -1,5 +1,6 @@
 """Conditional samples are those rows of unconditional ones that meet the condition."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,8 @@ def test_rows_can_be_drawn_given_a_numeric_target(quick: None, seeded_entropy: N
         ("age_years=", "missing values"),
     ],
 )
-def test_mistakes_are_refused_with_a_reason(model: Any, word: str, message: str) -> None:
+def test_mistakes_are_refused_with_a_reason(fitted_clinic: Path, word: str, message: str) -> None:
+    model = medsynth.load(fitted_clinic / "patients.medsynth")
     with pytest.raises(UsageError, match=message):
         medsynth.sample(model, 5, where=[word])
     with pytest.raises(UsageError, match="twice"):

@@ -1,6 +1,7 @@
 """The registry: settings are bounded by their fields, facts need no torch, and what is not declared is not offered."""
 
 import inspect
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -63,10 +64,12 @@ def test_shares_leave_a_rest_and_bounds_are_in_words() -> None:
     assert bounds(module.Config, "rate") == "above 0 and at most 1"
 
 
-def test_the_page_of_settings_is_current() -> None:
+def test_the_page_of_settings_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     page = Path(__file__).parent.parent.parent / "docs" / "methods" / "settings.md"
-    made = subprocess.run([sys.executable, PAGE], check=True, capture_output=True, text=True).stdout
-    assert page.read_text() == made, "python tests/methods/settings_page.py > docs/methods/settings.md"
+    runpy.run_path(str(PAGE), run_name="__main__")
+    assert page.read_text() == capsys.readouterr().out, (
+        "python tests/methods/settings_page.py > docs/methods/settings.md"
+    )
 
 
 def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:

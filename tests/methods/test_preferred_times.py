@@ -75,7 +75,7 @@ def clinic(count: int) -> Any:
 @pytest.mark.nightly_for("declared")
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")  # few columns, on purpose
 @pytest.mark.parametrize("form", ["bare", "declared"])
-def test_hours_of_visits_and_firsts_of_months_come_back(form: str) -> None:
+def test_hours_of_visits_and_firsts_of_months_come_back(form: str, quick: None) -> None:
     """The noise is drawn anew: a preferred hour has 430 of 3,000 rows, and the noise of its count is below ten."""
     table = clinic(3000)
     moment = {"format": "%Y-%m-%d %H:%M", "resolution": "minute"}

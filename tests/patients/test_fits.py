@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from medsynth_sample_data.visits import SCHEMA as SCHEMA_FILE
 from medsynth_sample_data.visits import simulate
+from quick_methods import offer_quick
 
 import medsynth
 from medsynth.errors import MedsynthError, UsageError
@@ -37,6 +38,7 @@ def table() -> pd.DataFrame:
 def model(table: pd.DataFrame, once: Callable[..., Path]) -> medsynth.Model:
     def make(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
+            offer_quick(patch)
             patch.setattr(training, "SIMULATED", 3000)
             fitted = medsynth.fit(table, epsilon=20, schema=SCHEMA, method="independent", seed=0)
         assert fitted.ledger.complete
@@ -47,7 +49,7 @@ def model(table: pd.DataFrame, once: Callable[..., Path]) -> medsynth.Model:
 
 @pytest.fixture(scope="module")
 def rows(model: medsynth.Model) -> pd.DataFrame:
-    return model.sample(5000, seed=1)
+    return model.sample(3000, seed=1)
 
 
 @pytest.mark.nightly
@@ -67,7 +69,7 @@ def test_the_ledger_is_the_plan_and_rows_have_the_noise_of_one(model: medsynth.M
 
 
 def test_every_patient_is_whole_and_in_order(rows: pd.DataFrame) -> None:
-    assert len(rows) == 5000
+    assert len(rows) == 3000
     patients = rows.groupby(UNIT, sort=False)
     assert (rows[UNIT] != rows[UNIT].shift()).sum() == patients.ngroups  # rows of a patient stand together
     assert patients.size().max() == 5 and patients.size().min() == 1
@@ -120,8 +122,8 @@ def test_no_key_comes_twice_in_chunks(model: medsynth.Model, monkeypatch: pytest
     from medsynth.sampling import Draw, pipeline
 
     monkeypatch.setattr(pipeline, "CHUNK_ROWS", 100)
-    found = pd.concat(one for part in pipeline.frames(model, Draw(rows=450, seed=1)) for one in part.values())
-    assert len(found) == 450 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
+    found = pd.concat(one for part in pipeline.frames(model, Draw(rows=250, seed=1)) for one in part.values())
+    assert len(found) == 250 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
 
 
 @pytest.mark.nightly_for("mixture")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from quick_methods import offer_quick
 
 import medsynth
 from medsynth.patients import training
@@ -59,7 +60,8 @@ def shares() -> dict[str, tuple[float, float]]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "SIMULATED", 4000)
+        offer_quick(patch)
+        patch.setattr(training, "SIMULATED", 3000)
         patch.setattr(training.ChainTraining, "measure_persistence", spoiled)
         patch.setattr(training.ChainTraining, "measure_relations", none)
         real = table()

@@ -37,10 +37,11 @@ from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema.columns import grid as grids
 from medsynth.schema.columns.grid import Grid
 
-COUNTS = (0, 1, 2, 3, 6, 7, 8, 39, 40, 41, 42, 1000)  # of rows: fewer and more than a column has codes, and as many
+COUNTS = (0, 1, 3, 7, 40, 42, 300)  # of rows: fewer and more than a column has codes, and as many
 FEW = (2, 42)
 PATIENTS = 12
 QUICK = [name for name in CASES if name not in ("pair gradients", "norms below")]
+LARGE = 100_000  # numbers of an answer whose parts are not added up here: a single one takes seconds
 SLOW = (PairGradientSum, NormsBelow)  # one row takes a hundred times as long as one of the others
 
 
@@ -142,6 +143,8 @@ def try_made(make: Callable[[], Any], rng: np.random.Generator, what: str) -> bo
             query = fuzzed.tried(make())
     except Exception:  # of whatever kind: no private row was read
         return False
+    if sum(array.size for array in query.exact(at(pool(query, rng, 2), []))) > LARGE:
+        return True
     check(query, rng, what, FEW)
     return True
 
@@ -162,7 +165,16 @@ def test_a_row_counts_for_itself(name: str) -> None:
     assert try_made(lambda: dataclasses.replace(CASES[name]), rng, name)
 
 
-@pytest.mark.nightly_for("random features", "products by class", "distances", "averaged distances", "scaled rows")
+@pytest.mark.nightly_for(
+    "random features",
+    "products by class",
+    "distances",
+    "averaged distances",
+    "scaled rows",
+    "products",
+    "long products",
+    "averaged marginals",
+)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_row_counts_for_itself_whatever_arrays_hold(name: str) -> None:
     """Each array of each query: out of order, repeated, beyond its table, too large, of another shape or type."""
@@ -183,11 +195,11 @@ def test_a_row_counts_for_itself_whatever_a_query_holds(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_row_counts_for_itself_in_many_trials(name: str) -> None:
     """Arrays and leaves, with other rows each time. Seeds are fixed."""
-    for seed in range(1 if name not in QUICK else 20):
+    for seed in range(1 if name not in QUICK else 6):
         rng = np.random.default_rng(100 + seed)
         for what, make in fuzzed.changed_leaves(CASES[name], 100, rng):
             try_made(make, rng, f"{what} (seed {seed})")
-        for what, make in fuzzed.changed_arrays(CASES[name], critic=True):
+        for what, make in fuzzed.changed_arrays(CASES[name], critic=True) if seed < 3 else ():
             try_made(make, rng, f"{what} (seed {seed})")
 
 
@@ -358,7 +370,7 @@ def test_a_row_on_which_a_query_fails_adds_nothing(tmp_path: Path) -> None:
         dataclasses.replace(CASES["random features"], critic=net, features=FailingEncoding(fuzzed.ENCODING)),
         dataclasses.replace(CASES["scaled rows"], critic=net, features=FailingEncoding(fuzzed.ENCODING)),
     ):
-        rows = pool(query, rng, 60)
+        rows = pool(query, rng, 30)
         whose = rows.codes[:, 0] if rows.units is None else rows.units.of_row
         gone = np.isin(whose, whose[rows.codes[:, 0] == 4])
         assert 0 < gone.sum() < len(gone)
@@ -394,7 +406,7 @@ def test_a_query_that_fails_on_every_row_is_an_error() -> None:
 def test_one_shard_moves_an_upstream_sum_by_no_more_than_it_states() -> None:
     """Generated rows and bounds of any size: the critics of one shard are trained on other rows, near and far out."""
     rng = np.random.default_rng(6)
-    for trial in range(20):
+    for trial in range(8):
         classes, width, count = (int(rng.integers(1, most)) for most in (4, 4, 6))
         fakes = torch.from_numpy(rng.normal(size=(count, width + classes)) * 10.0 ** rng.integers(-30, 30)).float()
         query = UpstreamSum(fakes, classes, float(2.0 ** rng.integers(-60, 60)), bool(trial % 2))

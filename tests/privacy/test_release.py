@@ -39,17 +39,21 @@ def new_ledger(times: int = 2) -> Ledger:
 
 
 def calls(name: str) -> Iterator[str]:
-    """Where a method or function of that name is called, as file names below medsynth/."""
-    yield from (path for path, called in every_call() if called == name)
+    """Where a method or function of that name is called, as file names below medsynth/, once for each call."""
+    yield from (path for path, text in sources() if f"{name}(" in text for called in called_in(text) if called == name)
 
 
 @functools.cache
-def every_call() -> list[tuple[str, str]]:
-    """(file, name of what it calls), once for each call."""
-    trees = [(path.relative_to(SOURCES).as_posix(), ast.parse(path.read_text())) for path in SOURCES.rglob("*.py")]
-    calls = [(path, node.func) for path, tree in sorted(trees, key=lambda one: one[0])
-             for node in ast.walk(tree) if isinstance(node, ast.Call)]  # fmt: skip
-    return [(path, getattr(called, "attr", getattr(called, "id", ""))) for path, called in calls]
+def sources() -> list[tuple[str, str]]:
+    """(file, content), in the order of their names."""
+    return sorted((path.relative_to(SOURCES).as_posix(), path.read_text()) for path in SOURCES.rglob("*.py"))
+
+
+@functools.cache
+def called_in(text: str) -> list[str]:
+    """The names of what a source calls, once for each call."""
+    calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return [getattr(called, "attr", getattr(called, "id", "")) for called in calls]
 
 
 def test_there_is_one_charge_path() -> None:

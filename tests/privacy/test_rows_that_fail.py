@@ -64,13 +64,13 @@ def network() -> Mlp:
 
 def test_the_answer_is_that_over_the_rows_that_do_not_fail(tmp_path: Path) -> None:
     """For every way to fail, on no row to all rows but public ones, in whole tables and lots, in memory and on disk."""
-    for seed, rows in ((0, 1), (1, 2), (2, 37), (3, 64)):
+    for seed, rows in ((0, 1), (2, 37)):
         codes = codes_of(seed, rows)
         stored = StoredCodes(SIZES, tmp_path)
         stored.append(codes)
         (on_disk,) = stored.parts(NAMES)
         lots = [None, np.random.default_rng(seed).random(rows) < 0.5, np.zeros(rows, np.bool_)]
-        for bad in ((), (3,), (1, 5), tuple(range(1, 7))):
+        for bad in ((), (1, 5), tuple(range(1, 7))):
             fine = ~np.isin(codes[:, 0], bad)
             asked: list[tuple[Any, Any]] = [
                 (Marginals({"x": [(NAMES, FailsOn(bad, how)), ("a", EveryCode(7))]}),

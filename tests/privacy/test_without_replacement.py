@@ -62,7 +62,7 @@ def test_even_moments_are_closed_forms() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    "multiplier, parties, times", [(0.98, 100, 1000), (0.5, 1000, 500), (3.0, 10, 200), (5, 2, 10)]
+    "multiplier, parties, times", [(5, 2, 10), (0.98, 100, 1000), (0.5, 1000, 500), (3.0, 10, 200)]
 )
 def test_epsilon_agrees_with_an_independent_accountant(multiplier: float, parties: int, times: int) -> None:
     """Above dp-accounting's by a little, above Poisson lots, which are amplified more, and below the Renyi bound."""
@@ -92,7 +92,7 @@ def test_no_measurements_of_parties_differ_by_more_than_is_charged(multiplier: f
     x = np.linspace(-9 * multiplier, 9 * multiplier + 1, 8_001)
     cell = x[1] - x[0]
     tight = 0
-    for trial in range(20):
+    for trial in range(8):
         at = rng.random(parties) if trial else np.zeros(parties)
         moved = np.concatenate([[1.0 if trial == 0 else rng.choice([0.0, 1.0, rng.random()])], at[1:]])
         p, q = (norm.pdf(x[:, None], m, multiplier).mean(1) for m in (at, moved))

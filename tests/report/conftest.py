@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import small_clinic
 from medsynth_cli.main import app
-from medsynth_sample_data import simulate
 from quick_methods import offer_quick
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
@@ -29,14 +29,14 @@ def fewer_draws(with_few_trees: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def halves() -> tuple[pd.DataFrame, pd.DataFrame]:
     """(training rows, held-out rows) of one simulated clinic."""
-    everyone = simulate.cohort(1600, 11)
+    everyone = small_clinic.cohort(1600, 11)
     return everyone.iloc[:1000].reset_index(drop=True), everyone.iloc[1000:].reset_index(drop=True)
 
 
 @pytest.fixture(scope="session")
 def model(halves: Any, once: Callable[..., Path]) -> Any:
     declared = Schema.from_yaml(
-        simulate.schema_text().replace("bounds: [18, 110]", "bounds: [18, 110], cut_points: [40, 65]")
+        small_clinic.schema().to_yaml().replace("bounds: [18, 110]", "bounds: [18, 110], cut_points: [40, 65]")
     )
 
     def make(folder: Path) -> None:
@@ -65,8 +65,8 @@ def clinic_with_heldout(once: Callable[..., Path]) -> Path:
     """The folder of clinic.csv, its schema, held-out rows, model and synthetic rows, by the commands. Read-only."""
 
     def make(folder: Path) -> None:
-        simulate.cohort(500, 3).to_csv(folder / "clinic.csv", index=False)
-        (folder / "clinic.schema.yaml").write_text(simulate.schema_text())
+        small_clinic.cohort(500, 3).to_csv(folder / "clinic.csv", index=False)
+        (folder / "clinic.schema.yaml").write_text(small_clinic.schema().to_yaml())
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             offer_quick(patch)

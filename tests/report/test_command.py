@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import small_clinic
 from commands import run
-from medsynth_sample_data import simulate
 
 pytestmark = pytest.mark.slow
 
@@ -195,13 +195,13 @@ def test_the_fitted_table_is_found_in_its_own_form(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows, table = simulate.cohort(150, 3), Path(f"clinic{ending}")
+    rows, table = small_clinic.cohort(150, 3), Path(f"clinic{ending}")
     if ending == ".xlsx":
         pytest.importorskip("openpyxl", reason="pip install -c constraints.txt 'medsynth[excel]'")
         rows.to_excel(table, index=False)
     else:
         rows.to_csv(table, sep="\t", index=False)
-    Path("clinic.schema.yaml").write_text(simulate.schema_text())
+    Path("clinic.schema.yaml").write_text(small_clinic.schema().to_yaml())
     assert run("fit", str(table), "--epsilon", "3.7", "--method", "independent").exit_code == 0
     outcome = run("report", "--json")
     assert outcome.exit_code == 0 and table.name in outcome.stderr and Path("clinic.report.html").exists()

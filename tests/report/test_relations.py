@@ -99,6 +99,7 @@ def side(hits: int, rows: int, elsewhere: float, of: int) -> _Side:
     return _Side(np.array([[rows, hits], [hits, hits + elsewhere * (of - rows)]], np.float64), of, 1.0)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("share", "elsewhere"), [(1.0, 0.0), (0.97, 0.2), (0.92, 0.5)])
 @pytest.mark.parametrize(("rows", "made"), [(10, 12), (14, 40), (46, 187), (100, 60)])
 @pytest.mark.parametrize("chance", [1e-2, 1e-4, 1e-6])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_clinic
 from medsynth_cli.main import app
-from medsynth_sample_data import simulate
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from typer.testing import CliRunner
 
@@ -261,7 +261,7 @@ def test_a_verdict_is_where_the_interval_lies(figure: Any, outcome: str) -> None
 
 def test_no_shareable_report_of_a_model_without_a_claim(quick: None, clinic: Schema) -> None:
     """Whoever drew its rows: they were learned without noise."""
-    model = medsynth.fit(simulate.cohort(120, 1), no_dp=True, schema=clinic, rows=120, method="independent")
+    model = medsynth.fit(small_clinic.cohort(120, 1), no_dp=True, schema=clinic, rows=120, method="independent")
     for proven in (True, False):
         with pytest.raises(UsageError, match="needs a model with a privacy claim"):
             build(synthetic=medsynth.sample(model, 50), real=None, model=model, drawn_by_model=proven)

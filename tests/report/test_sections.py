@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_clinic
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
@@ -103,8 +104,6 @@ def test_attacks_find_a_copy_and_not_the_truth(halves: Any) -> None:
 
     The seed is fixed: it cannot fail by chance.
     """
-    from medsynth_sample_data import simulate
-
     train, real = halves
     rng = np.random.default_rng(4)
     copy = train.copy()
@@ -113,7 +112,7 @@ def test_attacks_find_a_copy_and_not_the_truth(halves: Any) -> None:
             copy[name] = copy[name] + rng.normal(0, 0.01 * copy[name].std(), len(copy))
     found, best = attacked(gather(real, copy, train), rng)
     assert found.fair and best.advantage.low > 0.3 and best.at_one_percent.value > 0.1
-    honest, best = attacked(gather(real, simulate.cohort(2000, 99), train), rng)
+    honest, best = attacked(gather(real, small_clinic.cohort(2000, 99), train), rng)
     assert best.advantage.low <= 0 <= best.advantage.high
     assert honest.attributes[0].excess.low <= 0.02
 
@@ -265,7 +264,7 @@ def degenerate(synthetic: Any) -> Iterator[Any]:
 
 @pytest.mark.matrix
 @pytest.mark.slow
-@pytest.mark.nightly_for("2", "5", "6", "7")
+@pytest.mark.nightly_for("1", "2", "5", "6", "7")
 @pytest.mark.parametrize("case", range(8))
 def test_degenerate_tables_make_a_report_or_one_error(case: Any, halves: Any, synthetic: Any, model: Any) -> None:
     from medsynth.report.page.render import page
@@ -296,7 +295,7 @@ def test_no_target_is_one_error(halves: Any, synthetic: Any) -> None:
 def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> None:
     from medsynth.report.page.render import page
 
-    report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")
+    report = build(synthetic=synthetic, real=halves[1], target="tt4_nmol_l")
     utility: Any = report.sections["utility"]
     assert utility.kind == "number" and "cross-validation" in utility.train_rows
     assert report.sections["attacks"] is None and report.sections["claim"] is None

@@ -101,8 +101,8 @@ def test_a_model_that_newtons_method_loses_is_estimated() -> None:
 def test_the_verdict_tells_shorter_lives_and_not_the_same_ones() -> None:
     assert TIME_TO_EVENT.verdicts is not None
     told = []
-    for made in (cohort(3000, 2), cohort(3000, 2).assign(days=lambda t: (t.days / 2).round())):
-        (line,) = TIME_TO_EVENT.verdicts(figures(cohort(3000, 1), made), Thresholds())
+    for made in (cohort(1500, 2), cohort(1500, 2).assign(days=lambda t: (t.days / 2).round())):
+        (line,) = TIME_TO_EVENT.verdicts(figures(cohort(1500, 1), made), Thresholds())
         told.append(line.outcome)
     assert told[0] in ("within", "cannot tell") and told[1] == "beyond"
 

@@ -115,18 +115,18 @@ def test_later_rows_are_drawn_again_before_a_patient_is_cut(schema: Schema, monk
 def test_planned_and_written_rows_are_counted(schema: Schema, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     counts = RowCounts()
     model = structure_model(schema)
-    rows = decode(sample_codes(model, Draw(patients=400, seed=1), counts), schema)
+    rows = decode(sample_codes(model, Draw(patients=150, seed=1), counts), schema)
     own = counts["followed"]
-    assert own["rows"] == len(rows) < own["planned"] and own["patients"] == 400 and 0 < own["cut"] < 400
+    assert own["rows"] == len(rows) < own["planned"] and own["patients"] == 150 and 0 < own["cut"] < 150
     texts = cut_short(counts)
     assert len(texts) == 1
     text = texts[0]
-    assert medsynth.sample(model, patients=400, seed=1).attrs["counts"] == dict(own)
+    assert medsynth.sample(model, patients=150, seed=1).attrs["counts"] == dict(own)
     assert caplog.messages == texts  # Python prints warnings of a logger that nobody configured
-    assert f"{own['rows']:,} of {own['planned']:,} planned rows" in text and f"{own['cut'] / 400:.1%}" in text
+    assert f"{own['rows']:,} of {own['planned']:,} planned rows" in text and f"{own['cut'] / 150:.1%}" in text
     (tmp_path / "followed.schema.yaml").write_text(SCHEMA)
     made = tmp_path / "rows.csv"
-    words = ["sample", "--schema", str(tmp_path / "followed.schema.yaml"), "--patients", "400", "--seed", "1"]
+    words = ["sample", "--schema", str(tmp_path / "followed.schema.yaml"), "--patients", "150", "--seed", "1"]
     done = CliRunner().invoke(app, [*words, "-o", str(made)])
     assert done.exit_code == 0 and text in done.stderr.replace("\n", " ")
     found = load(made)

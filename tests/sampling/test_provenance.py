@@ -58,11 +58,11 @@ def test_one_changed_cell_is_found(fitted: Fitted, tmp_path: Path, ending: str) 
     table = sampled(fitted, tmp_path / f"rows.{ending}")
     if ending == "sav":
         cells, _ = pyreadstat.read_sav(table, user_missing=True)
-        cells.iloc[7, 0] = int(str(cells.iloc[7, 0]).removesuffix(".0")) + 1
+        cells.iloc[7, 1] = int(str(cells.iloc[7, 1]).removesuffix(".0")) + 1
         pyreadstat.write_sav(cells, table)
     elif ending == "parquet":
         frame = pd.read_parquet(table)
-        frame.iloc[7, 0] = int(str(frame.iloc[7, 0])) + 1
+        frame.iloc[7, 1] = int(str(frame.iloc[7, 1])) + 1
         frame.to_parquet(table, index=False)
     else:
         lines = table.read_text().splitlines()

@@ -55,7 +55,7 @@ def written(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "rows"), [
     ("clinic", 2_000), ("visits", 300),
-    *(pytest.param(name, 100_000, marks=pytest.mark.nightly) for name in ("clinic", "visits", "hospital")),
+    *(pytest.param(name, 30_000, marks=pytest.mark.nightly) for name in ("clinic", "visits", "hospital")),
 ])  # fmt: skip
 def test_rows_meet_everything_that_the_schema_declares(name: str, rows: int, tmp_path: Path) -> None:
     schema = written(name, tmp_path)
@@ -69,7 +69,7 @@ def test_rows_meet_everything_that_the_schema_declares(name: str, rows: int, tmp
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("patients", [300, 20_000])
+@pytest.mark.parametrize("patients", [300, 5_000])
 def test_keys_of_several_tables_join_and_their_rules_hold(patients: int, tmp_path: Path) -> None:
     (tmp_path / "omop.tables.yaml").write_text(bundled_text("omop"))
     code, told = run("sample", "--schema", "omop", "-n", str(patients), "-o", str(tmp_path / "made"))

@@ -19,6 +19,8 @@ A comment before a block changes what happens with it. The reader of the site do
 Printed and shown lines are compared without differences in spaces. Whole numbers must be equal; numbers with decimals
 and percents may differ by a quarter, because noise is drawn anew; seconds, minutes and dates may differ in any way.
 
+Commands whose output a page does not show are quick: reports have few trees, and networks are trained for few steps.
+
 A FLARE server of a page listens at a free port and not at the page's, which another run on this machine may use.
 
     python tests/support/blocks.py PAGE FOLDER     # runs a page, and prints what fails
@@ -57,6 +59,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.]\d+)?(?:e[-+]?\d+)?(?![\w])")
 PERCENT = re.compile(r"(?<![\w.])(\d+)(?= ?%)")
 NEAR = 0.25  # relative difference of two numbers with decimals that still match
 PORT = re.compile(r"(?<=fed_learn_port: )\d+")
+QUICK = os.pathsep.join(str(Path(__file__).parent / name) for name in ("of_pages", ""))
 SHARED_FACTS = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
 MARK = "end-of-command"
 MODULE = f"""
@@ -201,9 +204,11 @@ class Reader:
     def _script(self, block: Block, script: str) -> str:
         """Return what a script prints. It ends at the first command that fails. Background processes go on."""
         path = self.folder.parent / f"{self.folder.name}.printed"
+        shows = block.language != "sh" and any(not line.startswith("$ ") for line in block.body.splitlines())
+        environment = self._environment if shows else {**self._environment, "PYTHONPATH": QUICK}
         with path.open("w+") as file:
             process = subprocess.Popen(
-                ["bash", "-e", "-o", "pipefail", "-c", script], cwd=self.folder, env=self._environment, stdout=file,
+                ["bash", "-e", "-o", "pipefail", "-c", script], cwd=self.folder, env=environment, stdout=file,
                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             self._groups.append(process.pid)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,8 @@ import pathlib, signal, sys, time
 from medsynth_cli.app.jobs import Jobs
 signal.signal(signal.SIGINT, signal.default_int_handler)
 jobs = Jobs(pathlib.Path.cwd())
-print(jobs.start("fit", sys.argv[1:], as_json=False), flush=True)
+jobs.start("fit", sys.argv[1:], as_json=False)
+print(jobs["fit"]._process.pid, flush=True)
 time.sleep(600)
 """
 
@@ -36,13 +37,33 @@ time.sleep(600)
 @contextmanager
 def process(script: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A process that has printed its first line. It is killed at the end."""
+    with speaking(script, folder, *words) as (made, _):
+        yield made
+
+
+@contextmanager
+def speaking(script: str, folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process and the first line that it has printed. It is killed at the end."""
     command = [sys.executable, "-c", script, *words]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, start_new_session=True) as made:
         try:
-            assert made.stdout and made.stdout.readline()
-            yield made
+            assert made.stdout and (line := made.stdout.readline())
+            yield made, line
         finally:
             made.kill()
+
+
+@contextmanager
+def page_that_is_killed(folder: Path, *words: str) -> Iterator[None]:
+    """A page starts a fit and is killed once its checkpoint exists. The fit goes on, and is killed at the end."""
+    with speaking(PAGE, folder, *words) as (page, number):
+        try:
+            until((folder / "ward.medsynth-checkpoint").exists)
+            page.kill()
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(int(number), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("language", languages())
@@ -104,14 +125,12 @@ def test_a_real_fit_goes_on_after_its_page_was_killed_and_can_be_resumed(folder:
     (folder / "ward.schema.yaml").write_text(f"name: ward\ntarget: y\ncolumns:\n{columns}")
     model, checkpoint = folder / "ward.medsynth", folder / "ward.medsynth-checkpoint"
     words = ["fit", "ward.csv", "--epsilon", "3.7", "--method", "dp-gan", "--set", "lots=20000"]
-    with process(PAGE, folder, *words) as killed:
-        until(checkpoint.exists)
-        killed.kill()
-    page = Page(folder, "ward.csv").enter()
-    before = checkpoint.stat().st_size
-    until(lambda: checkpoint.stat().st_size > before)
-    assert page.session.texts["fit_elsewhere"] in page.get("fit").get_data(as_text=True)
-    page.post("cancel")
-    until(lambda: page.session.jobs.running is None)
+    with page_that_is_killed(folder, *words):
+        page = Page(folder, "ward.csv").enter()
+        before = checkpoint.stat().st_size
+        until(lambda: checkpoint.stat().st_size > before)
+        assert page.session.texts["fit_elsewhere"] in page.get("fit").get_data(as_text=True)
+        page.post("cancel")
+        until(lambda: page.session.jobs.running is None)
     assert checkpoint.exists() and not model.exists()
     assert 'name="resume"' in page.get("fit").get_data(as_text=True)
