@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import SchemaError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, Table, is_number
 from ..io.writer import WrittenText
@@ -33,6 +32,7 @@ MOST_RULES, MOST_WORDS = 100, 2000  # that are proposed; different words of a co
 HALF = 0.5  # of a whole number, which a rule computes
 CLOCK = ["1900-01-01", "1900-01-01"]  # bounds of times without a day
 FAR, LARGE = (date(1800, 1, 1), date(2199, 12, 31)), 8  # bounds of dates, and digits of numbers, to look at rules
+SOME_DIGITS = 4  # after the point, if nothing declares them
 Entry = dict[str, Any]
 
 
@@ -82,10 +82,9 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
             broken, known = _broken(rule, schema, read)
             if known >= SOME_ROWS and broken <= ALMOST * known and (rule.defines is None or rule.defines in closed):
                 found[text] = broken
-    about = [schema.rule(text).columns | {schema.rule(text).defines} for text in found]
-    for text, broken in relations(schema.columns, read, closed, data.header[-1]).items():
-        if schema.rule(text).columns | {schema.rule(text).defines} not in about:
-            found[text] = broken
+    defined = {schema.rule(text).defines for text in found}
+    free = {name: column for name, column in schema.columns.items() if name not in defined}
+    found |= relations(free, read, closed, data.header[-1])
     return dict([*found.items()][:MOST_RULES])
 
 
@@ -138,11 +137,14 @@ def _wide(entry: Entry, cells: pd.Series) -> Entry | None:
     if entry["kind"] == "date":
         return rest | {"bounds": entry.get("bounds", FAR)} if entry.get("resolution") != "second" else None
     if entry["kind"] in ("count", "continuous"):
-        end = 10 ** max(1, LARGE - max(0, entry.get("decimals", 0)))
-        return rest | {"bounds": entry.get("bounds", (-end, end))}
+        rest = ({"decimals": SOME_DIGITS} if entry["kind"] == "continuous" else {}) | rest
+        places = max(0, rest.get("decimals", 0))
+        end = 10 ** max(1, LARGE - places)
+        return {"bounds": (-end, end)} | rest if places < LARGE else None  # sums of finer numbers are not looked for
     if entry["kind"] == "identifier" or entry.get("levels") or "parts" in entry:
         return rest if entry["kind"] != "identifier" else None
-    words = cells[~cells.isin({*MISSING_TOKENS, *map(str, rest["missing"] if isinstance(codes, list) else ())})].unique()
+    gone = {*MISSING_TOKENS, *map(str, codes if isinstance(codes, list) else ())}
+    words = cells[~cells.isin(gone)].unique()
     return rest | {"kind": "categorical", "levels": [*words]} if 2 <= len(words) <= MOST_WORDS else None
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..arrays import Floats, Mask
 from ..schema.clinical import spelled
-from ..schema.columns.column import Column, Values, level_text
+from ..schema.columns.column import Column, Values
 from ..schema.rules import ValuesByName, in_rule, yes_level
 
 ALMOST, SOME_ROWS = 0.01, 30  # of the rows that show a rule some may break it; rows of each kind that show one
@@ -100,7 +100,8 @@ def _presences(known: Mapping[str, Mask], answers: Mapping[str, Values]) -> Iter
             continue
         twin = next((one for one, other in firsts.items() if (own != other).sum() <= few), None)
         if twin is not None:
-            yield f"{in_rule(twin)} is present if and only if {in_rule(name)} is present", int((own != firsts[twin]).sum())
+            rule = f"{in_rule(twin)} is present if and only if {in_rule(name)} is present"
+            yield rule, int((own != firsts[twin]).sum())
             continue
         firsts[name] = own
         asked = [
@@ -119,14 +120,15 @@ def _presences(known: Mapping[str, Mask], answers: Mapping[str, Values]) -> Iter
 
 
 def _labels(words: ValuesByName, others: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Yield which labels follow from codes, but for the columns `others`. A label has one code, and is none itself."""
+    """Yield which labels follow from codes, but for the columns `others`. A label has one code, and is not a code itself."""
     levels = {name: pd.factorize(own) for name, own in words.items()}
     sizes = {name: len(texts) for name, (_, texts) in levels.items() if 2 <= len(texts) <= MOST_CODES}
     codes, labels = set[str](), set[str]()
     for code, label in sorted(permutations(sizes, 2), key=lambda pair: -sizes[pair[0]]):
         ours, theirs = (levels[name][0] for name in (code, label))
         known = (ours >= 0) & (theirs >= 0)
-        if (sizes[label] > sizes[code] or {code, label} & labels or label in {*codes, *others}
+        answer = sizes[label] == 2 < sizes[code]  # such as whether a patient is pregnant, by wards
+        if (sizes[label] > sizes[code] or answer or {code, label} & labels or label in {*codes, *others}
                 or known.sum() < ROWS_OF_A_CODE * sizes[code]):  # fmt: skip
             continue
         pairs = np.bincount(ours[known] * sizes[label] + theirs[known], minlength=sizes[code] * sizes[label])

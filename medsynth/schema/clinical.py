@@ -90,10 +90,10 @@ def variables() -> dict[str, Variable]:
 
 
 def usual_sets(own: Sequence[Sequence[Level]] = ()) -> list[tuple[Level, ...]]:
-    """Return a column's own sets of levels or, if it has none, all usual ones; also capitalised and in capitals."""
+    """Return a column's own sets of levels or, if it has none, all usual ones; in small letters and capitals, too."""
     families = content("words")["levels"].values()
     sets = own or [*(one for family in families for one in family["sets"]), *USUAL_WORDS]
-    forms = (str, str.capitalize, str.upper)
+    forms = (str, str.lower, str.capitalize, str.upper)
     return [tuple(form(one) if isinstance(one, str) else one for one in words) for words in sets for form in forms]
 
 

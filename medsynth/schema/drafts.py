@@ -140,19 +140,18 @@ def _is_outside(value: int, declared: Entry) -> bool:
     return not low <= value <= high
 
 
-def suggested_rules(header: Collection[str], known: Taken | None = None) -> list[str]:
+def suggested_rules(header: Collection[str], known: Taken | None = None, *, any_unit: bool = False) -> list[str]:
     """Return the rules of the catalogue between these columns.
 
-    `known`: what is declared of the columns. Then their levels count, and the rows decide about units that no header
-    states.
+    known: what is declared of them, since rules need levels. any_unit: whether a column without a unit may have any,
+    because rows decide about the rules.
     """
+    entries = known or {}
     found = {name: one for name in header if name not in keys(header) and (one := look_up(name))}
-    if known is None:
-        return rules(found)
-    levels = {name: tuple(entry["levels"]) for name, entry in known.items() if entry.get("levels")}
-    two = [name for name, one in found.items() if one.name == PRESSURE and len(known.get(name, {}).get("parts", ())) == 2]
+    levels = {name: tuple(entry["levels"]) for name, entry in entries.items() if entry.get("levels")}
     found = {name: replace(one, levels=levels.get(name, one.levels)) for name, one in found.items()}
-    return [*rules(found, any_unit=True), *(f"{in_rule(f'{name}.1')} > {in_rule(f'{name}.2')}" for name in two)]
+    two = [name for name, one in found.items() if one.name == PRESSURE and "parts" in entries.get(name, {})]
+    return rules(found, any_unit=any_unit) + [f"{in_rule(f'{name}.1')} > {in_rule(f'{name}.2')}" for name in two]
 
 
 def _rule_lines(header: Collection[str], also: Collection[str]) -> list[str]:
