@@ -82,8 +82,8 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
             broken, known = _broken(rule, schema, read)
             if known >= SOME_ROWS and broken <= ALMOST * known and (rule.defines is None or rule.defines in closed):
                 found[text] = broken
-    defined = {schema.rule(text).defines for text in found}
-    free = {name: column for name, column in schema.columns.items() if name not in defined}
+    apart = {schema.rule(text).defines for text in found} | {name for name, one in entries.items() if "limits" in one}
+    free = {name: column for name, column in schema.columns.items() if name not in apart}  # <0.5 has no number here
     found |= relations(free, read, closed, data.header[-1])
     return dict([*found.items()][:MOST_RULES])
 
@@ -130,7 +130,7 @@ def _dates(columns: Mapping[str, Entry]) -> list[str]:
 
 def _wide(entry: Entry, cells: pd.Series) -> Entry | None:
     """Return an entry with bounds that are as wide as possible, or all levels; None for a column that no rule reads."""
-    lost = ("seen", "missing", "unknown", "scale", "limits", "hierarchy", "zeros")
+    lost = ("seen", "missing", "unknown", "scale", "limits", "zeros")
     rest = {key: one for key, one in entry.items() if key not in lost}
     codes = entry.get("missing")
     rest |= {"missing": [*dict.fromkeys((*codes, ""))] if isinstance(codes, list) else True, "unknown": "missing"}
@@ -141,8 +141,10 @@ def _wide(entry: Entry, cells: pd.Series) -> Entry | None:
         places = max(0, rest.get("decimals", 0))
         end = 10 ** max(1, LARGE - places)
         return {"bounds": (-end, end)} | rest if places < LARGE else None  # sums of finer numbers are not looked for
-    if entry["kind"] == "identifier" or entry.get("levels") or "parts" in entry:
-        return rest if entry["kind"] != "identifier" else None
+    if entry["kind"] == "identifier" or "hierarchy" in entry:
+        return None
+    if "levels" in entry or "parts" in entry:
+        return rest
     gone = {*MISSING_TOKENS, *map(str, codes if isinstance(codes, list) else ())}
     words = cells[~cells.isin(gone)].unique()
     return rest | {"kind": "categorical", "levels": [*words]} if 2 <= len(words) <= MOST_WORDS else None

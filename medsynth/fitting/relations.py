@@ -19,6 +19,7 @@ from ..schema.rules import ValuesByName, in_rule, yes_level
 ALMOST, SOME_ROWS = 0.01, 30  # of the rows that show a rule some may break it; rows of each kind that show one
 FEW_ROWS, MOSTLY = 200, 0.95  # rows in which sums are tried first, and the share of these that must fit
 MOST_NUMBERS, MOST_PARTS = 150, 40  # columns in which sums are looked for, and columns of a sum
+BY_CHANCE = 20  # rows that break an implication, expected of unrelated columns
 ROWS_OF_A_CODE, MOST_CODES, MOST_ANSWERS = 20, 500, 10  # on average; of a column; levels that skip a question
 EXACT = 1e-6  # relative error of a sum of decimals
 ENDS = {"1": 1.0, "100": 100.0}  # sums of answers and of shares
@@ -108,8 +109,8 @@ def _presences(known: Mapping[str, Mask], answers: Mapping[str, Values]) -> Iter
             (int(given.sum()), other, level, given)
             for other, texts in answers.items() if other != name
             for level in pd.unique(texts[own & pd.notna(texts)]) if '"' not in level
-            if (own & ~(given := texts == level)).sum() <= min(few, ALMOST * (known[other] & ~given).sum())
-            and (known[other] & ~given).sum() >= SOME_ROWS
+            if (rest := (known[other] & ~(given := texts == level)).sum()) >= SOME_ROWS
+            and (own & ~given).sum() <= min(few, ALMOST * rest) and own.sum() * rest >= BY_CHANCE * len(own)
         ]  # fmt: skip
         if asked:
             count, other, level, given = min(asked, key=lambda one: one[:3])
@@ -120,7 +121,7 @@ def _presences(known: Mapping[str, Mask], answers: Mapping[str, Values]) -> Iter
 
 
 def _labels(words: ValuesByName, others: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Yield which labels follow from codes, but for the columns `others`. A label has one code, and is not a code itself."""
+    """Yield which labels follow from codes, but none of `others`. A label has one code, and determines nothing."""
     levels = {name: pd.factorize(own) for name, own in words.items()}
     sizes = {name: len(texts) for name, (_, texts) in levels.items() if 2 <= len(texts) <= MOST_CODES}
     codes, labels = set[str](), set[str]()

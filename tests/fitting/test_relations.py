@@ -146,6 +146,19 @@ def test_the_last_column_stays_a_target_and_no_rule_has_a_level_of_the_table(tmp
     assert proposed(cells, tmp_path) == set()
 
 
+def test_few_rows_show_no_answer_without_which_a_value_is_missing(tmp_path: Path) -> None:
+    """31 values, all of patients who answer no, as 570 of 600 do."""
+    values = np.where(np.arange(N) < 31, "33", "")
+    assert proposed({"fit": np.where(np.arange(N) < N - 30, "no", "yes"), "hours": values, **base()}, tmp_path) == set()
+
+
+def test_a_limit_of_an_assay_is_a_value(tmp_path: Path) -> None:
+    """`<5` has no number, but it is present, whatever a flag says."""
+    low = np.random.default_rng(2).random(N) < 0.3
+    cells = {"crp": np.where(low, "<5", "31"), "high": np.where(low, "no", "yes"), **base()}
+    assert proposed(cells, tmp_path) == set()
+
+
 def test_both_rules_that_rows_break_and_those_that_are_taken_are_counted(tmp_path: Path) -> None:
     cells = planted("a label")
     cells["department"][0] = "neuro"
