@@ -13,23 +13,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..errors import SchemaError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, Table, is_number
 from ..io.writer import WrittenText
 from ..sampling.rules_across_rows import values
 from ..schema import Schema
+from ..schema.clinical import look_up
 from ..schema.codec import encode
 from ..schema.drafts import order_rule
 from ..schema.inference import NARROW, by_start
 from ..schema.looks import Look, look
-from ..schema.rules import Rule, ValuesByName, evaluate, in_rule
+from ..schema.rules import Rule, ValuesByName, Years, evaluate, in_rule
 from .declarations import confirm_names
 from .private_table import read_table
 from .relations import ALMOST, SOME_ROWS, relations
 
 SOME_CELLS = 1000  # of a column, to see how its numbers are written
 MOST_RULES, MOST_WORDS = 100, 2000  # that are proposed; different words of a column that a rule reads
-HALF = 0.5  # of a whole number, which a rule computes
+HALF, AGE = 0.5, "age"  # of a whole number, which a rule computes; a variable that is right within a year
 CLOCK = ["1900-01-01", "1900-01-01"]  # bounds of times without a day
 FAR, LARGE = (date(1800, 1, 1), date(2199, 12, 31)), 8  # bounds of dates, and digits of numbers, to look at rules
 SOME_DIGITS = 4  # after the point, if nothing declares them
@@ -78,14 +80,18 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
     found = dict[str, int]()
     for text in (*suggested, *orders, *since):
         with suppress(ValueError):  # such as a name with a backquote
-            rule = schema.rule(text)
-            broken, known = _broken(rule, schema, read)
-            if known >= SOME_ROWS and broken <= ALMOST * known and (rule.defines is None or rule.defines in closed):
+            broken, known = _broken(schema.rule(text), schema, read)
+            if known >= SOME_ROWS and broken <= ALMOST * known:
                 found[text] = broken
     apart = {schema.rule(text).defines for text in found} | {name for name, one in entries.items() if "limits" in one}
     free = {name: column for name, column in schema.columns.items() if name not in apart}  # <0.5 has no number here
     found |= relations(free, read, closed, data.header[-1])
-    return dict([*found.items()][:MOST_RULES])
+    kept = dict[str, int]()
+    for text in [*found][:MOST_RULES]:
+        with suppress(SchemaError):  # it defines a column that is open, or one that cannot be missing
+            Schema.from_dict({"name": "look", "columns": entries, "rules": [*kept, text]})
+            kept[text] = found[text]
+    return kept
 
 
 def dates_that_follow(data: Table, entries: Mapping[str, Entry]) -> dict[str, str]:
@@ -160,5 +166,6 @@ def _broken(rule: Rule, schema: Schema, read: ValuesByName) -> tuple[int, int]:
         places = schema.columns[rule.defines].places
         computed = np.asarray(evaluate(rule.formula, read), np.float64)
         apart = np.abs(computed - np.asarray(read[rule.defines], np.float64))
-        broken = apart > (10.0**-places if places else HALF)
+        near = isinstance(rule.formula, Years) and (known_as := look_up(rule.defines)) and known_as.name == AGE
+        broken = apart > (10.0**-places if places or near else HALF)
     return int((broken & known).sum()), int(known.sum())

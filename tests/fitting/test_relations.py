@@ -62,6 +62,8 @@ def planted(which: str) -> Cells:
         before = (seen.month < born.month) | ((seen.month == born.month) & (seen.day < born.day))
         return {"born": born.strftime("%d.%m.%Y"), "seen": seen.strftime("%d.%m.%Y"),
                 "age": seen.year - born.year - before}  # fmt: skip
+    if which == "an age, a year off":
+        return {**(cells := planted("an age")), "age": np.asarray(cells["age"]) - rng.integers(0, 2, N)}
     if which == "a stay":
         start, long = days(rng, "2020-01-01", 800), rng.integers(0, 60, N)
         return {"came": start.strftime("%d.%m.%Y"), "los": long,
@@ -87,6 +89,7 @@ PLANTED = {
     "a skip pattern": {'hours is present implies icu = "yes"'},
     "a label": {"ward determines department"},
     "an age": {"seen >= born", "age = years(born, seen)"},
+    "an age, a year off": {"seen >= born", "age = years(born, seen)"},
     "a stay": {"los = left - came"},
     "pregnancy": {'pregnant = "yes" implies sex = "f"'},
     "a pressure": {"`blood pressure.1` > `blood pressure.2`"},
@@ -155,8 +158,15 @@ def test_few_rows_show_no_answer_without_which_a_value_is_missing(tmp_path: Path
 def test_a_limit_of_an_assay_is_a_value(tmp_path: Path) -> None:
     """`<5` has no number, but it is present, whatever a flag says."""
     low = np.random.default_rng(2).random(N) < 0.3
-    cells = {"crp": np.where(low, "<5", "31"), "high": np.where(low, "no", "yes"), **base()}
+    numbers = np.random.default_rng(3).integers(20, 90, N).astype(str)
+    cells = {"crp": np.where(low, "<5", numbers), "high": np.where(low, "no", "yes"), **base()}
     assert proposed(cells, tmp_path) == set()
+
+
+def test_a_rule_that_the_draft_could_not_declare_is_not_proposed(tmp_path: Path) -> None:
+    """A code with open levels may be missing, and a label with usual levels may not."""
+    sex = np.random.default_rng(2).choice(["m", "w"], N)
+    assert proposed({"code": np.where(sex == "m", "A", "B"), "sex": sex, **base()}, tmp_path) == set()
 
 
 def test_both_rules_that_rows_break_and_those_that_are_taken_are_counted(tmp_path: Path) -> None:
