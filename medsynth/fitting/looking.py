@@ -74,7 +74,7 @@ def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequen
     closed = {name for name, entry in entries.items() if {"bounds", "levels"} & entry.keys()}
     dates = _dates(columns)
     orders = [order_rule(*ends) for a, b in combinations(dates, 2) for ends in ((a, b), (b, a))]
-    whole = [in_rule(name) for name in closed & columns.keys() - {*dates} if columns[name]["kind"] == "count"]
+    whole = [in_rule(name) for name, one in columns.items() if name in closed and one["kind"] == "count"]
     since = [f"{number} = {text.format(*map(in_rule, ends))}" for ends in permutations(dates, 2)
              for number in whole for text in ("years({}, {})", "{1} - {0}")]  # fmt: skip
     found = dict[str, int]()
