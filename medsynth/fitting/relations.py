@@ -34,8 +34,11 @@ def relations(columns: Mapping[str, Column], values: ValuesByName, closed: Colle
     names = [name for name in columns if in_rule(name)]
     words = {name: values[name] for name in names if columns[name].categorical and columns[name].part is None}
     yes = {name: word for name in words if name in closed and (word := yes_level(columns[name].levels))}
-    numbers = {name: np.where(pd.isna(values[name]), np.nan, values[name] == yes[name]) if name in yes else values[name]
-               for name in names if name in yes or not (columns[name].categorical or columns[name].dated)}  # fmt: skip
+    numbers = {
+        name: np.where(pd.isna(values[name]), np.nan, values[name] == yes[name] if name in yes else values[name])
+        for name in names if name in yes or not (columns[name].categorical or columns[name].dated)
+    }  # fmt: skip
+    numbers = {name: np.asarray(own, np.float64) for name, own in numbers.items()}
     found = _sums(numbers, yes, {*closed} - {last})
     added = {name for _, own in found.values() for name in own}
     answers = {name: own for name, own in words.items() if name in closed and columns[name].size <= MOST_ANSWERS}
@@ -89,7 +92,7 @@ def _sums(
 
 def _apart(ends: Floats, total: Floats) -> Floats:
     """Return the relative distance of columns, (rows, columns), from a total, (rows,); NaN if either is missing."""
-    return np.abs(ends - total[:, None]) / (1 + np.abs(total[:, None]))
+    return np.asarray(np.abs(ends - total[:, None]) / (1 + np.abs(total[:, None])), np.float64)
 
 
 def _presences(known: Mapping[str, Mask], answers: Mapping[str, Values]) -> Iterator[tuple[str, int]]:
@@ -108,7 +111,7 @@ def _presences(known: Mapping[str, Mask], answers: Mapping[str, Values]) -> Iter
         asked = [
             (int(given.sum()), other, level, given)
             for other, texts in answers.items() if other != name
-            for level in pd.unique(texts[own & pd.notna(texts)]) if '"' not in level
+            for level in pd.unique(texts[own & pd.notna(texts)]) if '"' not in str(level)
             if (rest := (known[other] & ~(given := texts == level)).sum()) >= SOME_ROWS
             and (own & ~given).sum() <= min(few, ALMOST * rest) and own.sum() * rest >= BY_CHANCE * len(own)
         ]  # fmt: skip

@@ -39,8 +39,8 @@ def planted(which: str) -> Cells:
         return {"a_x": (group == 0).astype(int), "old": rng.integers(0, 2, N), "a_y": (group == 1).astype(int),
                 "weight": rng.integers(50, 99, N), "a_z": (group == 2).astype(int)}  # fmt: skip
     if which == "shares":
-        parts = rng.multinomial(1000, [0.6, 0.3, 0.1], N) / 10
-        return {f"p{k}": parts[:, k].round(1) for k in range(3)}
+        percent = rng.multinomial(1000, [0.6, 0.3, 0.1], N) / 10
+        return {f"p{k}": percent[:, k].round(1) for k in range(3)}
     if which == "a total":
         parts = rng.integers(0, 40, (N, 3))
         return {**{f"part{k}": parts[:, k] for k in range(3)}, "far": rng.integers(0, 90, N), "score": parts.sum(1)}
