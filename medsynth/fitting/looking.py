@@ -118,8 +118,9 @@ def _follows(data: Table, columns: Mapping[str, Entry], first: str, second: str)
 
 
 def _columns(data: Table, entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return the entries that rules can read, as wide as possible."""
-    return {name: wide for name, entry in entries.items() if (wide := _wide(entry, data.cells[name])) is not None}
+    """Return the entries that rules can read, as wide as possible, in the order of the header."""
+    some = {name: _wide(entries[name], data.cells[name]) for name in data.header if name in entries}
+    return {name: wide for name, wide in some.items() if wide is not None}
 
 
 def _read(data: Table, columns: Mapping[str, Entry]) -> tuple[Schema, ValuesByName]:

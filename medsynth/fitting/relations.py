@@ -34,11 +34,9 @@ def relations(columns: Mapping[str, Column], values: ValuesByName, closed: Colle
     names = [name for name in columns if in_rule(name)]
     words = {name: values[name] for name in names if columns[name].categorical and columns[name].part is None}
     yes = {name: word for name in words if name in closed and (word := yes_level(columns[name].levels))}
-    numbers = {
-        name: np.where(pd.isna(values[name]), np.nan, values[name] == yes[name] if name in yes else values[name])
-        for name in names if name in yes or not (columns[name].categorical or columns[name].dated)
-    }  # fmt: skip
-    numbers = {name: np.asarray(own, np.float64) for name, own in numbers.items()}
+    some = [name for name in names if name in yes or not (columns[name].categorical or columns[name].dated)]
+    ones = {name: values[name] == yes[name] if name in yes else values[name] for name in some}
+    numbers = {name: np.asarray(np.where(pd.isna(values[name]), np.nan, own), np.float64) for name, own in ones.items()}
     found = _sums(numbers, yes, {*closed} - {last})
     added = {name for _, own in found.values() for name in own}
     answers = {name: own for name, own in words.items() if name in closed and columns[name].size <= MOST_ANSWERS}

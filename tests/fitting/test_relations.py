@@ -41,6 +41,9 @@ def planted(which: str) -> Cells:
     if which == "shares":
         percent = rng.multinomial(1000, [0.6, 0.3, 0.1], N) / 10
         return {f"p{k}": percent[:, k].round(1) for k in range(3)}
+    if which == "shares, one of them known by its name":
+        percent = rng.multinomial(100, [0.6, 0.3, 0.1], N)
+        return {"other": percent[:, 0], "neutrophils (%)": percent[:, 1], "rest": percent[:, 2]}
     if which == "a total":
         parts = rng.integers(0, 40, (N, 3))
         return {**{f"part{k}": parts[:, k] for k in range(3)}, "far": rng.integers(0, 90, N), "score": parts.sum(1)}
@@ -83,6 +86,7 @@ PLANTED = {
     "one of several": {"type_0 + type_1 + type_2 + type_3 = 1"},
     "one of several, apart": {"a_x + a_y + a_z = 1"},
     "shares": {"p0 + p1 + p2 = 100"},
+    "shares, one of them known by its name": {"other + `neutrophils (%)` + rest = 100"},
     "a total": {"part0 + part1 + part2 = score"},
     "a score of answers": {" + ".join(f"item{k}" for k in range(ITEMS)) + " = score"},
     "a value and its date": {"troponin is present if and only if day is present"},
