@@ -12,6 +12,7 @@ from medsynth.fitting.looking import table_to_look_at
 from medsynth.schema import Schema
 
 N, ITEMS = 600, 14
+NUMBERS = np.array([f"{20 + k % 60}" for k in range(N)])
 Cells = dict[str, Any]
 
 
@@ -148,14 +149,14 @@ def test_chance_makes_no_rule(seed: int, tmp_path: Path) -> None:
 def test_the_last_column_stays_a_target_and_no_rule_has_a_level_of_the_table(tmp_path: Path) -> None:
     """Only public levels: `hours is present implies ward = W1` would name one that cells decide."""
     own = planted("a label")
-    hours = np.where(np.asarray(own["ward"]) == "W1", "33", "")
+    hours = np.where(np.asarray(own["ward"]) == "W1", NUMBERS, "")
     cells = {"ward": own["ward"], "hours": hours, **base(), "department": own["department"]}
     assert proposed(cells, tmp_path) == set()
 
 
 def test_few_rows_show_no_answer_without_which_a_value_is_missing(tmp_path: Path) -> None:
     """31 values, all of patients who answer no, as 570 of 600 do."""
-    values = np.where(np.arange(N) < 31, "33", "")
+    values = np.where(np.arange(N) < 31, NUMBERS, "")
     assert proposed({"fit": np.where(np.arange(N) < N - 30, "no", "yes"), "hours": values, **base()}, tmp_path) == set()
 
 
