@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-START = {"numpy", "pydantic", "typer"}
+START = {"numpy", "pydantic", "rich", "typer"}
 TABLE = START | {"cryptography", "pandas", "pyarrow", "scipy.special", "yaml"}
 MODEL = TABLE | {"safetensors"}
 OF_REPORTS = {
-    "dp_accounting", "jinja2", "opacus", "rich", "scipy.fft", "scipy.linalg", "scipy.optimize", "scipy.sparse",
+    "dp_accounting", "jinja2", "opacus", "scipy.fft", "scipy.linalg", "scipy.optimize", "scipy.sparse",
     "scipy.stats", "sdmetrics", "sklearn",
 }  # fmt: skip
 EACH_PUSH = {  # by each command, at most, of the packages that take long
