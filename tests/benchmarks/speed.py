@@ -171,16 +171,17 @@ def main(words: list[str]) -> None:
 
 
 CLINIC, SCHEMA, LARGE = "clinic.csv", "clinic.schema.yaml", "clinic-1000000"
+TABLES_OF_REPORT = "--synthetic made.csv --real held.csv --train clinic.csv"
 OWN_FIT = "--epsilon 3.7 --output own.medsynth --force --quiet"
 COMMANDS = {  # side by side: the words of each, and the goal in processor seconds
     "help": ("--help", None),
     "plan, 3,772 rows": ("plan 3772 --epsilon 3.7", 1.7),
     "fit, 100 rows": (f"fit hundred.csv --schema {SCHEMA} --rows 100 --anyway {OWN_FIT}", 4),
     "fit, 3,772 x 21, without a schema": (f"fit {CLINIC} {OWN_FIT}", 4),
-    "sample, 1,000 rows": ("sample model.medsynth -n 1000 --output own.csv --force --quiet", None),
-    "sample, 10,000 rows": ("sample model.medsynth -n 10000 --output own.csv --force --quiet", 1.3),
-    "sample, 1,000,000 rows to Parquet": ("sample model.medsynth -n 1000000 --output own.parquet --force --quiet", 3),
-    "report, 3,000 rows": ("report model.medsynth --synthetic 3000.csv --real 3000.csv --output own.html --force", 10),
+    "sample, 1,000 rows": ("sample model.medsynth -n 1000 --output own.csv --force", None),
+    "sample, 10,000 rows": ("sample model.medsynth -n 10000 --output own.csv --force", 1.3),
+    "sample, 1,000,000 rows to Parquet": ("sample model.medsynth -n 1000000 --output own.parquet --force", 3),
+    "report, 3,000 rows": (f"report model.medsynth {TABLES_OF_REPORT} --output own.html --force", 10),
     "fit, 1,000,000 x 21, CSV": (f"fit {LARGE}.csv --schema {SCHEMA} --rows 1000000 {OWN_FIT}", 10),
     "fit, 1,000,000 x 21, Parquet": (f"fit {LARGE}.parquet --schema {SCHEMA} --rows 1000000 {OWN_FIT}", 10),
 }
@@ -193,12 +194,8 @@ def tree_of(commit: str, folder: Path) -> Path:
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as file:
             file.extractall(tree, filter="data")
-        for package, source in (
-            ("medsynth_cli", "cli"),
-            ("medsynth_schemas", "schemas"),
-            ("medsynth_sample_data", "sample_data"),
-        ):
-            (tree / package).symlink_to(source)
+        for source in ("cli", "schemas", "sample_data"):
+            (tree / f"medsynth_{source}").symlink_to(source)
     return tree
 
 
@@ -208,14 +205,10 @@ def in_turn(commit: str, pairs: int, some: list[str], folder: Path) -> None:
     inputs_of(folder, " ".join(words for words, _ in wanted.values()))
     lines = []
     for name, (words, goal) in wanted.items():
-        command = [
-            sys.executable,
-            "-c",
-            f"import os; os.chdir({str(folder)!r}); from medsynth_cli.main import main; main()",
-        ]
+        start = f"import os; from medsynth_cli.main import main; os.chdir({str(folder)!r}); main()"
         runs: dict[Path, list[Run]] = {tree_of(commit, folder): [], ROOT: []}
         for tree in [*runs] * pairs:
-            runs[tree].append(measured([*command, *words.split()], tree))
+            runs[tree].append(measured([sys.executable, "-c", start, *words.split()], tree))
         cells = [spread([run[key] for run in own], 2) for key in ("cpu", "gib") for own in runs.values()]
         lines.append([name, "" if goal is None else f"{goal:g}", *cells])
         print(*lines[-1], file=sys.stderr, flush=True)
@@ -228,8 +221,8 @@ def inputs_of(folder: Path, commands: str) -> None:
     from medsynth_sample_data import simulate
 
     (folder / SCHEMA).write_text(simulate.schema_text())
-    for name, rows in ((CLINIC, 3772), ("hundred.csv", 100), ("3000.csv", 3000)):
-        simulate.cohort(rows, 1).to_csv(folder / name, index=False)
+    for seed, (name, rows) in enumerate([(CLINIC, 3772), ("hundred.csv", 100), ("made.csv", 3000), ("held.csv", 3000)]):
+        simulate.cohort(rows, seed).to_csv(folder / name, index=False)
     path = folder / f"{LARGE}.parquet"
     if LARGE in commands:
         large_table(path, 1_000_000)
