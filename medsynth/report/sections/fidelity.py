@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -415,17 +414,6 @@ class Quality(Record):
     version: str
 
 
-@contextmanager
-def _without_torch() -> Iterator[None]:
-    """Hide PyTorch, unless it is loaded. sdmetrics imports it for scores that no report uses: 2 s and 140 MiB."""
-    hidden = sys.modules.setdefault("torch", None) is None  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules["torch"]
-
-
 def quality(tables: Tables, rng: Stream) -> Quality:
     """Return the scores of the synthetic against the real held-out rows, averaged over columns but not over scores."""
     drawn = np.sort(rng.permutation(len(tables.names))[:MOST_SCORED])
@@ -438,9 +426,14 @@ def quality(tables: Tables, rng: Stream) -> Quality:
     found: dict[str, float | None] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with _without_torch():
+        # Without PyTorch, which sdmetrics would load for scores that no report uses: 2 s and 140 MiB.
+        hidden = sys.modules.setdefault("torch", None) is None  # type: ignore[arg-type]
+        try:
             import sdmetrics
             from sdmetrics.reports.single_table import DiagnosticReport, QualityReport
+        finally:
+            if hidden:
+                del sys.modules["torch"]
 
         for report in (QualityReport(), DiagnosticReport()):
             try:
