@@ -148,7 +148,11 @@ def main(words: list[str]) -> None:
     parser.add_argument("--against", metavar="COMMIT", help="run commands of this commit and of this tree in turn")
     parser.add_argument("--pairs", type=int, default=2, help="with --against: runs of each")
     parser.add_argument("--one", nargs=2, help="used for its own processes")
+    parser.add_argument("--inputs", help="used for its own processes")
     given = parser.parse_args(words)
+    if given.inputs:
+        inputs_of(given.folder, given.inputs)
+        return
     if given.against:
         given.folder.mkdir(parents=True, exist_ok=True)
         in_turn(given.against, given.pairs, given.figures, given.folder.absolute())
@@ -202,7 +206,9 @@ def tree_of(commit: str, folder: Path) -> Path:
 def in_turn(commit: str, pairs: int, some: list[str], folder: Path) -> None:
     """Print processor seconds of commands, by the sources of a commit and by these in turn: medians of `pairs`."""
     wanted = {name: own for name, own in COMMANDS.items() if any(word in name for word in some)}
-    inputs_of(folder, " ".join(words for words, _ in wanted.values()))
+    # In a process of its own, because a child's peak is at least that of this process.
+    named = " ".join(words for words, _ in wanted.values())
+    measured(again("speed", f"--inputs={named}", "--folder", str(folder)))
     lines = []
     for name, (words, goal) in wanted.items():
         start = f"import os; from medsynth_cli.main import main; os.chdir({str(folder)!r}); main()"
