@@ -252,7 +252,8 @@ def as_categories(parts: Iterable[tuple[Iterable[str], Whole]]) -> pd.Categorica
 
 def texts_of(cells: pd.Categorical) -> Texts:
     """Return the text of each row, (rows,), from its category."""
-    return np.asarray(cells.categories, dtype=object)[cells.codes]
+    texts: Texts = np.asarray(cells.categories, dtype=object)
+    return texts.take(cells.codes)
 
 
 # Columns of frames.

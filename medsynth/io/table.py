@@ -86,7 +86,8 @@ class Table:
     def digest(self) -> str:
         """The SHA-256 of the names and cells: for the private checkpoint alone."""
         found = sha256("\x1f".join(self.header).encode())
-        cells = pd.DataFrame({name: self.column(name) for name in self.cells})  # the hash of a category is its text's
+        # The hash of a category is that of its text.
+        cells = pd.DataFrame({name: self.column(name) for name in map(str, self.cells)})
         found.update(pd.util.hash_pandas_object(cells, index=False).to_numpy().tobytes())
         return found.hexdigest()
 
