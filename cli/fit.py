@@ -25,6 +25,7 @@ FIND_OUT = (
     "is a patient, a visit or a stay, or read the description of the export. Then fit again with `unit` or "
     "`one_row_a_patient`. If the table has a column of patients, `unit` is right in both cases."
 )
+ApprovedFile = Annotated[Path | None, typer.Option(help="JSON file of an approved plan, which the fit may not exceed.")]
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -43,6 +44,7 @@ def fit(
     holdout: Annotated[
         float | None, typer.Option(help="Probability of holding out a row (or patient).", **DECIMAL)
     ] = None,
+    plan: ApprovedFile = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
@@ -64,11 +66,11 @@ def fit(
 
         medsynth fit hospital.tables.yaml --epsilon 3.7 --resume
 
-        medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
+        medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias --plan plan.json
     """
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
-        files = _files(table, output, holdout, settings, scheduler, force=force, resume=resume)
+        files = _files(table, output, holdout, settings, scheduler, plan, force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
 
     told = set[str]()  # the fit of a training part repeats notices about the whole table
@@ -84,7 +86,7 @@ def fit(
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
             model = run(
-                source, **options, checkpoint=files.checkpoint, resume=resume,
+                source, **options, checkpoint=files.checkpoint, resume=resume, plan=plan,
                 model_name=files.model.name, notice=tell, **fit_progress(show),
             )  # fmt: skip
             model.save(files.model, force=force)
@@ -149,8 +151,8 @@ class FitFiles(NamedTuple):
 
 
 def _files(
-    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None, *,
-    force: bool, resume: bool,
+    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None,
+    plan: Path | None, *, force: bool, resume: bool,
 ) -> FitFiles:  # fmt: skip
     """Return the files of a fit. Raise if one of them cannot be written, before anything is measured."""
     from medsynth.budget import Budget
@@ -171,7 +173,7 @@ def _files(
 
         check_fraction(holdout)
         split = HoldOut.of(table, model, checkpoint, list(source.tables.tables) if source else ())
-    read = [path for path in (settings.schema, settings.public) if isinstance(path, Path)]
+    read = [path for path in (settings.schema, settings.public, plan) if isinstance(path, Path)]
     kept = (*(source.files if source else (table, beside(table, ".schema.yaml"))), Budget.of(counted).path, *read)
     moves = split.moves if split else ()
     finals, waiting = [final for _, final in moves], [first for first, _ in moves]
