@@ -68,8 +68,7 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias --plan plan.json
     """
-    quiet = quiet or as_json
-    with starting(show := sys.stderr.isatty() and not quiet):
+    with starting(show := sys.stderr.isatty() and not (quiet := quiet or as_json)):
         files = _files(table, output, holdout, settings, scheduler, plan, force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
 
@@ -83,10 +82,10 @@ def fit(
     if show and sys.stdin.isatty() and scheduler is None and not resume:
         settings = _with_answers(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
-        options = vars(used) | {"budget_table": files.counted, "split_number": number}
+        options = vars(used) | {"budget_table": files.counted, "split_number": number, "plan": plan}
         try:
             model = run(
-                source, **options, checkpoint=files.checkpoint, resume=resume, plan=plan,
+                source, **options, checkpoint=files.checkpoint, resume=resume,
                 model_name=files.model.name, notice=tell, **fit_progress(show),
             )  # fmt: skip
             model.save(files.model, force=force)

@@ -81,17 +81,15 @@ def build(
     rows, as the parts of a split do. If not, rows of `real` are removed from `train`. `fitted_rows`: whether the model
     was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
     table in its budget file. `linked`: facts about several tables, if this report is about their patients. `looks`: the
-    number of pages that are read together; verdicts on attacks allow for it. `approved`: the plan that a board signed.
+    number of pages read together; verdicts on attacks allow for it. `approved`: the plan that a board signed.
 
-    `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives the
-    id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
+    `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives each
+    section's id before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
-    thresholds = thresholds or review.thresholds or Thresholds()
-    check_thresholds(thresholds, questions())
-    schema = model.schema if model else None
-    columns = schema.columns if schema else {}
-    rows = apart(unmarked(cells_of(synthetic, "synthetic"), schema), columns)
+    check_thresholds(thresholds := thresholds or review.thresholds or Thresholds(), questions())
+    columns = model.schema.columns if model else {}
+    rows = apart(unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None), columns)
     context = Context(
         title=review.table or title,
         target=_target(target, model, rows),

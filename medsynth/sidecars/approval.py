@@ -132,8 +132,10 @@ def detail(private: PrivateTable, plan: Mapping[str, Any], review: Review) -> li
         {"dimension": "when", "about": "dates and their precision", "found": [
             _listed("dates:", dates) or "no column is declared as a date", *order, review.period or ""]},
         {"dimension": "where", "about": "places and their precision", "found": [
-            _listed("may name places:", places) or "no column's name reads like a place"]},
-        {"dimension": "how", "about": "units and codes", "found": [_listed("", units) or "no unit is declared"]},
+            _listed("may name places:", places) or "no column's name reads like a place",
+            _listed("from", review.catalogue.geography)]},
+        {"dimension": "how", "about": "units and codes", "found": [
+            _listed("", units) or "no unit is declared", _listed("codes of", review.catalogue.coding_systems)]},
     ]  # fmt: skip
 
 
