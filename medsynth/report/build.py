@@ -87,7 +87,8 @@ def build(
     section's id before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
-    check_thresholds(thresholds := thresholds or review.thresholds or Thresholds(), questions())
+    thresholds = thresholds or review.thresholds or Thresholds()
+    check_thresholds(thresholds, questions())
     columns = model.schema.columns if model else {}
     rows = apart(unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None), columns)
     context = Context(
@@ -109,8 +110,7 @@ def build(
         approved=approved,
         looks=looks,
     )
-    # Waiting threads made a report ten times slower on a busy machine.
-    with threadpool_limits(1):
+    with threadpool_limits(1):  # waiting threads made a report ten times slower on a busy machine
         return _build(context, list(notes or []), step)
 
 
