@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "MEDSYNTH_DATABASE"
 MAGIC = b"DUCK"  # bytes 8 to 12 of a DuckDB file
-SAFE = {"enable_external_access": "false", "autoinstall_known_extensions": "false",
+SAFE: dict[str, Any] = {"enable_external_access": "false", "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false"}  # fmt: skip
 LOCAL = ("", "localhost", "127.0.0.1", "::1")
 BATCH = 20_000  # rows that are fetched at once
