@@ -154,4 +154,4 @@ def _difference(approved: Mapping[str, Any], found: Mapping[str, Any], where: st
             return _difference(first, second, f"{place}.")
         if first != second:
             return f"{place!r} differs"
-    return "the columns have another order"
+    return "an entry differs"

@@ -32,6 +32,7 @@ LOCAL = ("", "localhost", "127.0.0.1", "::1")
 BATCH = 20_000  # rows that are fetched at once
 SECONDS = 20  # to connect
 NAME = re.compile(r"[^\0\"]{1,120}")
+SYMBOLS = re.compile(r"[^\w.-]")  # that no name of a file of ours has
 REASONS = {  # of PostgreSQL, by the first characters of its state
     "28": "it refuses this user or password", "3D": "it has no such database",
     "42501": "this user may not use the table",
@@ -93,17 +94,25 @@ class DatabaseTable:
     @property
     def name(self) -> str:
         """The name of files that are named after the table."""
-        return re.sub(r"[^\w.-]", "_", self.table).lstrip(".-") or "table"
+        return re.sub(SYMBOLS, "_", self.table).lstrip(".-") or "table"
 
     @property
     def budget_name(self) -> str:
-        """The name by which the budget counts fits of this table: with a digest of server, database and table."""
+        """The name by which the budget counts fits of this table: with a digest of server, database and table.
+
+        User, password and options of the address play no part, and neither does the usual schema of the table.
+        """
         if self._postgres:
             found = urlsplit(self.address)
-            place = [(found.hostname or "").lower(), f"{found.port or 5432}", unquote(found.path)]
+            host = parse_qs(found.query).get("host", [found.hostname or ""])[-1].lower()
+            local = host in LOCAL or host.startswith("/")  # one server has several names here
+            database = unquote(found.path.lstrip("/") or found.username or "")
+            place = ["localhost" if local else host, f"{found.port or 5432}", database]
         else:
             place = [str(Path(self.address).resolve())]
-        return f"{self.name}-{hashlib.sha256(chr(0).join([*place, self.table]).encode()).hexdigest()[:16]}"
+        table = self.table.removeprefix("public." if self._postgres else "main.")
+        digest = hashlib.sha256("\0".join([*place, table]).encode()).hexdigest()
+        return f"{re.sub(SYMBOLS, '_', table).lstrip('.-') or 'table'}-{digest[:16]}"
 
     @property
     def _postgres(self) -> bool:

@@ -203,6 +203,27 @@ def test_an_unreachable_database_is_a_clear_error(
     assert not files()
 
 
+SAME = [
+    ["postgresql://a:b@/research?host=/var/run", "postgres://c@LOCALHOST:5432/research", "postgresql://127.0.0.1/research"],
+    ["postgresql://a@db.example/research?sslmode=require", "postgresql://b@DB.example:5432/research"],
+    ["postgresql://a@db.example", "postgresql://a@db.example/a"], ["clinic.duckdb", "./clinic.duckdb"],
+]  # fmt: skip
+
+
+def test_one_table_has_one_budget_under_all_its_names() -> None:
+    found = list[str]()
+    for addresses in SAME:
+        usual = "public.visits" if "://" in addresses[0] else "main.visits"
+        names = {
+            DatabaseTable(table=table, address=one).budget_name for one in addresses for table in ("visits", usual)
+        }
+        assert len(names) == 1, names
+        found += names
+    found.append(DatabaseTable(table="other.visits", address=SAME[0][0]).budget_name)
+    found.append(DatabaseTable(table="visits", address=SAME[1][0].replace("db.", "db2.")).budget_name)
+    assert len(set(found)) == len(found)
+
+
 def test_wrong_words_and_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.execute("create table lists as select 1 as id, array[1, 2] as two union all select 2, array[3]")
     refused = {
