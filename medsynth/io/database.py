@@ -89,7 +89,10 @@ class DatabaseTable:
                 f"No database is named. Set the variable {VARIABLE} to its address, or pass a DuckDB file, or a file "
                 "that contains the address, as `database`."
             )
-        return cls(table=table, address=address.strip())
+        with suppress(ValueError):
+            _ = urlsplit(address).port  # raises for what is not a number
+            return cls(table=table, address=address.strip())
+        raise UsageError("The address of the database has an impossible port or host. Correct it.")
 
     @property
     def name(self) -> str:
