@@ -211,7 +211,7 @@ def _common(review: Path | None, thresholds: Path | None, plan: Path | None, spe
 
     limits = load(thresholds, Thresholds) if thresholds else None
     return {"thresholds": limits, "review": load(review, Review), "fits": len(spent.fits) if spent else None,
-            "approved": None if plan is None else ApprovedPlan.load(plan), "commands": _command_line()}  # fmt: skip
+            "plan": None if plan is None else ApprovedPlan.load(plan), "commands": _command_line()}  # fmt: skip
 
 
 def _made(

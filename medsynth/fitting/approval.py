@@ -26,7 +26,7 @@ SAME = 1 + 1e-9  # Relative tolerance of two budgets.
 
 
 class PlannedMeasurement(BaseModel):
-    """A measurement of an approved plan, as `medsynth plan` prints it."""
+    """A measurement of an approved plan."""
 
     model_config = ConfigDict(frozen=True)
     label: str
@@ -67,14 +67,14 @@ class ApprovedPlan:
 
     @classmethod
     def load(cls, path: Path | str) -> ApprovedPlan:
-        """Read the file that `medsynth plan` wrote. Raise UsageError for any other."""
+        """Read the file of a plan. Raise UsageError for any other."""
         try:
             content = Path(path).read_bytes()
             claim = PlannedClaim.model_validate_json(content)
         except (OSError, ValueError, ValidationError):
             raise UsageError(
-                f"{path} is not the plan of a fit. Write one with `medsynth plan TABLE --epsilon E --page plan.html`, "
-                "and pass its plan.json."
+                f"{path} is not the plan of a fit. Plan the fit with a `page` for approval, and pass the JSON file that is "
+                "written next to it."
             ) from None
         return cls(name=Path(path).name, digest=hashlib.sha256(content).hexdigest(), claim=claim)
 

@@ -70,7 +70,7 @@ def build(
     commands: list[str] | None = None,
     notes: list[str] | None = None,
     linked: LinkedFacts | None = None,
-    approved: ApprovedPlan | None = None,
+    plan: ApprovedPlan | None = None,
     looks: int = 1,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
@@ -81,7 +81,7 @@ def build(
     rows, as the parts of a split do. If not, rows of `real` are removed from `train`. `fitted_rows`: whether the model
     was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
     table in its budget file. `linked`: facts about several tables, if this report is about their patients. `looks`: the
-    number of pages read together; verdicts on attacks allow for it. `approved`: the plan that a board signed.
+    number of pages read together; verdicts on attacks allow for it. `plan`: the one that a board signed.
 
     `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives each
     section's id before it is computed. Raises MedsynthError if the tables cannot be compared.
@@ -107,7 +107,7 @@ def build(
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,
-        approved=approved,
+        approved=plan,
         looks=looks,
     )
     with threadpool_limits(1):  # waiting threads made a report ten times slower on a busy machine

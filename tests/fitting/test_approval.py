@@ -72,13 +72,13 @@ def test_a_fit_under_its_plan_and_the_report(approved: Path, cohort: pd.DataFram
     model, plan = medsynth.load("patients.medsynth"), ApprovedPlan.load("plan.json")
     assert any(plan.digest[:16] in note for note in model.ledger.notes)
     rows = medsynth.sample(model, 50, seed=1)
-    report = build(synthetic=rows, real=None, model=model, drawn_by_model=True, approved=plan)
+    report = build(synthetic=rows, real=None, model=model, drawn_by_model=True, plan=plan)
     found: Any = report.sections["approval"]
     assert found.checked and all(one.kept is not False for one in found.facts)
     assert "one-way marginals" in {one.what for one in found.facts}
     assert Report.model_validate_json(report.model_dump_json()) == report
     assert "The fit itself kept to this plan" in page(report)
-    other = build(synthetic=rows, real=None, model=model, drawn_by_model=True, approved=_changed(plan, delta=1e-9))
+    other = build(synthetic=rows, real=None, model=model, drawn_by_model=True, plan=_changed(plan, delta=1e-9))
     facts: Any = other.sections["approval"]
     assert [one.what for one in facts.facts if one.kept is False] == ["delta, at most"]
     assert build(synthetic=rows, real=None, model=model, drawn_by_model=True).sections["approval"] is None
