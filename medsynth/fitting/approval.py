@@ -73,8 +73,8 @@ class ApprovedPlan:
             claim = PlannedClaim.model_validate_json(content)
         except (OSError, ValueError, ValidationError):
             raise UsageError(
-                f"{path} is not the plan of a fit. Plan the fit with a `page` for approval, and pass the JSON file that is "
-                "written next to it."
+                f"{path} is not the plan of a fit. Plan the fit with a `page` for approval, and pass the JSON file "
+                "that is written next to it."
             ) from None
         return cls(name=Path(path).name, digest=hashlib.sha256(content).hexdigest(), claim=claim)
 
