@@ -67,7 +67,7 @@ class Context:
     which they are compared, and `predictions` has the classifiers' predictions for the held-out rows. Both are None in
     a shareable report. `sequences` has each table's patients in the declared order, under "real", "train" and
     "synthetic"; it is empty without an order. `drawn_by_model`, `disjoint`, `fitted_rows`, `fits`, `looks`, `linked`
-    are as in `medsynth.report.build.build`.
+    are as in `medsynth.report.build.build`, and `approved` is its `plan`.
 
     A report is shareable if its context contains neither a real row nor a figure of real rows: see `shareable`.
     """
