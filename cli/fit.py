@@ -88,7 +88,7 @@ def fit(
             told.add(text)
             notify(text, quiet=quiet)
 
-    if show and sys.stdin.isatty() and scheduler is rows is None and not resume:
+    if show and sys.stdin.isatty() and scheduler is None and rows is None and not resume:
         settings = _with_answers(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
         options = vars(used) | {"budget_table": files.counted, "split_number": number, "plan": plan}
