@@ -77,7 +77,8 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias --plan plan.json
     """
-    with starting(show := sys.stderr.isatty() and not (quiet := quiet or as_json)):
+    quiet = quiet or as_json
+    with starting(show := sys.stderr.isatty() and not quiet):
         table, rows = _named(table, table_name, database)
         files = _files(table, output, holdout, settings, scheduler, plan, force=force, resume=resume).of(rows, budget)
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
