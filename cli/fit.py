@@ -52,7 +52,7 @@ def fit(
     ] = None,
     table_name: TableName = None,
     database: DatabaseFile = None,
-    budget: BudgetName = None,
+    budget_name: BudgetName = None,
     plan: ApprovedFile = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
@@ -80,7 +80,9 @@ def fit(
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
         table, rows = _named(table, table_name, database)
-        files = _files(table, output, holdout, settings, scheduler, plan, force=force, resume=resume).of(rows, budget)
+        files = _files(table, output, holdout, settings, scheduler, plan, force=force, resume=resume).of(
+            rows, budget_name
+        )
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
     told = set[str]()  # the fit of a training part repeats notices about the whole table
 
@@ -148,7 +150,7 @@ def _with_target(names: Sequence[str], settings: FitSettings) -> FitSettings:
 def _named(table: Path | None, name: str | None, database: Path | None) -> tuple[Path, DatabaseTable | None]:
     """Return the table's file. For a table of a database, return the name of a file that is made, and the table."""
     if (table is None) == (name is None):
-        raise UsageError("Name one table: a file, or a table of a database by --table.")
+        raise UsageError("Name one table: a file as the argument TABLE, or a table of a database by --table.")
     if table is not None:
         return table, None
     from medsynth.io.database import DatabaseTable

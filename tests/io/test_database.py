@@ -172,7 +172,7 @@ def test_nothing_names_the_database(place: Place, quick: None, server_words: Cal
         assert word not in result.output + result.stderr
         for name in files():
             assert word not in name and word.encode() not in Path(name).read_bytes(), (name, word)
-    good(*FIT, "--output", "second.medsynth", "--budget", "named", "--anyway")
+    good(*FIT, "--output", "second.medsynth", "--budget-name", "named", "--anyway")
     assert any(name.startswith("named") for name in files())
 
 
