@@ -246,7 +246,7 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
 
 
 def plan_fit(
-    table: Fittable | int, settings: FitSettings, *, columns: int = 20
+    table: Fittable | PrivateTable | int, settings: FitSettings, *, columns: int = 20
 ) -> tuple[Plan, list[str], Expectation | None]:
     """Return the plan that `fit` would follow on a table or tables, notes, and what to expect. No row is measured.
 
@@ -257,7 +257,9 @@ def plan_fit(
         raise UsageError("A plan needs a budget. Leave out `no_dp`, and give `epsilon`.")
     method = registry.settle(settings.method, settings.preset)
     registry.check_claim(method)
-    private = None if isinstance(table, int) else opened(table, settings, silent)
+    private = None if isinstance(table, int) else table
+    if not (private is None or isinstance(private, PrivateTable)):
+        private = opened(private, settings, silent)
     module = registry.load(method, settings.preset)
     config = registry.configured(method, module, method_settings(settings, public=settings.public is not None))
     check_inference(config, None if private is None else private.max_rows)
@@ -275,7 +277,7 @@ def plan_fit(
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     assert private is not None
     check_method(private, method, module)
-    public_rows = public_rows_of(private, settings, {"table": table})
+    public_rows = public_rows_of(private, settings, {"table": private.place})
     settles = list[str]()
     private = settled_by(private, public_rows, settles.append)
     made = _planned(private, settings, module, config)

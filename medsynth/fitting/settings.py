@@ -232,7 +232,8 @@ class FitOptions(FitSettings):
 
     `checkpoint`: a private file that keeps each release. `resume`: continue the fit of this checkpoint. `budget_table`:
     the table whose budget counts the fit, if `table` is a frame or a part of another table. `model_name`: the model's
-    name in the budget file. `split_number`: of the split that kept rows out of the table. `notice` receives messages
+    name in the budget file. `split_number`: of the split that kept rows out of the table. `plan`: the file of the
+    approved plan, which the fit may not exceed. `notice` receives messages
     for the user; `progress` the steps done, or True for a bar; `phase` the current phase. A notebook shows the messages
     and the bar by default, the messages in full if `verbose`.
     """
@@ -242,6 +243,7 @@ class FitOptions(FitSettings):
     budget_table: Path | str | None = None
     model_name: str | None = None
     split_number: str | None = None
+    plan: Path | str | None = None
     notice: Notice = log_notice
     verbose: bool = False
     progress: Progress | bool | None = None
