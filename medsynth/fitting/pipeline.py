@@ -97,11 +97,12 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = public_rows_of(private, options, {"table": source, "budget_table": options.budget_table})
-    if (settled := settled_by(private, public_rows, options.notice)) is not private:
-        private, codes = settled, None
+    given = private
+    if (private := settled_by(given, public_rows, options.notice)) is not given:
+        codes = None
     planned = plan_measurements(private, options, method)
     if approved is not None:
-        approved.check(private, planned.plan, options)
+        approved.check(given, planned.plan, options)
         planned.ledger.note(approved.sentence)
     announce(private, planned, public_rows)
     budget = budget_of(private, options.budget_table)
@@ -117,7 +118,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         schema, without_level = settle(private, planned, out.releases, rows)
         if schema.order is None:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
-            del private, codes  # frees the memory of the raw table
+            del private, given, codes  # frees the memory of the raw table
             tensors = train(planned, rows, vault, schema, out.seed, public_rows)
             tensors |= expected_similarity(planned, rows, schema, tensors, without_level, out.seed)
         else:

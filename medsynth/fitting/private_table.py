@@ -226,9 +226,7 @@ class PrivateTable:
             own = f"the number of rows, {rows}"
             facts.append(Message(f"{own}: the row count of the whole table times the training share", own))
         if self.bare:
-            facts.append(
-                Message("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
-            )
+            facts.append("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
         else:
             if len(self.undeclared) + len(self.settled) < len(schema.columns):
                 declared = f"the schema {schema.name!r}"
