@@ -30,7 +30,7 @@ FLOORS = [
     ["artifact"],
     ["budget"],
     ["sampling"],
-    ["fitting"],
+    ["answers", "fitting"],
     ["synthesizer", "report", "audit", "federated"],
     ["sidecars"],
 ]

@@ -85,11 +85,11 @@ def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Mo
     module = registry.load(model.method, model.preset)
     config = restored_settings(module.Config, model.config)
     with broken_model():
-        for tensors in module.replicated(config, model.schema.core, _plan(model), model.tensors, count, seed):
+        for tensors in module.replicated(config, model.schema.core, plan_of(model), model.tensors, count, seed):
             yield replace(model, tensors=tensors)
 
 
-def _plan(model: Model) -> Plan:
+def plan_of(model: Model) -> Plan:
     """Return the plan of the model's fit, from its ledger."""
     ledger = model.ledger
     return Plan(
