@@ -7,8 +7,10 @@ large sample of the model, so the margins of all tables agree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from ..errors import UsageError
 from ..methods import registry
 from ..methods.bins import DIGITS_OF
 from ..methods.registry import restored_settings
-from ..mixture.constants import VALUES
+from ..mixture.constants import BY_CLASS, VALUES
 from ..mixture.declared import item_words
 from ..mixture.one_way import LEVELS_OF
 from ..mixture.perturbed import exact
@@ -55,6 +57,38 @@ class NoisyTables:
     label: str
     asked: str
     lines: pd.DataFrame
+
+
+class Example(NamedTuple):
+    """Two groups of rows and a level: its share in each group and the group's share of all rows, and the standard
+    deviation of the noise of the difference of both shares.
+    """
+
+    level: str
+    groups: tuple[str, str]
+    shares: list[tuple[float, float]]
+    noise_std: float
+
+
+def example_of(model: Model) -> Example | None:
+    """Return the first column of levels by the two largest classes of the target; None if there is no such column."""
+    target = model.schema.target
+    columns = model.schema.columns
+    names = [name for name, one in columns.items() if not one.ordered and one.modelled and name != target]
+    if not names or target is None or columns[target].ordered or why_not(model) is not None:
+        return None
+    lines = next(one.lines for one in noisy_tables(model) if one.label == BY_CLASS)
+    own = lines[lines["table"] == f"{target} by {names[0]}"]
+    table = own.pivot_table("consistent", "cell_1", "cell_2", aggfunc="sum", sort=False)
+    if len(table) < 2 or table.shape[1] < 2:
+        return None
+    sizes = table.sum(axis=1).nlargest(2)
+    level = table.sum().idxmax()
+    rows = float(table.to_numpy().sum())
+    shares = [(float(table.loc[group, level] / size), float(size / rows)) for group, size in sizes.items()]
+    noise = float(own["noise_std"].iloc[0]) * math.sqrt(sum(size**-2.0 for size in sizes))
+    groups = (f"{target}={sizes.index[0]}", f"{target}={sizes.index[1]}")
+    return Example(f"{names[0]}={level}", groups, shares, noise)
 
 
 def noisy_tables(model: Model) -> list[NoisyTables]:
