@@ -11,10 +11,10 @@ import typer
 from medsynth.errors import UsageError
 
 from .console import find_model, guarded, notify, result
-from .options import Force, Json, ModelArgument, whole_number
+from .options import Force, Json, ModelArgument
 
 By = Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="Answer for each level of this column.")]
-Many = Annotated[int, typer.Option("--replicates", parser=whole_number, metavar="M", help="Replicates to draw.")]
+Many = Annotated[int, typer.Option("--replicates", metavar="M", help="Replicates to draw.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Seed = Annotated[int, typer.Option(help="Another seed draws other replicates.")]
 Folder = Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write [default: NAME.noisy].")]
@@ -71,9 +71,9 @@ def estimate(
 ) -> None:
     """Estimate means, shares, differences or regressions, with intervals that know the noise. Uses no privacy budget.
 
-    Questions: mean(age), sd(age), median(age), quantile(age, 0.9), share(sex=F), difference(age, sex=F),
-    correlation(age, bmi), odds_ratio(ill=yes, sex=F), and formulas such as "y ~ a * b + I(a**2) + C(ward)". A log scale
-    is used in correlations and regressions. Replicates of the model take the time, so ask several questions at once.
+    Questions are `mean(age)`, `sd(age)`, `median(age)`, `quantile(age, 0.9)`, `share(sex=F)`, `difference(age, sex=F)`,
+    `correlation(age, bmi)`, `odds_ratio(ill=yes, sex=F)`, and formulas such as `y ~ a * b + I(a**2) + C(ward)`. A log
+    scale is used in correlations and regressions. Replicates take the time, so ask several questions at once.
 
     Examples:
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from .answers.estimate import Answers
+    from .answers.estimate import Estimates
     from .artifact import Model, load, verify
     from .combining import combine
     from .errors import MedsynthError, MedsynthWarning
@@ -115,7 +115,7 @@ def replicates_of(model: Model, count: int, seed: int | None) -> Iterator[Model]
     return replicates(model, count, seed)
 
 
-def answers_of(model: Model, questions: tuple[str, ...], settings: dict[str, Any]) -> Answers:
+def answers_of(model: Model, questions: tuple[str, ...], settings: dict[str, Any]) -> Estimates:
     """Do what `Model.estimate` does. Answers come from a layer above the model."""
     from .answers.estimate import estimate
 

@@ -34,8 +34,6 @@ from .schema.linked import LinkedTables
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .answers.estimate import Answers
-
 FORMAT = 7
 QUALITY = "expected_similarity"  # tensor: what the noise leaves of each column, (columns of the core,)
 STRUCTURE_ONLY = "STRUCTURE ONLY: drawn from a schema, as evenly as its rules allow. "
@@ -152,7 +150,7 @@ class Model:
 
         return medsynth.sample(self, n, seed, where, balance, replicates, patients=patients, where_any=where_any)
 
-    def estimate(self, *questions: str, **settings: Any) -> Answers:
+    def estimate(self, *questions: str, **settings: Any) -> Any:
         """Return estimates with intervals: `model.estimate("mean(age)", "y ~ a + b", by="sex")`. It costs no privacy.
 
         Settings: `by`, `where`, `replicates`, `level` and `seed`. Raises UsageError for what is not a question.

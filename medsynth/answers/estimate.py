@@ -23,7 +23,7 @@ from ..mixture.constants import PAIRS
 from ..sampling.draw import Draw
 from ..sampling.pipeline import replicates_apart
 from ..schema.codec import Where, parse
-from .questions import MOST_LEVELS, Question, Rows, Value, column_of, question
+from .questions import MOST_LEVELS, Inquiry, Rows, Value, column_of, question
 
 EVERYBODY = "all rows"
 BASES = {  # what of a question was measured, and what follows for its interval (docs/inference.md)
@@ -69,7 +69,7 @@ class Answer:
     def __str__(self) -> str:
         about = self.name if self.term == self.question else f"{self.name} in {self.question}"
         if not self.answered:
-            why = f"the interval {self.low:.3g} to {self.high:.3g} is wider than what was likely without them"
+            why = "the interval is wider than what was likely without them"
             why = "some replicates have too few such rows" if self.estimate is None else why
             return f"The releases cannot answer {about}: {why}."
         exact = f" It is as exact as from {self.effective_rows:.0f} independent rows." if self.effective_rows else ""
@@ -78,8 +78,8 @@ class Answer:
         return f"{about} is about {self.estimate:.4g} ({interval}{p_value}).{exact}"
 
 
-class Answers(tuple[Answer, ...]):
-    """Answers in the order of the questions, their terms and groups."""
+class Estimates(tuple[Answer, ...]):
+    """Estimates in the order of the questions, their terms and groups."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class Answers(tuple[Answer, ...]):
 
 
 class _Asked(NamedTuple):
-    question: Question
+    question: Inquiry
     group: str
     rows: int
     values: list[Value]
@@ -104,7 +104,7 @@ class _Asked(NamedTuple):
 def estimate(
     model: Model, questions: Sequence[str], *, by: str | None = None, where: Where = (), replicates: int = 20,
     level: float = 0.95, seed: int = 0,
-) -> Answers:  # fmt: skip
+) -> Estimates:  # fmt: skip
     """Return the answers to questions, for each level of the column `by`, among the rows that meet `where`.
 
     Raises UsageError for a text that is not a question, columns that the model does not have, a `by` with many values,
@@ -128,7 +128,7 @@ def estimate(
     for same in zip(*each, strict=True):
         basis = _basis(model, same[0].question, given)
         found += [_combined([*same], k, basis, level) for k in range(len(same[0].values))]
-    return Answers(found)
+    return Estimates(found)
 
 
 def replicate_rows(model: Model, replicates: int, seed: int) -> Iterator[Rows]:
@@ -157,7 +157,7 @@ def _grouped(rows: Rows, by: str | None, groups: Sequence[tuple[int, str]]) -> I
         yield words, rows.some(codes == code)
 
 
-def _basis(model: Model, asked: Question, given: set[str]) -> str:
+def _basis(model: Model, asked: Inquiry, given: set[str]) -> str:
     """Return what of a question was measured: a key of BASES. `given`: the columns of its conditions."""
     told = parsed(tuple(model.config.get("inference", ())))
     if not given and any(_covers(one, asked) for one in told):
@@ -171,7 +171,7 @@ def _basis(model: Model, asked: Question, given: set[str]) -> str:
     return "pairs" if pairs and together <= 2 else "assumed"
 
 
-def _covers(declared: Regression, asked: Question) -> bool:
+def _covers(declared: Regression, asked: Inquiry) -> bool:
     """Return whether the moments of a declared regression determine what is asked."""
     formula = asked.formula
     if formula is None:
@@ -196,7 +196,7 @@ def _combined(same: Sequence[_Asked], k: int, basis: str, level: float) -> Answe
                       answered=False, **common)  # fmt: skip
     both = combine([value.estimate for value in values], level=level)
     within = float(np.mean([value.variance for value in values]))
-    # A rare level may be absent from all replicates. That is no certainty.
+    # No replicate may have a rare level. A width of zero would claim certainty.
     spread = both if both.std_error > 0 else combine([both.estimate] * 2, [within] * 2, rule="raab", level=level)
     low, high = (min(max(asked.back(end), asked.ends[0]), asked.ends[1]) for end in (spread.low, spread.high))
     return Answer(

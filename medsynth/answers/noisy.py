@@ -8,6 +8,7 @@ large sample of the model, so the margins of all tables agree.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -57,6 +58,11 @@ class NoisyTables:
     label: str
     asked: str
     lines: pd.DataFrame
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return re.sub("[^a-z0-9]+", "-", self.label.lower()) + ".csv"
 
 
 class Example(NamedTuple):
@@ -136,9 +142,8 @@ class _Sample:
             for name, noisy, plain, centred, std in zip(query.tables, arrays, whole, own, stds, strict=True)
         ]
         lines = pd.concat(parts, ignore_index=True)
-        lines = lines[
-            sorted(lines, key=lambda name: (name != "table", name.split("_")[-1] if name[-1].isdigit() else "x"))
-        ]
+        axes = [name for name in lines if name[-1].isdigit()]
+        lines = lines[["table", *sorted(axes, key=lambda name: name[-1]), *lines.columns.drop(["table", *axes])]]
         if label == VALUES:  # the file keeps only counts that noise does not explain
             lines = lines[lines["count"] != 0]
         asked = f"{len(query.tables)} tables of counts"

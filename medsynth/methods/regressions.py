@@ -36,8 +36,6 @@ class Regression:
         I(a**2) is a square, C(a) takes a number as levels, and backquotes surround a name with signs. An intercept is
         always there, so `+ 1` adds nothing. Interactions and squares also add their columns as predictors.
 
-        >>> Regression.parse("pulse ~ age + sex").predictors
-        ('age', 'sex')
         >>> str(Regression.parse("pulse ~ age * sex + bmi + 1"))
         'pulse ~ age + sex + bmi + age:sex'
         >>> str(Regression.parse("`t4:t3` ~ age + I(age**2) + C(ward)"))
@@ -46,13 +44,15 @@ class Regression:
         found = list[re.Match[str]]()
 
         def name(part: str) -> str:
-            return MARK.sub(lambda mark: next(filter(None, found[int(mark[1])].groups())).strip(" `"), part.strip())
+            while (plain := MARK.sub(lambda mark: next(filter(None, found[int(mark[1])].groups())), part)) != part:
+                part = plain  # a quoted name may be inside I() or C()
+            return part.strip()
 
         def marked(match: re.Match[str]) -> str:
             found.append(match)
             return f"\0{len(found) - 1}\0"
 
-        while (again := SPECIAL.sub(marked, text)) != text:  # a quoted name may be inside I() or C()
+        while (again := SPECIAL.sub(marked, text)) != text:
             text = again
         left, tilde, right = (part.strip() for part in text.partition("~"))
         terms = [[part.strip() for part in re.split("[:*]", term)] for term in right.split("+")]
