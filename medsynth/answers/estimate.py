@@ -103,14 +103,15 @@ class _Asked(NamedTuple):
 @checked_keywords
 def estimate(
     model: Model, questions: Sequence[str], *, by: str | None = None, where: Where = (), replicates: int = 20,
-    level: float = 0.95, seed: int = 0,
+    level: float = 0.95, seed: int = 0, overall: bool = False,
 ) -> Estimates:  # fmt: skip
     """Return the answers to questions, for each level of the column `by`, among the rows that meet `where`.
 
+    `replicates`: of the model; their number decides how stable an interval is. The same `seed` gives the same answers.
+    `overall`: whether all rows are a group, too.
+
     Raises UsageError for a text that is not a question, columns that the model does not have, a `by` with many values,
     and a model without replicates.
-
-    `replicates`: of the model; their number decides how stable an interval is. The same `seed` gives the same answers.
     """
     asked = [question(text, model.schema) for text in ([questions] if isinstance(questions, str) else questions)]
     if not asked:
@@ -118,16 +119,18 @@ def estimate(
     if not 0 < level < 1:
         raise UsageError("`level` must lie between 0 and 1.")
     conditions = parse(where, model.schema)
-    groups = [] if by is None else groups_of(model, by)
-    given = {*conditions, *([by] if by else [])}
+    groups = ({EVERYBODY: -1} if overall or by is None else {}) | ({} if by is None else groups_of(model, by))
     each = list[list[_Asked]]()
     for rows in replicate_rows(model, replicates, seed):
-        parts = [*_grouped(rows.some(rows.meeting(conditions)), by, groups)]
-        each.append([_Asked(q, group, len(own.codes), q.answer(own)) for q in asked for group, own in parts])
+        some = rows.some(rows.meeting(conditions))
+        codes = some.of(column_of(by, model.schema)) if by else np.empty(0)
+        parts = {group: some if code < 0 else some.some(codes == code) for group, code in groups.items()}
+        each.append([_Asked(q, group, len(own.codes), q.answer(own)) for q in asked for group, own in parts.items()])
     found = list[Answer]()
     for same in zip(*each, strict=True):
+        given = {*conditions, *([] if by is None or same[0].group == EVERYBODY else [column_of(by, model.schema)])}
         basis = _basis(model, same[0].question, given)
-        found += [_combined([*same], k, basis, level) for k in range(len(same[0].values))]
+        found += [_combined(same, k, basis, level) for k in range(len(same[0].values))]
     return Estimates(found)
 
 
@@ -138,23 +141,14 @@ def replicate_rows(model: Model, replicates: int, seed: int) -> Iterator[Rows]:
         yield Rows(model.schema, np.concatenate([codes for _, tables in parts for codes in tables.values()]))
 
 
-def groups_of(model: Model, by: str) -> list[tuple[int, str]]:
-    """Return the code and the words of each level of a column. Raise UsageError for a column of many values."""
+def groups_of(model: Model, by: str) -> dict[str, int]:
+    """Return the words and the code of each level of a column. Raise UsageError for a column of many values."""
     name = column_of(by, model.schema)
     column = model.schema.columns[name]
     if column.size > MOST_LEVELS:
         raise UsageError(f"`by` needs a column of at most {MOST_LEVELS} values, but {name!r} has {column.size}. Select "
                          "ranges with `where`.")  # fmt: skip
-    return [(code, f"{name}={column.text(code)}") for code in range(column.size)]
-
-
-def _grouped(rows: Rows, by: str | None, groups: Sequence[tuple[int, str]]) -> Iterator[tuple[str, Rows]]:
-    if by is None:
-        yield EVERYBODY, rows
-        return
-    codes = rows.codes[:, rows.schema.names.index(column_of(by, rows.schema))]
-    for code, words in groups:
-        yield words, rows.some(codes == code)
+    return {f"{name}={column.text(code)}": code for code in range(column.size)}
 
 
 def _basis(model: Model, asked: Inquiry, given: set[str]) -> str:

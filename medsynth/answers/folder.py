@@ -88,12 +88,9 @@ def table_one(model: Model, by: str | None, replicates: int, level: float, seed:
     target = model.schema.target
     if by is None and target is not None and model.schema.columns[target].size <= MOST_CLASSES:
         by = target
-    asked = [
-        text for name, column in model.schema.columns.items() for line in _lines(name, column) for text in line[1:]
-    ]
-    whole = estimate(model, asked, replicates=replicates, level=level, seed=seed)
-    parts = () if by is None else estimate(model, asked, by=by, replicates=replicates, level=level, seed=seed)
-    return Estimates((*whole, *parts))
+    lines = [line for name, column in model.schema.columns.items() for line in _lines(name, column)]
+    asked = [text for line in lines for text in line[1:]]
+    return estimate(model, asked, by=by, overall=True, replicates=replicates, level=level, seed=seed)
 
 
 def _lines(name: str, column: Column) -> list[tuple[str, ...]]:
@@ -112,7 +109,7 @@ def _lines(name: str, column: Column) -> list[tuple[str, ...]]:
 
 
 class Line(NamedTuple):
-    """A line of Table 1: its title, whether it is a level of the line above, and the text and interval of each group."""
+    """A line of Table 1: its title, whether it is a level of a line above, and each group's text and interval."""
 
     title: str
     level: bool

@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.answers.estimate import BASES, estimate
+from medsynth.answers.estimate import BASES, _Asked, _basis, _combined, estimate
 from medsynth.answers.noisy import noisy_tables
 from medsynth.answers.questions import Rows, question
 from medsynth.artifact import Model
@@ -24,7 +24,7 @@ from medsynth.methods.regressions import Regression, check_columns
 from medsynth.mixture.constants import COARSE, PAIRS
 from medsynth.sampling.replicates import RELEASED
 from medsynth.schema import Schema
-from medsynth.schema.codec import encode
+from medsynth.schema.codec import encode, parse
 from tests.benchmarks.estimates import DECLARED, NULL, QUESTIONS, SCHEMA, simulated, truth
 
 ODD = Schema.from_dict({
@@ -166,6 +166,18 @@ def test_tables_are_what_was_released(model: Model) -> None:
     by_age = pairs[pairs["table"] == "ill by age by pulse"].groupby("cell_1")["consistent"].sum()
     whole = pairs[pairs["table"] == "ill by weight by ward"].groupby("cell_1")["consistent"].sum()
     assert by_age.to_numpy() == pytest.approx(whole.to_numpy(), abs=0.1)
+    # The released parts of these tables add up to zero, so their counts have the model's margins.
+    sums = pairs.groupby(["table", "cell_1", "cell_2"])[["count", "consistent"]].sum()
+    assert sums["count"].to_numpy() == pytest.approx(sums["consistent"].to_numpy(), abs=0.1)
+    assert (pairs["consistent"] >= 0).all() and (pairs["std_error"] >= pairs["noise_std"]).all()
+
+
+def test_a_level_that_no_replicate_has_is_not_certainly_absent() -> None:
+    codes = np.zeros((100, 6), np.int32)
+    asked = question("share(ward=d)", SCHEMA)
+    same = [_Asked(asked, "all rows", 100, asked.answer(Rows(SCHEMA, codes))) for _ in range(5)]
+    found = _combined(same, 0, "counted", 0.95)
+    assert found.estimate == found.low == 0 and 0.01 < (found.high or 0) < 0.1
 
 
 @pytest.mark.nightly
@@ -219,9 +231,6 @@ def test_what_the_releases_cannot_answer(model: Model) -> None:
     ],
 )  # fmt: skip
 def test_an_answer_says_what_it_rests_on(model: Model, text: str, given: dict[str, str], basis: str) -> None:
-    from medsynth.answers.estimate import _basis
-    from medsynth.schema.codec import parse
-
     if text == "weight ~ age":  # the declared outcome is another
         basis = "pairs"
     columns = {*parse(given.get("where", ()), SCHEMA), *filter(None, [given.get("by")])}
