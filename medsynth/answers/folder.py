@@ -108,7 +108,7 @@ def _lines(name: str, column: Column) -> list[tuple[str, ...]]:
     return found + [(word or "missing", f"share({quoted}={word})") for word in column.gap_words]
 
 
-class Line(NamedTuple):
+class PrintedLine(NamedTuple):
     """A line of Table 1: its title, whether it is a level of a line above, and each group's text and interval."""
 
     title: str
@@ -116,20 +116,20 @@ class Line(NamedTuple):
     cells: list[tuple[str, str]]
 
 
-def lines_of(model: Model, answers: Estimates, groups: Mapping[str, float]) -> list[Line]:
+def lines_of(model: Model, answers: Estimates, groups: Mapping[str, float]) -> list[PrintedLine]:
     """Return Table 1 as journals print it: one line per number or level, one column per group. `groups`: with rows."""
     found = {(one.group, one.question): one for one in answers}
-    lines = list[Line]()
+    lines = list[PrintedLine]()
     for name, column in model.schema.columns.items():
         unit = getattr(column, "unit", None)
         title = f"{column.title or name}{f', {unit}' if unit else ''}"
         own = _lines(name, column)
         if own and not column.ordered:
-            lines.append(Line(f"{title}, n (%)", False, [("", "")] * len(groups)))
+            lines.append(PrintedLine(f"{title}, n (%)", False, [("", "")] * len(groups)))
         for what, *texts in own:
             cells = [_cell([found[group, text] for text in texts], rows) for group, rows in groups.items()]
             level = texts[0].startswith("share")
-            lines.append(Line(what if level else f"{title}, {what}", level, cells))
+            lines.append(PrintedLine(what if level else f"{title}, {what}", level, cells))
     return lines
 
 

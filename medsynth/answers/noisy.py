@@ -66,12 +66,14 @@ class NoisyTables:
 
 
 class Example(NamedTuple):
-    """Two groups of rows and a level: its share in each group and the group's share of all rows, and the standard
-    deviation of the noise of the difference of both shares.
+    """Two groups of rows and a level. `where`: a condition for both groups.
+
+    `shares`: of the level in each group, and of the group in all rows. `noise_std`: of the difference of the former.
     """
 
     level: str
     groups: tuple[str, str]
+    where: str
     shares: list[tuple[float, float]]
     noise_std: float
 
@@ -94,7 +96,8 @@ def example_of(model: Model) -> Example | None:
     shares = [(float(table.loc[group, level] / size), float(size / rows)) for group, size in sizes.items()]
     noise = float(own["noise_std"].iloc[0]) * math.sqrt(sum(size**-2.0 for size in sizes))
     groups = (f"{target}={sizes.index[0]}", f"{target}={sizes.index[1]}")
-    return Example(f"{names[0]}={level}", groups, shares, noise)
+    where = f"{target}={sizes.index[0]},{sizes.index[1]}"
+    return Example(f"{names[0]}={level}", groups, where, shares, noise)
 
 
 def noisy_tables(model: Model) -> list[NoisyTables]:

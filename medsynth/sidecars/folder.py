@@ -120,10 +120,10 @@ def readme(model: Model, facts: Facts) -> str:
         tested, real = (sum(p * (1 - p) / (size * total) for p, size in found.shares) for total in (rows, model.rows))
         wrong = 2 * norm.sf(1.96 * math.sqrt(tested / (real + found.noise_std**2)))
         example = (
-            f" Example of this table: compare the share of {found.level} between {found.groups[0]} and "
-            f"{found.groups[1]} by a test at the 5 % level. If the groups were equal, the test would still find a "
-            f"difference in about {wrong:.0%} of such tables.\n\nAsk the model, not the rows: `medsynth estimate "
-            f'MODEL "difference({found.level}, {found.groups[0]})"` prints an interval that knows the noise.'
+            f" Example of this table: compare the share of {found.level} between {' and '.join(found.groups)} by a "
+            "test at the 5 % level. If the groups were equal, noise of this size would yield p < .05 in up to about "
+            f'{wrong:.0%} of such tables.\n\nAsk the model, not the rows: `medsynth estimate MODEL "difference('
+            f'{found.level}, {found.groups[0]})" --where {found.where}` prints an interval that knows the noise.'
         )
     return (
         f"# {facts.title}\n\n**P-values and intervals that take these rows as patients are wrong.**{example}\n\n"
