@@ -64,7 +64,7 @@ def combine(
 def combine(
     estimates: pd.DataFrame, *, rule: CombiningRule = "between", level: float = 0.95, rows_ratio: float = 1.0
 ) -> pd.DataFrame: ...
-@checked_keywords  # type: ignore[misc]
+@checked_keywords
 def combine(
     estimates: Sequence[float] | pd.DataFrame,
     variances: Sequence[float] | None = None,
@@ -85,7 +85,7 @@ def combine(
     (2.0, 0.913, 3.0)
     """
     if hasattr(estimates, "columns"):
-        found = combine_frame(estimates, "The frame", rule=rule, level=level, rows_ratio=rows_ratio)
+        found = combine_frame(estimates, "The frame", rule=rule, level=level, rows_ratio=rows_ratio)  # type: ignore[arg-type]
         import pandas as pd
 
         return pd.DataFrame([asdict(one) for one in found.values()], index=pd.Index(found, name="term"))
@@ -184,9 +184,9 @@ def combine_frame(
     for term, group in numbers.groupby("term", sort=False):
         variances = (group["std_error"] ** 2).tolist() if "std_error" in group else None
         try:
-            found[str(term)] = combine(
-                group["estimate"].tolist(), variances, rule=rule, level=level, rows_ratio=rows_ratio  # type: ignore[arg-type]
-            )  # fmt: skip
+            found[str(term)] = combine(  # type: ignore[call-overload]
+                group["estimate"].tolist(), variances, rule=rule, level=level, rows_ratio=rows_ratio
+            )
         except UsageError as error:
             raise UsageError(f"{what}, term {str(term)[:40]!r}: {error}") from None
     return found

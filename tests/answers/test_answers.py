@@ -166,9 +166,10 @@ def test_tables_are_what_was_released(model: Model) -> None:
     by_age = pairs[pairs["table"] == "ill by age by pulse"].groupby("cell_1")["consistent"].sum()
     whole = pairs[pairs["table"] == "ill by weight by ward"].groupby("cell_1")["consistent"].sum()
     assert by_age.to_numpy() == pytest.approx(whole.to_numpy(), abs=0.1)
-    # The released parts of these tables add up to zero, so their counts have the model's margins.
-    sums = pairs.groupby(["table", "cell_1", "cell_2"])[["count", "consistent"]].sum()
-    assert sums["count"].to_numpy() == pytest.approx(sums["consistent"].to_numpy(), abs=0.1)
+    # Only the noise of the released parts keeps the sums from the model's: six standard deviations, 2e-9 per table.
+    for _, table in pairs.groupby("table"):
+        most = 6 * table["noise_std"].iloc[0] * math.sqrt(len(table))
+        assert abs(table["count"].sum() - table["consistent"].sum()) < most < 300 < table["consistent"].sum()
     assert (pairs["consistent"] >= 0).all() and (pairs["std_error"] >= pairs["noise_std"]).all()
 
 
