@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -183,7 +183,7 @@ def _combined(same: Sequence[_Asked], k: int, basis: str, level: float) -> Answe
     asked, group = same[0].question, same[0].group
     values = [one.values[k] for one in same]
     rows = float(np.mean([one.rows for one in same]))
-    common = {"question": asked.text, "term": values[0].term, "group": group, "rows": rows, "basis": basis,
+    common: dict[str, Any] = {"question": asked.text, "term": values[0].term, "group": group, "rows": rows, "basis": basis,
               "replicates": len(same), "level": level}  # fmt: skip
     if not all(math.isfinite(value.estimate) and math.isfinite(value.variance) for value in values):
         return Answer(estimate=None, low=None, high=None, std_error=None, p_value=None, effective_rows=None,
@@ -193,9 +193,10 @@ def _combined(same: Sequence[_Asked], k: int, basis: str, level: float) -> Answe
     # No replicate may have a rare level. A width of zero would claim certainty.
     spread = both if both.std_error > 0 else combine([both.estimate] * 2, [within] * 2, rule="raab", level=level)
     low, high = (min(max(asked.back(end), asked.ends[0]), asked.ends[1]) for end in (spread.low, spread.high))
+    exact = min(rows, rows * within / max(spread.std_error**2, 1e-300))
     return Answer(
         estimate=asked.back(both.estimate), low=low, high=high, std_error=spread.std_error,
         p_value=spread.p_value if asked.null else None,
-        effective_rows=min(rows, rows * within / spread.std_error**2) if basis in ("declared", "counted") else None,
+        effective_rows=exact if basis in ("declared", "counted") else None,
         answered=spread.high - spread.low < float(np.mean([value.prior for value in values])), **common,
     )  # fmt: skip
