@@ -183,8 +183,8 @@ def _combined(same: Sequence[_Asked], k: int, basis: str, level: float) -> Answe
     asked, group = same[0].question, same[0].group
     values = [one.values[k] for one in same]
     rows = float(np.mean([one.rows for one in same]))
-    common: dict[str, Any] = {"question": asked.text, "term": values[0].term, "group": group, "rows": rows, "basis": basis,
-              "replicates": len(same), "level": level}  # fmt: skip
+    common: dict[str, Any] = {"question": asked.text, "term": values[0].term, "group": group, "rows": rows,
+                              "basis": basis, "replicates": len(same), "level": level}  # fmt: skip
     if not all(math.isfinite(value.estimate) and math.isfinite(value.variance) for value in values):
         return Answer(estimate=None, low=None, high=None, std_error=None, p_value=None, effective_rows=None,
                       answered=False, **common)  # fmt: skip
