@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -93,7 +93,7 @@ def example_of(model: Model) -> Example | None:
     sizes = table.sum(axis=1).nlargest(2)
     level = table.sum().idxmax()
     rows = float(table.to_numpy().sum())
-    shares = [(float(table.loc[group, level] / size), float(size / rows)) for group, size in sizes.items()]
+    shares = [(float(table[level][group] / size), float(size / rows)) for group, size in sizes.items()]
     noise = float(own["noise_std"].iloc[0]) * math.sqrt(sum(size**-2.0 for size in sizes))
     groups = (f"{target}={sizes.index[0]}", f"{target}={sizes.index[1]}")
     where = f"{target}={sizes.index[0]},{sizes.index[1]}"
@@ -107,7 +107,7 @@ def noisy_tables(model: Model) -> list[NoisyTables]:
     """
     if (reason := why_not(model)) is not None:
         raise UsageError(reason)
-    config = restored_settings(registry.load(model.method, model.preset).Config, model.config)
+    config: Any = restored_settings(registry.load(model.method, model.preset).Config, model.config)
     with broken_model():
         kept, stages = replayed(config, model.schema.core, plan_of(model), model.tensors)
         rows = float(model.tensors[COUNTED_ROWS][0])
@@ -125,13 +125,11 @@ class _Sample:
     stages: Stages
     rows: float
 
-    def _exact(self, query: RowQuery[object]) -> list[Floats]:
+    def _exact(self, query: RowQuery[Any]) -> list[Floats]:
         scale = self.rows / len(self.codes)
         return [scale * answer for answer in exact(query, self.codes, self.schema.names)]
 
-    def listed(
-        self, label: str, query: RowQuery[object], arrays: Sequence[Floats], stds: Sequence[float]
-    ) -> NoisyTables:
+    def listed(self, label: str, query: RowQuery[Any], arrays: Sequence[Floats], stds: Sequence[float]) -> NoisyTables:
         """Return a release line by line."""
         own = self._exact(query)
         if isinstance(query, VectorSum):
@@ -145,7 +143,7 @@ class _Sample:
             for name, noisy, plain, centred, std in zip(query.tables, arrays, whole, own, stds, strict=True)
         ]
         lines = pd.concat(parts, ignore_index=True)
-        axes = [name for name in lines if name[-1].isdigit()]
+        axes = [name for name in map(str, lines) if name[-1].isdigit()]
         lines = lines[["table", *sorted(axes, key=lambda name: name[-1]), *lines.columns.drop(["table", *axes])]]
         if label == VALUES:  # the file keeps only counts that noise does not explain
             lines = lines[lines["count"] != 0]
@@ -179,7 +177,7 @@ class _Sample:
     def _products(self, query: VectorSum) -> pd.DataFrame:
         """Return the products of declared regressions in the order of the sums."""
         by_class = getattr(query.vectors, "given", None)
-        products = query.vectors if by_class is None else query.vectors.products
+        products = query.vectors if by_class is None else getattr(query.vectors, "products", None)
         assert isinstance(products, Products)
         items = [word for name in products.tables for word in item_words(name, self.stages.bins[name])]
         words = [
@@ -198,7 +196,12 @@ def _lines(
     likely = np.clip(plain.ravel(), 0.0, rows)
     # The sampling error of a sum of products is not known.
     sampling = likely * (1 - likely / max(rows, 1.0)) if counts else np.full(count.shape, np.nan)
-    numbers = {"count": count, "noise_std": std, "std_error": np.sqrt(std**2 + sampling), "consistent": plain.ravel()}
+    numbers: dict[str, Any] = {
+        "count": count,
+        "noise_std": std,
+        "std_error": np.sqrt(std**2 + sampling),
+        "consistent": plain.ravel(),
+    }
     return cells.assign(**{name: np.round(values, 3) for name, values in numbers.items()})
 
 
@@ -207,7 +210,7 @@ def cell_words(column: Column, cells: CellMap) -> list[str]:
     codes = np.arange(column.size + column.gaps)
     if len(codes) > MOST_CODES:
         plain = cells.plain() if hasattr(cells, "plain") else cells
-        ends = getattr(plain, "grid", plain).ends
+        ends: Any = getattr(getattr(plain, "grid", plain), "ends")  # noqa: B009
         codes = np.unique(np.clip(np.concatenate([ends, ends - 1]), 0, len(codes) - 1))
     place = cells_of(cells, codes.astype(np.int32))
     words = [list[str]() for _ in range(cells.cells)]
