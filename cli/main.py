@@ -10,7 +10,7 @@ import typer
 
 from medsynth import __version__
 
-from . import audit, demo, federate, fit, ledger, metadata, methods, plan, report, sample, schema
+from . import answers, audit, demo, federate, fit, ledger, metadata, methods, plan, report, sample, schema
 from .app import command as page
 from .console import INTERRUPTED, open_streams
 from .flags import in_lines, register
@@ -55,6 +55,8 @@ def _options(
 
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
+app.command("estimate")(answers.estimate)
+app.command("tables")(answers.tables)
 app.command("combine")(sample.combine)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)

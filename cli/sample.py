@@ -186,6 +186,7 @@ def _to_files(
     from medsynth.artifact import claim
     from medsynth.sampling.pipeline import formula_columns
     from medsynth.sampling.provenance import files_of, tables_of, write_sample
+    from medsynth.sampling.replicates import misleads
 
     several = fitted.tables is not None
     places = tables_of(target, draw)
@@ -202,6 +203,11 @@ def _to_files(
             notify(f"CAUTION: spreadsheets run cells of {where} as formulas (they start with =, +, - or @). Import the "
                    "file as text.", quiet=as_json)  # fmt: skip
     written = [str(file) for place in places for file in files_of(fitted, place, ending).values()]
+    if draw.replicates is None and misleads(fitted):
+        apart = target.with_name(f"{target.stem.removesuffix('.synthetic')}.replicates.csv")
+        command = f"medsynth sample {path} -n {fitted.rows} --replicates 20 -o {apart}"
+        notify("P-values of these rows are wrong, since they ignore the noise. For tests and intervals use `medsynth "
+               f"estimate`, or draw replicates: {command}", quiet=as_json)  # fmt: skip
     facts = {"output": str(target), "outputs": written, "rows": draw.rows, "patients": draw.patients,
              "model": str(path), "claims": fitted.claims, "seed": draw.seed, "replicates": draw.replicates,
              "counts": provenance.counts}  # fmt: skip

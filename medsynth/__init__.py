@@ -33,9 +33,11 @@ from .errors import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import Any
 
     from pandas import DataFrame
 
+    from .answers.estimate import Estimates
     from .artifact import Model, load, verify
     from .combining import combine
     from .errors import MedsynthError, MedsynthWarning
@@ -111,6 +113,13 @@ def replicates_of(model: Model, count: int, seed: int | None) -> Iterator[Model]
     from .sampling.replicates import replicates
 
     return replicates(model, count, seed)
+
+
+def answers_of(model: Model, questions: tuple[str, ...], settings: dict[str, Any]) -> Estimates:
+    """Do what `Model.estimate` does. Answers come from a layer above the model."""
+    from .answers.estimate import estimate
+
+    return estimate(model, questions, **settings)
 
 
 def __getattr__(name: str) -> object:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Arrays
-from .errors import EARLIER, LEANS, NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError
+from .errors import EARLIER, LEANS, NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError, checked_keywords
 from .io.atomic import atomic_write
 from .io.formats import FileForm
 from .methods.registry import preset_of_file
@@ -140,14 +140,24 @@ class Model:
         rows = "".join(f"<tr><th>{key}</th><td>{html.escape(str(value))}</td></tr>" for key, value in facts.items())
         return f"<table><caption>{html.escape(self.name)}</caption>{rows}</table>"
 
+    @checked_keywords
     def sample(
-        self, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False, *,
-        patients: int | None = None, where_any: Where = (),
+        self, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
+        replicates: int | None = None, *, patients: int | None = None, where_any: Where = (),
     ) -> pd.DataFrame:  # fmt: skip
         """Draw synthetic rows, as `medsynth.sample` does."""
         import medsynth  # imported late: the package imports this module
 
-        return medsynth.sample(self, n, seed, where, balance, patients=patients, where_any=where_any)
+        return medsynth.sample(self, n, seed, where, balance, replicates, patients=patients, where_any=where_any)
+
+    def estimate(self, *questions: str, **settings: Any) -> Any:
+        """Return estimates with intervals: `model.estimate("mean(age)", "y ~ a + b", by="sex")`. It costs no privacy.
+
+        Settings: `by`, `where`, `replicates`, `level` and `seed`. Raises UsageError for what is not a question.
+        """
+        import medsynth  # imported late, as above
+
+        return medsynth.answers_of(self, questions, settings)
 
     def replicates(self, count: int = 20, seed: int | None = None) -> Iterator[Model]:
         """Yield plausible models, fitted again to the released measurements. This costs no privacy.

@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
 import numpy as np
 
 from .errors import UsageError, checked_keywords
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CombiningRule = Literal["between", "fully", "raab"]
 COLUMNS = ("term", "replicate", "estimate")  # of a file of results
@@ -52,16 +55,27 @@ class Combined:
     cured: bool = False
 
 
+@overload
+def combine(
+    estimates: Sequence[float], variances: Sequence[float] | None = None, *, rule: CombiningRule = "between",
+    level: float = 0.95, rows_ratio: float = 1.0,
+) -> Combined: ...  # fmt: skip
+@overload
+def combine(
+    estimates: pd.DataFrame, *, rule: CombiningRule = "between", level: float = 0.95, rows_ratio: float = 1.0
+) -> pd.DataFrame: ...
 @checked_keywords
 def combine(
-    estimates: Sequence[float],
+    estimates: Sequence[float] | pd.DataFrame,
     variances: Sequence[float] | None = None,
     *,
     rule: CombiningRule = "between",
     level: float = 0.95,
     rows_ratio: float = 1.0,
-) -> Combined:
+) -> Combined | pd.DataFrame:
     """Combine the estimates of one quantity and their variances, the squared standard errors, (replicates,) both.
+
+    A frame with the columns term, replicate, estimate and, for some rules, std_error yields one line per term.
 
     `rows_ratio`: rows of a synthetic table divided by rows of the real one. Raises UsageError for fewer than two
     estimates, numbers that are not finite, an unknown rule, or missing variances that a rule needs.
@@ -70,8 +84,16 @@ def combine(
     >>> round(found.estimate, 3), round(found.std_error, 3), found.degrees
     (2.0, 0.913, 3.0)
     """
-    q = np.asarray(estimates, np.float64)
-    u = None if variances is None else np.asarray(variances, np.float64)
+    if hasattr(estimates, "columns"):
+        found = combine_frame(estimates, "The frame", rule=rule, level=level, rows_ratio=rows_ratio)  # type: ignore[arg-type]
+        import pandas as pd
+
+        return pd.DataFrame([asdict(one) for one in found.values()], index=pd.Index(found, name="term"))
+    try:
+        q = np.asarray(estimates, np.float64)
+        u = None if variances is None else np.asarray(variances, np.float64)
+    except (TypeError, ValueError):
+        raise UsageError("`estimates` and `variances` must be numbers, one per replicate.") from None
     _check(q, u, rule, level, rows_ratio)
     m = len(q)
     between = float(q.var(ddof=1))
@@ -134,22 +156,37 @@ def combine_file(
 
     try:
         table = pd.read_csv(path, dtype={"term": str})
-        numbers = table.assign(**{n: pd.to_numeric(table[n]) for n in ("estimate", "std_error") if n in table})
     except (OSError, ValueError):
-        raise UsageError(f"{path} is not a CSV file of numbers. Write term, replicate, estimate, std_error.") from None
-    if missing := [name for name in COLUMNS if name not in numbers]:
+        raise UsageError(f"{path} is not a CSV file. Write term, replicate, estimate, std_error.") from None
+    return combine_frame(table, str(path), rule=rule, level=level, rows_ratio=rows_ratio)
+
+
+def combine_frame(
+    table: pd.DataFrame, what: str, *, rule: str = "between", level: float = 0.95, rows_ratio: float = 1.0
+) -> dict[str, Combined]:
+    """Return the combined estimate of each term in a frame, as `combine_file` does. `what` names it in messages."""
+    import pandas as pd
+
+    if missing := [name for name in COLUMNS if name not in table]:
+        cure = " Run the analysis on the rows of each replicate, and combine its estimates." if missing == [
+            "term", "estimate"] else ""  # fmt: skip
         raise UsageError(
-            f"{path} lacks the column {missing[0]!r}. It needs {', '.join(COLUMNS)} and, for some rules, std_error."
+            f"{what} lacks the column {missing[0]!r}. It needs {', '.join(COLUMNS)} and, for some rules, std_error."
+            + cure
         )
+    try:
+        numbers = table.assign(**{n: pd.to_numeric(table[n]) for n in ("estimate", "std_error") if n in table})
+    except (TypeError, ValueError):
+        raise UsageError(f"{what}: estimate and std_error must be numbers. Correct or remove other cells.") from None
     if numbers.duplicated(["term", "replicate"]).any():
-        raise UsageError(f"{path}: a replicate has the same term twice. Keep one row per term and replicate.")
+        raise UsageError(f"{what}: a replicate has the same term twice. Keep one row per term and replicate.")
     found = {}
     for term, group in numbers.groupby("term", sort=False):
         variances = (group["std_error"] ** 2).tolist() if "std_error" in group else None
         try:
-            found[str(term)] = combine(
-                group["estimate"].tolist(), variances, rule=rule, level=level, rows_ratio=rows_ratio  # type: ignore[arg-type]
-            )  # fmt: skip
+            found[str(term)] = combine(  # type: ignore[call-overload]
+                group["estimate"].tolist(), variances, rule=rule, level=level, rows_ratio=rows_ratio
+            )
         except UsageError as error:
-            raise UsageError(f"{path}, term {str(term)[:40]!r}: {error}") from None
+            raise UsageError(f"{what}, term {str(term)[:40]!r}: {error}") from None
     return found

@@ -131,7 +131,7 @@ def test_the_command_combines_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, word",
     [
-        ("term,replicate,estimate\na,1,x\n", "not a CSV file of numbers"),
+        ("term,replicate,estimate\na,1,x\n", "must be numbers"),
         ("term,estimate\na,1\n", "lacks the column 'replicate'"),
         ("term,replicate,estimate\na,1,1\na,1,2\n", "twice"),
         ("term,replicate,estimate\na,1,1\n", "term 'a'"),

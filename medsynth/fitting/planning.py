@@ -19,6 +19,7 @@ from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
+from ..schema import Schema
 from .expectation import LIMIT, Expectation
 from .forecast import Forecast
 from .opening import Fittable, opened
@@ -263,6 +264,7 @@ def plan_fit(
     module = registry.load(method, settings.preset)
     config = registry.configured(method, module, method_settings(settings, public=settings.public is not None))
     check_inference(config, None if private is None else private.max_rows)
+    core = None if private is None else private.declared.core
     if isinstance(table, int):
         if settings.unit is not None:
             raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
@@ -274,7 +276,8 @@ def plan_fit(
             queries, epsilon=settings.budget, delta=settings.delta_of(table), rows=table,
             one_row_a_patient=settings.one_row_a_patient,
         )  # fmt: skip
-        return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
+        notes = [*module.notes(config, made.equivalent_rows, columns, settings.budget), *_power(made, config, core)]
+        return made, notes, None
     assert private is not None
     check_method(private, method, module)
     public_rows = public_rows_of(private, settings, {"table": private.place})
@@ -289,4 +292,15 @@ def plan_fit(
     ]
     notes += notes_on_quality(private, made, settings.patients, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
+    notes += _power(made, config, core)
     return made, notes, private.expected(made)
+
+
+def _power(made: Plan, config: Any, core: Schema | None) -> list[str]:
+    """Return what declared regressions can find, if there are any."""
+    if not getattr(config, "inference", ()):
+        return []
+    from ..mixture.power import power_note  # imports PyTorch, which other plans do not need
+
+    columns = {} if core is None else {name: core.columns[name] for name in core.columns if name not in core.open}
+    return power_note(made, config.regressions, columns, None if core is None else core.target)

@@ -12,39 +12,70 @@ from ..errors import UsageError, did_you_mean
 from ..schema import Column
 from .registry import MethodConfig, Share
 
+SPECIAL = re.compile(r"`([^`]+)`|I\(([^()~+:*^]+)(?:\*\*|\^)\s*2\s*\)|C\(([^()~+:*]+)\)")
+MARK = re.compile("\0([0-9]+)\0")
+
 
 @dataclass(frozen=True)
 class Regression:
-    """An outcome, its predictors, and pairs of predictors whose products are also predictors, by column name."""
+    """An outcome, its predictors, and pairs of predictors whose products are also predictors, by column name.
+
+    `squares`: predictors whose squares are also predictors. `levels`: numbers of which each value is a level.
+    """
 
     outcome: str
     predictors: tuple[str, ...]
     interactions: tuple[tuple[str, str], ...] = ()
+    squares: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Regression:
         """Return the regression of a formula such as "y ~ a + b + a:b", or "y ~ a * b" for the same. Raise UsageError.
 
-        An interaction always adds both of its columns as predictors.
+        I(a**2) is a square, C(a) takes a number as levels, and backquotes surround a name with signs. An intercept is
+        always there, so `+ 1` adds nothing. Interactions and squares also add their columns as predictors.
 
-        >>> Regression.parse("pulse ~ age + sex")
-        Regression(outcome='pulse', predictors=('age', 'sex'), interactions=())
-        >>> str(Regression.parse("pulse ~ age * sex + bmi"))
+        >>> str(Regression.parse("pulse ~ age * sex + bmi + 1"))
         'pulse ~ age + sex + bmi + age:sex'
+        >>> str(Regression.parse("`t4:t3` ~ age + I(age**2) + C(ward)"))
+        '`t4:t3` ~ age + C(ward) + I(age**2)'
         """
-        outcome, tilde, right = (part.strip() for part in text.partition("~"))
-        terms = [[name.strip() for name in re.split("[:*]", term)] for term in right.split("+")]
-        if not tilde or not outcome or not all(map(all, terms)) or "~" in right:
+        found = list[re.Match[str]]()
+
+        def name(part: str) -> str:
+            while (plain := MARK.sub(lambda mark: next(filter(None, found[int(mark[1])].groups())), part)) != part:
+                part = plain  # a quoted name may be inside I() or C()
+            return part.strip()
+
+        def marked(match: re.Match[str]) -> str:
+            found.append(match)
+            return f"\0{len(found) - 1}\0"
+
+        while (again := SPECIAL.sub(marked, text)) != text:
+            text = again
+        left, tilde, right = (part.strip() for part in text.partition("~"))
+        terms = [[part.strip() for part in re.split("[:*]", term)] for term in right.split("+")]
+        if not tilde or not left or not all(map(all, terms)) or "~" in right:
             raise UsageError("`inference` needs a formula such as 'y ~ a + b': an outcome, ~, and predictors.")
+        if any(part == "0" or re.search(r"-\s*1$", part) for names in terms for part in names):
+            raise UsageError("A regression keeps its intercept. Leave `+ 0` or `- 1` out of the formula.")
+        terms = [names for names in terms if names != ["1"]]
         if any(len(names) > 2 for names in terms):
             raise UsageError("`inference` allows interactions of two columns: a:b, or a * b for a + b + a:b.")
-        predictors = tuple(dict.fromkeys(name for names in terms for name in names))
-        interactions = tuple((names[0], names[1]) for names in terms if len(names) == 2)
-        repeated = len({frozenset(names) for names in terms}) < len(terms)
-        squared = any(len(set(names)) < len(names) for names in terms)
-        if outcome in predictors or repeated or squared:
+        kinds = {part: found[int(mark[1])].lastindex for part in sum(terms, []) if (mark := MARK.fullmatch(part))}
+        squares = tuple(name(part) for part, kind in kinds.items() if kind == 2)
+        levels = tuple(name(part) for part, kind in kinds.items() if kind == 3)
+        if any(kinds.get(part) == 2 for names in terms if len(names) == 2 for part in names):
+            raise UsageError("`inference` allows no interaction with a square. Leave one of them out.")
+        named = [[name(part) for part in names] for names in terms]
+        predictors = tuple(dict.fromkeys(one for names in named for one in names))
+        interactions = tuple((names[0], names[1]) for names in named if len(names) == 2)
+        plain = [frozenset(names) for names, parts in zip(named, terms, strict=True) if kinds.get(parts[0]) != 2]
+        squared = any(len(set(names)) < len(names) for names in named)
+        if (outcome := name(left)) in predictors or len(set(plain)) < len(plain) or squared:
             raise UsageError("`inference` names a column twice in one formula. Leave one out.")
-        return cls(outcome, predictors, interactions)
+        return cls(outcome, predictors, interactions, squares, levels)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,7 +83,15 @@ class Regression:
         return self.outcome, *self.predictors
 
     def __str__(self) -> str:
-        return f"{self.outcome} ~ {' + '.join((*self.predictors, *map(':'.join, self.interactions)))}"
+        plain = [f"C({_quoted(one)})" if one in self.levels else _quoted(one) for one in self.predictors]
+        crossed = [":".join(map(_quoted, pair)) for pair in self.interactions]
+        squares = [f"I({_quoted(one)}**2)" for one in self.squares]
+        return f"{_quoted(self.outcome)} ~ {' + '.join((*plain, *crossed, *squares))}"
+
+
+def _quoted(name: str) -> str:
+    """Return a column's name as a formula contains it: in backquotes if it has signs of formulas."""
+    return f"`{name}`" if re.search(r"[~+:*()^]|^[01]$", name) else name
 
 
 def parsed(texts: Sequence[str]) -> list[Regression]:
@@ -92,6 +131,11 @@ def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Colum
 
     `columns`: the table's columns by name. None: the column's declaration is still to be learned.
     """
+    if any(regression.squares for regression in regressions):
+        raise UsageError(
+            "`inference` cannot measure the moments of a square. Declare the regression without it, and estimate with "
+            "it: such a term counts as undeclared."
+        )
     for name in (name for regression in regressions for name in regression.columns):
         if name not in columns:
             raise UsageError(
@@ -99,6 +143,8 @@ def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Colum
                 "columns are not supported. A column whose scale is log is used as its logarithm."
             )
         column = columns[name]
+        if any(name in one.levels for one in regressions) and column is not None and column.ordered:
+            raise UsageError(f"`inference` cannot measure the number {name!r} as levels. Leave C() out.")
         if name == target and column is not None and column.ordered:
             raise UsageError(
                 f"`inference` names {name!r}, a number that is also the target. Rows are drawn given ranges of the "

@@ -89,6 +89,15 @@ def column_items(bins: Bins) -> Floats:
     return np.concatenate([own / np.maximum(sizes, k.LEAST_SIZE), np.tile([k.ALONE, k.OF_TARGET, 1.0], (cells, 1))], 1)
 
 
+def item_words(name: str, bins: Bins) -> list[str]:
+    """Return the words for the items of `column_items`, (items,): empty for the constants."""
+    if bins.column.ordered:
+        return [name, f"{name} squared", "", "", ""]
+    share = np.bincount(bins.place, bins.shares, bins.cells)
+    frequent = np.argsort(-share, kind="stable")[1 : k.BINS + 1]
+    return [f"{name}={bins.column.text(int(code))}" for code in frequent] + [""] * 3
+
+
 @dataclass(frozen=True)
 class _Items:
     """The places of the items of all columns. `values`: of each column, a number's value or the levels. `square`: of a

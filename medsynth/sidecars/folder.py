@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from scipy.stats import norm
+
+from ..answers.noisy import example_of
 from ..artifact import Model
 from ..errors import MedsynthError
 from ..io.atomic import atomic_write, check_outputs
@@ -22,7 +26,9 @@ from .healthdcat import healthdcat, unfilled
 from .rocrate import rocrate
 
 CRATE = "ro-crate-metadata.json"
+README = "README.md"
 DESCRIPTIONS = {
+    README: "What to know before a test on these rows",
     "croissant.json": "Croissant, for libraries of machine learning",
     "datapackage.json": "Frictionless data package with table schemas",
     "healthdcat-ap.jsonld": "HealthDCAT-AP, for health data catalogues",
@@ -48,17 +54,17 @@ def hand_over(
     Raises as `gather` and `write_folder` do, and UsageError for a wrong review file.
     """
     facts = gather(model, model_path, synthetic, load(review, Review))
-    files = write_folder(facts, folder, force=force)
+    files = write_folder(facts, folder, readme(model, facts), force=force)
     return HandedOver(files=files, rows=sum(table.rows for table in facts.tables), unfilled=unfilled(facts))
 
 
-def write_folder(facts: Facts, folder: Path, *, force: bool = False) -> list[Path]:
-    """Write the folder, and return its files. A file of another origin never gets into it.
+def write_folder(facts: Facts, folder: Path, text: str, *, force: bool = False) -> list[Path]:
+    """Write the folder with the readme `text`, and return its files. A file of another origin never gets into it.
 
     Raises MedsynthError if the folder contains other files, which its description would include, or cannot be made;
     OutputExists unless `force`.
     """
-    writers = _writers(facts)
+    writers = _writers(facts, text)
     if folder.exists() and not folder.is_dir():
         raise MedsynthError(f"{folder} is a file, but a folder is needed. Choose another `output`.")
     if folder.is_dir() and (others := sorted({path.name for path in folder.iterdir()} - set(writers))):
@@ -83,11 +89,12 @@ def write_folder(facts: Facts, folder: Path, *, force: bool = False) -> list[Pat
     return files
 
 
-def _writers(facts: Facts) -> dict[str, Writer]:
+def _writers(facts: Facts, text: str) -> dict[str, Writer]:
     """Return what fills each file of the folder, by its name."""
     copies = [*(table.path for table in facts.tables), facts.provenance]
     others = {facts.provenance.name: "The request that draws the same rows again", **DESCRIPTIONS}
     texts = {
+        README: text.encode(),
         "croissant.json": _json(croissant(facts)),
         "datapackage.json": _json(datapackage(facts)),
         "healthdcat-ap.jsonld": _json(healthdcat(facts)),
@@ -100,6 +107,28 @@ def _writers(facts: Facts) -> dict[str, Writer]:
         **{path.name: partial(_copy, path) for path in copies},
         **{name: partial(_write, content) for name, content in texts.items()},
     }
+
+
+def readme(model: Model, facts: Facts) -> str:
+    """Return what a reader must know first: tests on these rows mislead. Add an example of this table, if possible.
+
+    If two groups are equal, rows differ by the sampling error and the noise, but a test knows only the former.
+    """
+    example = ""
+    if (found := example_of(model)) is not None:
+        rows = sum(table.rows for table in facts.tables)
+        tested, real = (sum(p * (1 - p) / (size * total) for p, size in found.shares) for total in (rows, model.rows))
+        wrong = 2 * norm.sf(1.96 * math.sqrt(tested / (real + found.noise_std**2)))
+        example = (
+            f" Example of this table: compare the share of {found.level} between {' and '.join(found.groups)} by a "
+            "test at the 5 % level. If the groups were equal, noise of this size would yield p < .05 in up to about "
+            f'{wrong:.0%} of such tables.\n\nAsk the model, not the rows: `medsynth estimate MODEL "difference('
+            f'{found.level}, {found.groups[0]})" --where {found.where}` prints an interval that knows the noise.'
+        )
+    return (
+        f"# {facts.title}\n\n**P-values and intervals that take these rows as patients are wrong.**{example}\n\n"
+        f"The rows are synthetic. {facts.claim}\n"
+    )
 
 
 def _copy(path: Path, file: BinaryIO) -> None:

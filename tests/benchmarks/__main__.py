@@ -71,6 +71,8 @@ BENCHMARKS = {
         "results, audit", "independent 3 --file FOLDER/independent.scores.csv"),
     "interval-coverage": Benchmark("intervals:main", "coverage of intervals on simulated studies", "5 h", "inference",
         "--rows 600 --runs 1 --replicates 2 --output FOLDER/a.csv"),
+    "estimates": Benchmark("estimates:main", "coverage of `medsynth estimate` on a small simulated table", "2 h",
+        "inference", "--rows 300 --epsilon 3.7 --runs 1 --replicates 2 --output FOLDER/a.csv"),
     "interval-peers": Benchmark("intervals:of_peers", "the same for other tools and a private regression", "3 h",
         "inference", "--ways regression binned NAPSU-bins --rows 600 --runs 1 --output FOLDER/a.csv"),
     "over-time": Benchmark("over_time:main", "patients over time compared with the truth", "20 min",

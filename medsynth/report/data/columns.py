@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...arrays import Codes, Floats, Mask
+from ...arrays import Codes, Mask
 from ...io import table as io_table
 from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
@@ -139,13 +139,6 @@ def without_gaps(cells: pd.Series, column: Column) -> pd.Series:
     place, texts = pd.factorize(cells, use_na_sentinel=False)
     gaps, undeclared = column.missing_in(np.asarray(texts, dtype=object))
     return cells.mask(((gaps >= 0) | undeclared)[place], None)
-
-
-def on_scale(values: Floats, column: Column) -> Floats:
-    """Return numbers on the column's scale. On a log scale, zero becomes half of the smallest positive number."""
-    if column.dated or column.scale != "log":
-        return values
-    return np.asarray(np.log(np.maximum(values, 0.5 * 10.0**-column.places)))
 
 
 def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> Coded:

@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from ...answers.regression import on_scale
 from ...arrays import Floats, Mask, Whole
 from ...rng import Stream
 from ...schema import Schema
-from .columns import comparable, on_scale, words
+from .columns import comparable, words
 from .statistics import Patients, mean_similarity, similarity_gap
 from .tables import MOST_ROWS, patient_numbers
 from .verdict import Estimate

@@ -6,9 +6,8 @@ Importance: Breiman 2001, Random forests, section 10, as in scikit-learn's `perm
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.inspection import permutation_importance
 
+from ...answers.regression import RegressionFit, fit, on_scale
 from ...arrays import Floats
 from ...artifact import Model
 from ...combining import combine
@@ -26,7 +26,7 @@ from ...sampling import sample
 from ...sampling.pipeline import REPLICATE
 from ...sampling.replicates import why_not
 from ...schema import Schema
-from ..data.columns import LARGEST, on_scale, words
+from ..data.columns import LARGEST, words
 from ..data.context import Context
 from ..data.protocol import classifiers, regressors, some
 from ..data.statistics import cramers_v, learnable, mean, overlap
@@ -39,7 +39,6 @@ REPEATS = 2  # Permutations of each column.
 MOST = 12  # Predictors. Regressions with more are not shown.
 PARTS = 4  # Cells of a number column whose relation with the outcome is measured.
 MOST_LEVELS = 6  # Levels of a word column among the predictors.
-LARGEST_STD_ERROR = 30.0  # Standard error of a log odds ratio per standard deviation. Above it, the rows are separated.
 REPLICATES = 10  # Replicates drawn for the report.
 ENOUGH = 0.8  # Share of combined intervals with the real estimate inside, for a table fit to estimate.
 MOST_ROWS = 20_000  # Rows drawn from a replicate.
@@ -124,18 +123,6 @@ class Inference(Record):
     mean_overlap: float | None
 
 
-class RegressionFit(NamedTuple):
-    """Coefficients (predictors,) without the intercept, and their 95 % intervals; NaN if not estimable."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-    def estimate(self, k: int) -> Estimate:
-        """Return the estimate of predictor `k`."""
-        return Estimate(value=self.value[k], low=self.low[k], high=self.high[k])
-
-
 def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Sequence[str]) -> Inference | None:
     """Fit the regression that the review declares, else that of the target on the columns that lead `ranked`.
 
@@ -203,10 +190,15 @@ def coefficients(
     fits = [fitted(x, side) for side, x in enumerate(xs)]
     found = []
     for k, (_, label) in enumerate(predictors):
-        made, *rest = (one.estimate(k) for one in fits)
+        made, *rest = (_estimate(one, k) for one in fits)
         real = rest[0] if rest else Estimate(value=None)
         found.append(Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made)))
     return found
+
+
+def _estimate(found: RegressionFit, k: int) -> Estimate:
+    """Return the estimate of predictor `k`."""
+    return Estimate(value=found.value[k], low=found.low[k], high=found.high[k])
 
 
 def leading(synthetic: pd.DataFrame, numbers: frozenset[str], outcome: str) -> dict[str, float]:
@@ -222,45 +214,6 @@ def leading(synthetic: pd.DataFrame, numbers: frozenset[str], outcome: str) -> d
         pair = np.bincount(own * cells.count(name) + cells.column(synthetic, name), minlength=count * cells.count(name))
         found[name] = float(cramers_v(pair.reshape(count, -1).astype(np.float64)))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def fit(x: Floats, y: Floats, linear: bool) -> RegressionFit:
-    """Fit `y` (rows,) to `x` (rows, predictors) and an intercept by least squares or logistic regression (statsmodels).
-
-    A predictor that does not vary, or that earlier ones determine, is left out and not estimable. Neither is a
-    predictor that separates the outcomes, since its log odds diverge. Nothing is estimable if the outcome does not
-    vary.
-    """
-    import statsmodels.api as sm
-
-    found = RegressionFit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
-    if not x.size or y.std() < 1e-9:
-        return found
-    kept = independent(x)
-    design = np.column_stack([np.ones(len(x)), x[:, kept]])
-    if len(x) <= design.shape[1]:
-        return found
-    model = sm.OLS(y, design) if linear else sm.GLM(y, design, family=sm.families.Binomial())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # statsmodels warns of separation. Such coefficients are left out below.
-        result = model.fit()
-        ends = np.asarray(result.conf_int())
-    known = np.isfinite(result.params) & np.isfinite(ends).all(1) & (linear | (result.bse < LARGEST_STD_ERROR))
-    for to, values in zip(found, (result.params, ends[:, 0], ends[:, 1]), strict=True):
-        to[kept] = np.where(known, values, np.nan)[1:]
-    return found
-
-
-def independent(x: Floats) -> list[int]:
-    """Return the columns of `x` that the intercept and earlier columns do not determine."""
-    kept: list[int] = []
-    design = np.ones((len(x), 1))
-    for k in range(x.shape[1]):
-        wider = np.column_stack([design, x[:, k]])
-        if np.linalg.matrix_rank(wider) == wider.shape[1]:
-            design = wider
-            kept.append(k)
-    return kept
 
 
 def design(frame: pd.DataFrame, base: pd.DataFrame, name: str, numbers: frozenset[str]) -> dict[str, Floats]:
@@ -369,7 +322,7 @@ def _declared(
         values = [one.value[k] for one in fits[2:]]
         both = combine(values) if np.isfinite(values).all() else None
         combined = both and Estimate(value=both.estimate, low=both.low, high=both.high)
-        terms.append(Term(predictor=label, real=fits[0].estimate(k), naive=fits[1].estimate(k), combined=combined))
+        terms.append(Term(predictor=label, real=_estimate(fits[0], k), naive=_estimate(fits[1], k), combined=combined))
     return _stated(regression, schema, terms)
 
 

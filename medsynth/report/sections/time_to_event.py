@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ...answers.regression import LARGEST_STD_ERROR, RegressionFit, independent
 from ...arrays import Floats
 from ...rng import Stream
 from ...schema import Schema
@@ -21,7 +22,7 @@ from ..data.question import FEWER, LIVES, Question
 from ..data.statistics import mean
 from ..data.survival import Survival, Times, drawn, largest_gap, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
-from .inference import LARGEST_STD_ERROR, Coefficient, RegressionFit, coefficients, independent, leading
+from .inference import Coefficient, coefficients, leading
 from .over_time import FEWEST
 from .registry import Section
 
@@ -128,7 +129,7 @@ def cox(x: Floats, times: Times) -> RegressionFit:
     """Fit a proportional hazards model to `x` (rows, predictors); NaN for a predictor that cannot be estimated."""
     from statsmodels.duration.hazard_regression import PHReg
 
-    found = RegressionFit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
+    found = RegressionFit(*(np.full(x.shape[1], np.nan) for _ in range(4)))
     kept = independent(x)
     if not kept or not times.event.any():
         return found
@@ -141,7 +142,7 @@ def cox(x: Floats, times: Times) -> RegressionFit:
         except (np.linalg.LinAlgError, ValueError, FloatingPointError):
             return found
     known = np.isfinite(value) & np.isfinite(error) & (error < LARGEST_STD_ERROR) & (error > 0)
-    for to, values in zip(found, (value, value - 1.959964 * error, value + 1.959964 * error), strict=True):
+    for to, values in zip(found, (value, value - 1.959964 * error, value + 1.959964 * error, error), strict=True):
         to[kept] = np.where(known, values, np.nan)
     return found
 

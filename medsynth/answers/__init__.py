@@ -1,0 +1,1 @@
+"""Answer questions from a model file alone: its noisy tables, and estimates with intervals. Nothing is charged."""
