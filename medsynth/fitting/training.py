@@ -19,13 +19,15 @@ from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
 from ..patients import stored
-from ..patients.plan import plan_of_first_rows
+from ..patients.codes import columns_of_codes
+from ..patients.plan import CODES, CODES_SHARE, plan_of_first_rows
 from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.accounting.calibration import of_table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.pair_selection import columns_of, select_pairs
 from ..privacy.partition_selection import RawVault
+from ..privacy.queries.cells import ALL_CODES
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
@@ -424,7 +426,31 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
             planned, out, chain_view(private.tables, name), codes.rows[name], of_rows, first[:enough], name
         )
         found |= stored.of_table(k, chain)
-    return found
+    return found | _train_together(private.tables, codes, planned, out, simulated)
+
+
+def _train_together(
+    tables: LinkedTables, codes: CodedTables, planned: PlannedFit, out: WayOut, simulated: Codes
+) -> Arrays:
+    """Train the model of which codes a patient has, over all tables. Return its tensors.
+
+    If it was planned, but what was open turned out to have no codes, the plan's measurements count nothing.
+    """
+    from ..patients.codes_training import names_of_codes, train_together
+
+    if CODES not in planned.plan.events:
+        return {}
+    planned.options.phase("codes that go together")
+    names = (*codes.schema.core.names, *names_of_codes(tables))
+    units = PrivacyUnits(np.arange(len(codes.patients)), 1)
+    vault = vault_of(np.column_stack([codes.patients, codes.together]), names, None, out.releases, units)
+    if not columns_of_codes(tables):
+        for label in CODES_SHARE:
+            vault.measure_histograms(label, {"": ALL_CODES})
+        return {}
+    plan = plan_of_first_rows(planned.plan, planned.plan.rows)
+    with one_thread():
+        return train_together(vault, plan, tables, codes.schema, simulated).tensors(codes.schema)
 
 
 def _first_rows(patients: Codes, first: FirstRows, name: str) -> Codes:
