@@ -29,6 +29,7 @@ from ..schema.linked import LinkedTables, chain_view, own
 
 FEWEST_LEVELS, MOST_LEVELS = 3, 1000  # of a column of codes: a patient has one number per level in memory
 SMALLEST = 1e-4  # share of patients with a code, and without it
+ROUNDS, SPARE = 4, 50  # of thresholds; patients by which a share's noise is reduced
 PREFIX = "codes."
 PARTS = ("which", "shares", "slopes", "root", "scored")  # tensors of `Together`, without its scores
 
@@ -124,21 +125,24 @@ class Together:
         some = np.column_stack([counts[table] > 0 for table in tables])[:, np.searchsorted(tables, self.which[:, 0])]
         # Nobody chooses whether to have the code of the first row: the threshold is that of all other patients.
         sure = given.sum(0) / np.maximum(some.sum(0), 1)
-        cut = -ndtri(np.clip((self.shares - sure) / np.maximum(1 - sure, SMALLEST), SMALLEST, 1 - SMALLEST))
+        chance = np.clip((self.shares - sure) / np.maximum(1 - sure, SMALLEST), SMALLEST, 1 - SMALLEST)
         for k in np.flatnonzero(given.any(0)):
             who = np.flatnonzero(given[:, k])
             above = ndtr((ndtri(self.shares[k].clip(SMALLEST)) + mean[who, k]) / spread[k])
             new = -ndtri(np.clip(above * rng.random(len(who)), SMALLEST**2, 1 - SMALLEST)) * spread[k]
             # Of normal variables, the others move in proportion to what the known one moves.
             error[who] += np.outer(new - error[who, k], self.root @ self.root[k] / spread[k] ** 2)
-        has = (given | (mean + error > cut)) & some
-        found = dict[int, tuple[Whole, Mask]]()
-        for table in tables:
-            mine = self.which[:, 0] == table
-            order = np.argsort(-(2 * given[:, mine] + has[:, mine] + rng.random(has[:, mine].shape)), 1)
-            rank = np.argsort(order, 1)
-            found[table] = self.which[mine, 1], has[:, mine] & (rank < counts[table][:, None])
-        return found
+        turn = rng.random(mean.shape) + 2 * given  # in a table with too few rows, some codes have none
+        for _ in range(ROUNDS):
+            has = (given | (mean + error > -ndtri(chance))) & some
+            for table in tables:
+                mine = np.flatnonzero(self.which[:, 0] == table)
+                rank = np.argsort(np.argsort(-(turn[:, mine] + has[:, mine]), 1), 1)
+                has[:, mine] &= rank < counts[table][:, None]
+            # Where rows are too few, patients lose codes: more of the others must have these.
+            ratio = (self.shares * some.sum(0) + SPARE) / (has.sum(0) + SPARE)
+            chance = np.clip(chance * ratio, SMALLEST, 1 - SMALLEST)
+        return {table: (self.which[mine := self.which[:, 0] == table, 1], has[:, mine]) for table in tables}
 
 
 def score_columns(scores: Mapping[str, Floats], codes: Codes, schema: Schema) -> Floats:

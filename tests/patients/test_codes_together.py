@@ -1,4 +1,4 @@
-"""Which codes a patient has, over all tables: what is measured, what the model draws, and rows that have these codes."""
+"""Which codes a patient has, over all tables: measurements, draws of the model, and rows that have these codes."""
 
 from __future__ import annotations
 
