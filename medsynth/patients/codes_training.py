@@ -96,7 +96,7 @@ def train_together(vault: Measurements, plan: Plan, tables: LinkedTables, schema
         cells = fine.cell_of(np.minimum(simulated[:, schema.names.index(name)], column.size + column.gaps - 1))
         mass = np.bincount(cells, minlength=fine.cells) / len(cells)
         own = Bins.of(column, None if column.categorical else mass, None, SCORE_BINS)
-        shares = np.bincount(own.place, mass + 1e-6, own.cells)
+        shares = np.bincount(own.place, mass + 1e-6, own.cells).astype(np.float64)
         if ordered_bins(own) > 1:
             bins[name] = own.plain()
             of_bins[name] = normal_scores(shares[None], ordered_bins(own))[0]
