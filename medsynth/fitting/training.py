@@ -20,7 +20,7 @@ from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.chain import Chain, later_rows
-from ..patients.codes import columns_of_codes
+from ..patients.codes import columns_of_codes, names_of_codes
 from ..patients.plan import CODES, CODES_SHARE, plan_of_first_rows
 from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.accounting.calibration import of_table
@@ -439,7 +439,7 @@ def _train_together(
 
     If it was planned, but what was open turned out to have no codes, the plan's measurements count nothing.
     """
-    from ..patients.codes_training import names_of_codes, train_together
+    from ..patients.codes_training import train_together
 
     if CODES not in planned.plan.events:
         return {}

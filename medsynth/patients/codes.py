@@ -54,6 +54,15 @@ def columns_of_codes(tables: LinkedTables, *, planned: bool = False) -> dict[str
     return found
 
 
+def names_of_codes(tables: LinkedTables) -> dict[str, tuple[int, int]]:
+    """Return the names of the columns of yes or no, with the number of the table and the level of each."""
+    return {
+        f"\0{name}: {level}": (tables.others.index(name), level)
+        for name, column in columns_of_codes(tables).items()
+        for level in range(tables.view(name).columns[column].size)
+    }
+
+
 def most_codes(tables: LinkedTables) -> int:
     """Return the most codes of one patient, over all tables: one per kept row, and one per level."""
     return sum(

@@ -30,7 +30,7 @@ from ..privacy.queries.rows import CellMap
 from ..privacy.queries.vectors import VectorSum
 from ..schema import Schema
 from ..schema.linked import LinkedTables, count_column
-from .codes import SMALLEST, Together, columns_of_codes, most_codes, score_columns
+from .codes import SMALLEST, Together, most_codes, names_of_codes, score_columns
 from .plan import CODE_PAIRS, CODES
 from .tables import shrunk
 
@@ -43,15 +43,6 @@ MOST_EXPLAINED = 0.9  # of a code's normal variable, by scores
 RIDGE = 0.05
 EVERYBODY = ("", ALL_CODES)
 LATENT = np.linspace(-0.95, 0.95, 77)  # correlations that are tried
-
-
-def names_of_codes(tables: LinkedTables) -> dict[str, tuple[int, int]]:
-    """Return the names of the columns of yes or no, with the number of the table and the level of each."""
-    return {
-        f"\0{name}: {level}": (tables.others.index(name), level)
-        for name, column in columns_of_codes(tables).items()
-        for level in range(tables.view(name).columns[column].size)
-    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,7 @@ import pytest
 
 import medsynth
 from medsynth.fitting.private_tables import coded_tables
-from medsynth.patients.codes import Together
-from medsynth.patients.codes_training import names_of_codes
+from medsynth.patients.codes import Together, names_of_codes
 from medsynth.schema.linked import LinkedTables
 
 from .test_codes import read

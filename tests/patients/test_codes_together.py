@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from medsynth.patients.codes import Together, columns_of_codes, most_codes
-from medsynth.patients.codes_training import chosen_codes, latent_correlations, names_of_codes, train_together
+from medsynth.patients.codes import Together, columns_of_codes, most_codes, names_of_codes
+from medsynth.patients.codes_training import chosen_codes, latent_correlations, train_together
 from medsynth.privacy.queries.rows import CodedRows
 from medsynth.schema.linked import LinkedTables, joint
 
