@@ -421,7 +421,7 @@ def codes_of_patients(frames: Frames) -> dict[str, Any]:
     assert (coded.patients >= 0).all()
     assert (coded.patients < [column.size + column.gaps for column in core.values()]).all()
     keys = frames["patients"]["patient"].tolist()
-    found = {key: [row] for key, row in zip(keys, coded.patients.tolist(), strict=True)}
+    found = {key: [*rows] for key, *rows in zip(keys, coded.patients.tolist(), coded.together.tolist(), strict=True)}
     for name, rows in coded.rows.items():
         some = set(frames[name]["patient"])
         for k, key in enumerate(key for key in keys if key in some):

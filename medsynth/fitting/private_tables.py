@@ -14,6 +14,7 @@ from ..errors import Message, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.registry import Method
+from ..patients.codes import columns_of_codes
 from ..patients.plan import queries as with_later_rows
 from ..patients.split_rows import SplitRows, changing, ending, split_rows
 from ..privacy import partition_selection
@@ -90,7 +91,8 @@ class PrivateTables(PrivateTable):
             learning += [] if name == self.tables.first else [rows_per_patient(name)]
             learning += partition_selection.queries(schema, name, self.columns)
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
-        return [*learning, *with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order)]
+        codes = bool(columns_of_codes(self.tables, planned=True))
+        return [*learning, *with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order, codes=codes)]
 
     def kept(self, name: str) -> tuple[Whole, PrivacyUnits]:
         """Return the positions of a table's rows that stay, the first `max_rows` of each patient, and their patients.
@@ -249,11 +251,14 @@ def _whose(table: Table, tables: LinkedTables, numbers: pd.Index[str]) -> Whole:
 class CodedTables:
     """Codes of patients, (patients, core of `joint`), and the rows of each other table that has an order: first and
     later ones, in the columns of the table's chain, of patients who have any.
+
+    `together`: which codes each patient has in rows that stay, (patients, `names_of_codes`), zero or one.
     """
 
     schema: Schema
     patients: Codes = field(repr=False)
     rows: Mapping[str, SplitRows] = field(repr=False)
+    together: Codes = field(repr=False)
 
 
 def coded_tables(private: PrivateTables) -> CodedTables:
@@ -275,7 +280,19 @@ def coded_tables(private: PrivateTables) -> CodedTables:
         if tables.tables[name].order:
             rows[name] = split
         columns.append(_of_patients(split, np.unique(found.whose), len(first), schema, tables, name))
-    return CodedTables(schema=schema, patients=np.column_stack(columns).astype(np.int32), rows=rows)
+    together = _together(tables, kept, len(first))
+    return CodedTables(schema=schema, patients=np.column_stack(columns).astype(np.int32), rows=rows, together=together)
+
+
+def _together(tables: LinkedTables, kept: Mapping[str, PatientRows], patients: int) -> Codes:
+    """Return which codes each patient has in the rows that stay: (patients, codes of all tables), zero or one."""
+    found = [np.zeros((patients, 0), np.int32)]
+    for name, column in columns_of_codes(tables).items():
+        schema, rows = tables.view(name), kept[name]
+        has = np.zeros((patients, schema.columns[column].size + schema.columns[column].gaps), np.int32)
+        has[rows.whose, rows.codes[:, schema.names.index(column)]] = 1
+        found.append(has[:, : schema.columns[column].size])  # a missing value is not a code
+    return np.column_stack(found)
 
 
 def _kept(private: PrivateTables, name: str, first: Codes) -> PatientRows:

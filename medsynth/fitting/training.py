@@ -19,13 +19,16 @@ from ..io.formats import FileForm
 from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
 from ..patients import stored
-from ..patients.plan import plan_of_first_rows
+from ..patients.chain import Chain, later_rows
+from ..patients.codes import columns_of_codes, names_of_codes
+from ..patients.plan import CODES, CODES_SHARE, plan_of_first_rows
 from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.accounting.calibration import of_table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.pair_selection import columns_of, select_pairs
 from ..privacy.partition_selection import RawVault
+from ..privacy.queries.cells import ALL_CODES
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
@@ -37,7 +40,7 @@ from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES, Column
 from ..schema.learned import Learned, lost_target
-from ..schema.linked import LinkedTables, chain_view, joint
+from ..schema.linked import LinkedTables, chain_view, joint, number_name, placed_by
 from . import expectation
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
@@ -60,6 +63,7 @@ MUCH_MEMORY_GIB = 2.0  # a fit that needs more warns the user
 ROWS_OFF = 0.05  # warn if noisy counts differ by more than this share of the declared rows
 SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that follow
 MOSTLY_EMPTY = 0.9  # share of rows without a value, in a column whose unread cells are missing
+MOSTLY_PLACED = 0.5  # share of rows of a table that another table's rows should place
 FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
 
 
@@ -424,7 +428,48 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
             planned, out, chain_view(private.tables, name), codes.rows[name], of_rows, first[:enough], name
         )
         found |= stored.of_table(k, chain)
-    return found
+        _note_placed(planned, private.tables, name, stored.restored(chain, chain_view(private.tables, name)), first)
+    return found | _train_together(private.tables, codes, planned, out, simulated)
+
+
+def _train_together(
+    tables: LinkedTables, codes: CodedTables, planned: PlannedFit, out: WayOut, simulated: Codes
+) -> Arrays:
+    """Train the model of which codes a patient has, over all tables. Return its tensors.
+
+    If it was planned, but what was open turned out to have no codes, the plan's measurements count nothing.
+    """
+    from ..patients.codes_training import train_together
+
+    if CODES not in planned.plan.events:
+        return {}
+    planned.options.phase("codes that go together")
+    names = (*codes.schema.core.names, *names_of_codes(tables))
+    units = PrivacyUnits(np.arange(len(codes.patients)), 1)
+    vault = vault_of(np.column_stack([codes.patients, codes.together]), names, None, out.releases, units)
+    if not columns_of_codes(tables):
+        for label in CODES_SHARE:
+            vault.measure_histograms(label, {"": ALL_CODES})
+        return {}
+    plan = plan_of_first_rows(planned.plan, planned.plan.rows)
+    with one_thread():
+        return train_together(vault, plan, tables, codes.schema, simulated).tensors(codes.schema)
+
+
+def _note_placed(planned: PlannedFit, tables: LinkedTables, name: str, chain: Chain, first: Codes) -> None:
+    """State how many rows of a table come at or after a row of the table that places them, in rows of the model."""
+    other = placed_by(tables, name)
+    if other is None or not len(first):
+        return
+    first = first[:FEWEST_SIMULATED]
+    place = chain.schema.core.names.index(number_name(other))
+    later = later_rows(chain, first[:, :-1], first[:, -1].astype(np.int64) + 1, numpy_stream(0, f"placed {name}"))
+    number = np.concatenate([first[:, place], *(rows[:, place] for _, rows in later)])
+    share = float((number > 0).mean())
+    cure = "" if share >= MOSTLY_PLACED else " Most rows are placed by chance: leave `latest` out of this table."
+    text = f"In the model {share:.0%} of the rows of {name!r} come at or after a row of {other!r} (`latest`).{cure}"
+    planned.options.notice(text)
+    planned.ledger.note(text)
 
 
 def _first_rows(patients: Codes, first: FirstRows, name: str) -> Codes:

@@ -84,7 +84,7 @@ class Chain:
         last = self.last(rows)
         for cell in range(variable.cells):
             codes[:, cell] = variable.draw(np.full(len(rows), cell), self._before(name, rows), rng)
-            self._put(name, trial, codes[:, cell])
+            self.put(name, trial, codes[:, cell])
             broken = self.rules.broken(name, self.now(trial), trial[:, width : 2 * width], only, last)
             allowed[:, cell] = ~broken
         allowed[~allowed.any(1)] = True  # the columns before left no value: the caller draws this row again
@@ -101,7 +101,21 @@ class Chain:
         else:
             codes, allowed = values
             found = codes[np.arange(len(rows)), drawn(np.where(allowed, logs, -np.inf), rng)]
-        self._put(name, rows, found)
+        self.put(name, rows, found)
+
+    def code_chances(self, name: str, rows: Codes) -> Floats:
+        """Return the chance of each code of a column of levels in later rows: (rows, codes)."""
+        variable, last = self.contexts.variables[name], self.last(rows) & (name in self.ends)
+        logs = self._logs(name, self.weights[name], rows)
+        if last.any():
+            logs[last] = self._logs(name, self.ends[name], rows[last])
+        cells = np.exp(logs - logs.max(1, keepdims=True))
+        cell = variable.group[variable.bins.cell_of(np.arange(len(variable.group), dtype=np.int32))]
+        share = variable.shares + 1e-12
+        found = cells[:, cell] * (share / np.bincount(cell, share)[cell])
+        if variable.repeats:
+            found[np.arange(len(rows)), self._before(name, rows)] += cells[:, -1]
+        return np.asarray(found)
 
     def _logs(self, name: str, own: Sequence[tuple[Context, Floats]], rows: Codes) -> Floats:
         """Return the log chances of a column's cells in later rows, by weights: (rows, cells)."""
@@ -139,7 +153,7 @@ class Chain:
         """Return a column in the last row: (rows,); zero for the gap."""
         return np.zeros(len(rows), np.int32) if name == GAP else rows[:, self.contexts.place[named(LAST, name)]]
 
-    def _put(self, name: str, rows: Codes, found: Codes) -> None:
+    def put(self, name: str, rows: Codes, found: Codes) -> None:
         """Write a column, (rows,); with the gap also the order, cut to its last value; in place."""
         place = self.contexts.place
         order = self.schema.order or ""

@@ -13,8 +13,9 @@ from ..arrays import Codes, Mask, Whole
 from ..artifact import Model
 from ..errors import UsageError
 from ..methods import registry
+from ..patients.codes import Together, Wanted, columns_of_codes
 from ..patients.stored import tensors_of
-from ..rng import numpy_stream, stream_seed
+from ..rng import Stream, numpy_stream, stream_seed
 from ..schema import Schema
 from ..schema.codec import Range, Where, parse
 from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
@@ -49,6 +50,17 @@ class FirstRows:
         mine = own(self.tables, table)
         places = [self.schema.names.index(name_in_joint(table, name) if name in mine else name) for name in names]
         return np.asarray(codes[:, places])
+
+    def wanted(self, codes: Codes, together: Together, rng: Stream) -> dict[str, Wanted]:
+        """Draw which modelled codes patients have in each table with a column of codes."""
+        columns = {self.tables.others.index(name): name for name in columns_of_codes(self.tables)}
+        of_codes = columns_of_codes(self.tables)
+        counts = {k: self.count(codes, name) for k, name in columns.items()}
+        first = dict[int, Whole]()
+        for k, name in columns.items():
+            first[k] = codes[:, self.schema.names.index(name_in_joint(name, of_codes[name]))].astype(np.int64)
+        found = together.draw(codes, self.schema, [*columns], counts, first, rng)
+        return {columns[k]: Wanted(of_codes[columns[k]], levels, has) for k, (levels, has) in found.items()}
 
     def present(self, pattern: Mask) -> dict[str, Range]:
         """Return the codes of patients with rows in the tables of a pattern, (tables,), and in no others."""
@@ -92,14 +104,16 @@ def patients_of_tables(model: Model, draw: Draw, halved: bool) -> Callable[[int,
     schema = first.schema
     sampler = _sampler(model, first, draw.where)
     columns = len(tables.view(tables.first).columns)
+    together = Together.restored(model.tensors, schema)
 
     def drawn(patients: int, seed: int | None) -> dict[str, PatientRows]:
         codes = single_rows(sampler, schema, patients, seed, halved=halved, bad=first.broken)
         if not halved:  # halved rows are in random order
             codes = balanced(codes, schema, patients, numpy_stream(seed, "balance"))
         found = {tables.first: PatientRows(codes[:, :columns].copy(), np.arange(patients))}
+        wanted = {} if together is None else first.wanted(codes, together, numpy_stream(seed, "codes together"))
         for k, name in enumerate(tables.others):
-            found[name] = _rows(model, first, codes, found, k, name, seed, draw.where)
+            found[name] = _rows(model, first, codes, found, k, name, seed, draw.where, wanted.get(name))
         return found
 
     return drawn
@@ -139,7 +153,7 @@ def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
 
 def _rows(
     model: Model, first: FirstRows, codes: Codes, found: Mapping[str, PatientRows], number: int, name: str,
-    seed: int | None, where: Where,
+    seed: int | None, where: Where, wanted: Wanted | None,
 ) -> PatientRows:  # fmt: skip
     """Return the rows of a table: first ones as drawn with patients, then those that follow."""
     tables = first.tables
@@ -157,7 +171,8 @@ def _rows(
     stream = numpy_stream(seed, f"later rows of {name}")
     conditions = parse(where, first.schema.core) if where else ()
     asked = {column for column in own(tables, name) if name_in_joint(name, column) in conditions}
-    drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked)
+    mine = None if wanted is None else wanted.of(who)
+    drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked, mine)
     assert drawn.lacking is not None
     lacking[who] = drawn.lacking
     return PatientRows(drawn.codes, who[drawn.whose], lacking)

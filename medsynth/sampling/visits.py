@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Codes, Mask, Whole
+from ..arrays import Codes, Floats, Mask, Whole
+from ..methods.stratified import choose_each
 from ..patients.chain import Chain, blank, later_rows
+from ..patients.codes import Wanted
 from ..patients.split_rows import GAP, OF, ending, gaps, named
 from ..patients.stored import restored
 from ..rng import Stream
@@ -61,6 +64,67 @@ class ChainView:
 
 
 @dataclass(frozen=True, eq=False)
+class CodesLeft:
+    """Draw later rows whose codes are those that their patient has (`patients/codes.py`).
+
+    `left`: (patients, modelled codes), which of them a patient still lacks; `rows`: (patients,) the rows to come.
+    `index`: of each level, its place among the modelled codes, or their number. `repeats`: (modelled codes,) how
+    likely a code comes again, relative to its chance in any row.
+    """
+
+    chain: Chain
+    wanted: Wanted
+    left: Mask
+    rows: Whole
+    index: Whole
+    repeats: Floats
+
+    @classmethod
+    def of(cls, chain: Chain, wanted: Wanted, counts: Whole) -> CodesLeft:
+        """Begin with patients of these numbers of rows, (patients,), of whom nothing is drawn."""
+        variable = chain.contexts.variables[wanted.column]
+        index = np.full(len(variable.group), len(wanted.levels))
+        index[wanted.levels] = np.arange(len(wanted.levels))
+        # As many rows as the model has, less those in which a patient has the code for the first time.
+        expected = counts.mean() * variable.shares[wanted.levels] / variable.shares.sum()
+        again = np.clip(1 - wanted.has.mean(0) / np.maximum(expected, 1e-9), 0, 1)
+        return cls(chain, wanted, wanted.has.copy(), counts.copy(), index, again)
+
+    def note(self, rows: Codes, who: Whole) -> None:
+        """Note the drawn rows of the patients `who`, (rows, core): they no longer lack these codes; in place."""
+        at = self.index[rows[:, self.chain.schema.core.names.index(self.wanted.column)]]
+        known = at < self.left.shape[1]
+        self.left[who[known], at[known]] = False
+        self.rows[who] -= 1
+
+    def draw(self, rows: Codes, who: Whole, rng: Stream) -> None:
+        """Draw all columns of later rows, (rows, `later_columns`), of the patients `who`; in place."""
+        self.chain.begin(rows)
+        for name in self.chain.contexts.variables:
+            if name == self.wanted.column:
+                self._draw_codes(rows, who, rng)
+            else:
+                self.chain.draw_column(name, rows, rng)
+
+    def _draw_codes(self, rows: Codes, who: Whole, rng: Stream) -> None:
+        """Draw a code that the patient still lacks as often as such rows are left, else one that is not modelled, or
+        one that comes again; in place.
+        """
+        lacks = self.left[who]
+        new = rng.random(len(who)) * self.rows[who] < lacks.sum(1)
+        again = np.where(self.wanted.has[who] & ~lacks, self.repeats, 0.0)
+        factor = np.column_stack([np.where(new[:, None], lacks, again), ~new])
+        chances = self.chain.code_chances(self.wanted.column, rows)
+        chosen = chances * factor[:, self.index]
+        nothing = chosen.sum(1) <= 0
+        chosen[nothing] = (
+            chances[nothing] * np.column_stack([self.wanted.has[who], np.ones(len(who))])[nothing][:, self.index]
+        )
+        chosen[chosen.sum(1) <= 0] = 1.0
+        self.chain.put(self.wanted.column, rows, choose_each(chosen, rng).astype(np.int32))
+
+
+@dataclass(frozen=True, eq=False)
 class _Drawn:
     """Patients that are being drawn. `turns`: for first rows, second ones and so on, their patients and codes.
 
@@ -75,14 +139,19 @@ class _Drawn:
     ends: Whole
     turns: list[tuple[Whole, Codes]]
     rounds: int
+    codes: CodesLeft | None = None
 
     @classmethod
     def of(
-        cls, view: ChainView, chain: Chain, numbers: Whole, first: Codes, counts: Whole, rng: Stream, rounds: int
+        cls, view: ChainView, chain: Chain, numbers: Whole, first: Codes, counts: Whole, rng: Stream, rounds: int,
+        wanted: Wanted | None = None,
     ) -> _Drawn:  # fmt: skip
         """Draw all rows of patients, given their first ones, (patients, columns), and numbers of rows, (patients,)."""
         who = np.arange(len(first))
-        drawn = cls(view, chain, numbers, counts, counts.copy(), [(who, first)], rounds)
+        codes = None if wanted is None else CodesLeft.of(chain, wanted, counts)
+        drawn = cls(view, chain, numbers, counts, counts.copy(), [(who, first)], rounds, codes)
+        if codes is not None:
+            codes.note(view.core(first, numbers), who)
         for _ in later_rows(chain, view.core(first, numbers), counts, rng, drawn.next_rows):
             pass  # each turn stores its rows
         return drawn
@@ -101,16 +170,25 @@ class _Drawn:
         """Draw the next turn, (rows, `later_columns`), in place; rows that break a rule again, for some rounds."""
         turn = len(self.turns)
         who = np.flatnonzero(self.counts > turn)
-        self.chain.draw(rows, rng)
-        left, whole = self._drawn_again(rows, who, turn, self.counts[who] == turn + 1, self.chain.draw, rng)
+        last = self.counts[who] == turn + 1
+        if self.codes is None:
+            self.chain.draw(rows, rng)
+        else:
+            self.codes.draw(rows, who, rng)
+        left, whole = self._drawn_again(rows, who, turn, last, self.chain.draw, rng, self.codes)
         self.ends[who[left]] = np.minimum(self.ends[who[left]], turn)
         self.turns.append((who, whole))
+        if self.codes is not None:
+            self.codes.note(self.chain.now(rows), who)
 
     def _drawn_again(
-        self, rows: Codes, who: Whole, turn: int, last: Mask, draw: Callable[[Codes, Stream], None], rng: Stream
-    ) -> tuple[Whole, Codes]:
+        self, rows: Codes, who: Whole, turn: int, last: Mask, draw: Callable[[Codes, Stream], None], rng: Stream,
+        codes: CodesLeft | None = None,
+    ) -> tuple[Whole, Codes]:  # fmt: skip
         """Draw later rows of a turn that break a rule again, in place. Return the places of those that still do, and
         the rows with all columns of the table.
+
+        `codes`: some rounds draw these. A code may be what breaks the rule, so later rounds draw without them.
         """
         before = self.rows(turn - 1, who)
 
@@ -119,13 +197,16 @@ class _Drawn:
             rows, never = self.view.rows(self.chain.now(found), before[places], self.numbers[who[places]])
             return completed(rows, before[places], self.schema), never
 
-        def again(places: Whole) -> Codes:
+        def again(places: Whole, codes: CodesLeft | None = None) -> Codes:
             found = rows[places]
-            draw(found, rng)
+            if codes is None:
+                draw(found, rng)
+            else:
+                codes.draw(found, who[places], rng)
             return found
 
-        def moved(places: Whole) -> Codes:
-            found = again(places)
+        def moved(places: Whole, codes: CodesLeft | None = None) -> Codes:
+            found = again(places, codes)
             place = self.chain.contexts.place
             now = self.view.moved(self.chain.now(found), before[places], self.numbers[who[places]])
             found[:, : now.shape[1]] = now
@@ -137,7 +218,10 @@ class _Drawn:
             return never | self._beyond(found) | broken_next(rows, before[places], last[places], self.schema)
 
         some = np.flatnonzero(self.ends[who] >= turn)  # nobody who ended earlier
-        left = sample_again(rows, some[bad(rows[some], some)], again, bad, self.rounds)
+        left = some[bad(rows[some], some)]
+        for draws in [again, moved] if self.view.times and codes else [again] if codes else []:
+            left = sample_again(rows, left, partial(draws, codes=codes), bad, FEW_ROUNDS)
+        left = sample_again(rows, left, again, bad, self.rounds)
         if self.view.times:
             left = sample_again(rows, left, moved, bad, self.rounds)
         return left, whole(rows, np.arange(len(rows)))[0]
@@ -202,14 +286,16 @@ def only_rows_end(chain: Chain, view: ChainView, first: Codes, counts: Whole, nu
 
 
 def visits(
-    tensors: Mapping[str, NDArray[np.float32]], view: ChainView, first: Codes, rng: Stream, asked: Collection[str] = ()
-) -> PatientRows:
+    tensors: Mapping[str, NDArray[np.float32]], view: ChainView, first: Codes, rng: Stream,
+    asked: Collection[str] = (), wanted: Wanted | None = None,
+) -> PatientRows:  # fmt: skip
     """Return all rows of patients with given first rows, (patients, columns of the schema and number of later rows).
 
-    `asked`: the columns that conditions on first rows read; they stay. A row that breaks a rule or the bounds of the
-    order is drawn again. If that fails, all later rows of the patient are drawn again, for `REDRAWS` rounds. If that
-    fails, too, or nothing fits after the first row, the patient ends with the previous row. A patient without a
-    possible last row has no rows; the others keep their numbers.
+    `asked`: the columns that conditions on first rows read; they stay. `wanted`: the codes that patients have.
+
+    A row that breaks a rule or the bounds of the order is drawn again. If that fails, all later rows of the patient are
+    drawn again, for `REDRAWS` rounds. If that fails, too, or nothing fits after the first row, the patient ends with
+    the previous row. A patient without a possible last row has no rows; the others keep their numbers.
     """
     numbers = np.arange(len(first))
     counts = first[:, -1].astype(np.int64) + 1
@@ -222,7 +308,8 @@ def visits(
     lacking = np.zeros(len(first), np.int64)
     for round in range(REDRAWS + 1):
         rounds = FEW_ROUNDS if round else REJECTION_ROUNDS
-        drawn = _Drawn.of(view, chain, numbers, first[numbers], counts[numbers], rng, rounds)
+        own = None if wanted is None else wanted.of(numbers)
+        drawn = _Drawn.of(view, chain, numbers, first[numbers], counts[numbers], rng, rounds, own)
         again = (drawn.ends < drawn.counts) & (drawn.ends > 1) & (round < REDRAWS)
         drawn.shorten(np.flatnonzero((drawn.ends < drawn.counts) & ~again), free, rng)
         lacking[numbers] = drawn.counts - drawn.ends

@@ -20,13 +20,14 @@ from tests.benchmarks.common import DELTA, markdown, options
 
 CODES, PAIRS, DRUGS, MOST_ROWS = 200, 12, 4, 20
 EVENTS = {"condition": (4_000_000, 17), "drug": (5_000_000, 9)}  # the first code, and the mean number of other rows
+CHANCES = (0.55, 0.15)  # a correlation of 0.17, or 0.12 in the first 20 rows; with 0.75 and 0.05 there 0.42
 BOUNDS = ["1909-01-01", "2025-12-31"]
 KEY: dict[str, Any] = {"kind": "identifier", "shape": "#", "dtype": "Int64"}
 Frames = dict[str, pd.DataFrame]
 
 
-def simulate(persons: int, seed: int) -> Frames:
-    """Return four tables."""
+def simulate(persons: int, seed: int, chances: tuple[float, float] = CHANCES) -> Frames:
+    """Return four tables. `chances`: of a code of a pair, for persons with what the pair has in common and without."""
     rng = np.random.default_rng(seed)
     who, born = np.arange(1, persons + 1), rng.integers(1915, 1990, persons)
     person = pd.DataFrame({"person_id": who, "sex": rng.choice(["F", "M"], persons), "year_of_birth": born})
@@ -46,7 +47,7 @@ def simulate(persons: int, seed: int) -> Frames:
     weight = 1 / (1 + np.arange(2 * PAIRS, CODES))
     found: dict[str, list[tuple[int, Any]]] = {name: [] for name in EVENTS}
     for k in range(persons):
-        chance = np.repeat(np.where(latent[k], 0.55, 0.15), 2)
+        chance = np.repeat(np.where(latent[k], *chances), 2)
         has = rng.random(2 * PAIRS) < chance
         follows = has[: 2 * DRUGS : 2] != (rng.random(DRUGS) < 0.15)
         own = {"condition": np.flatnonzero(has), "drug": 2 * np.flatnonzero(follows)}
@@ -108,17 +109,28 @@ def main(words: list[str]) -> None:
     parser = options("sparse-visits", __doc__)
     parser.add_argument("--patients", type=int, default=2700)
     parser.add_argument("--drawn", type=int, default=2700)
-    parser.add_argument("--epsilon", type=float, default=3.7)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[3.7])
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--chances", type=float, nargs=2, default=CHANCES)
     given = parser.parse_args(words)
-    true = simulate(given.patients, 0)
+    true = simulate(given.patients, 0, tuple(given.chances))
+    real, made = figures(true), dict[float, list[dict[str, float]]]()
     with tempfile.TemporaryDirectory() as folder:
         for name, frame in true.items():
             frame.to_csv(Path(folder) / f"{name}.csv", index=False)
         (Path(folder) / "sparse.tables.yaml").write_text(yaml.safe_dump(declared(), sort_keys=False))
-        began = time.process_time()
-        model = medsynth.fit(folder, epsilon=given.epsilon, delta=DELTA, rows=given.patients)
-        fitted = time.process_time()
-        made = medsynth.sample_tables(model, given.drawn, seed=0)
-    print(f"Processor seconds: fit {fitted - began:.0f}, draw {time.process_time() - fitted:.0f}")
-    real, synthetic = figures(true), figures(made)
-    print(markdown(["figure", "real", "synthetic"], [[k, f"{real[k]:.3g}", f"{synthetic[k]:.3g}"] for k in real]))
+        for run in range(given.runs):
+            for epsilon in given.epsilons:
+                began = time.process_time()
+                model = medsynth.fit(folder, epsilon=epsilon, delta=DELTA, rows=given.patients)
+                fitted = time.process_time()
+                found = figures(medsynth.sample_tables(model, given.drawn, seed=run))
+                seconds = {"seconds of a fit": fitted - began, "seconds of a draw": time.process_time() - fitted}
+                made.setdefault(epsilon, []).append(found | seconds)
+                print(f"epsilon {epsilon:g}, run {run + 1}: {made[epsilon][-1]}", flush=True)
+    rows = [[name, f"{real[name]:.3g}" if name in real else ""] for name in made[given.epsilons[0]][0]]
+    for row in rows:
+        for runs in made.values():
+            own = sorted(one[row[0]] for one in runs)
+            row.append(f"{float(np.median(own)):.3g} ({own[0]:.3g} to {own[-1]:.3g})")
+    print(markdown(["figure", "real", *(f"epsilon {epsilon:g}" for epsilon in made)], rows))

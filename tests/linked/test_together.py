@@ -1,0 +1,47 @@
+"""Rows of several tables have the codes that their patient was drawn with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.fitting.private_tables import coded_tables
+from medsynth.patients.codes import Together, names_of_codes
+from medsynth.schema.linked import LinkedTables
+
+from .test_codes import read
+
+
+def test_a_patient_has_a_code_of_rows_that_stay(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
+    coded = coded_tables(read(frames, tables)).together
+    wards = ["heart", "kidney", "lung"]
+    assert [*names_of_codes(tables).values()] == [(0, level) for level in range(3)]
+    for place, key in enumerate(frames["patients"]["patient"]):
+        stays = frames["stays"][frames["stays"]["patient"] == key].sort_values("admitted", kind="stable").head(3)
+        assert coded[place].tolist() == [int(ward in set(stays["ward"])) for ward in wards]
+
+
+def test_rows_have_the_codes_of_their_patient(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them, and no other. Few patients' rows broke a rule: these may have other codes."""
+    found = dict[int, Any]()
+    draw = Together.draw
+
+    def noted(self: Together, *given: Any) -> Any:
+        found.update(draw(self, *given))
+        return found
+
+    monkeypatch.setattr(Together, "draw", noted)
+    drawn = medsynth.sample_tables(model, 400, seed=5)
+    levels, has = found[0]
+    names = np.array(["heart", "kidney", "lung"])[levels]
+    stays = drawn["stays"].groupby("patient")["ward"].agg(set)
+    alike, seen = 0, 0
+    for key, own in zip(drawn["patients"]["patient"], has, strict=True):
+        if key in stays.index:
+            seen += 1
+            alike += set(stays[key]) & set(names) == set(names[own])
+    assert seen > 100 and alike > 0.9 * seen
