@@ -3,11 +3,11 @@
 from . import (
     attacks,
     claim,
-    closest,
     criteria,
     documentation,
     fidelity,
     inference,
+    losses,
     outcomes,
     over_time,
     plausibility,
@@ -23,6 +23,7 @@ from .registry import register
 
 for section in (
     summary.SUMMARY,
+    losses.LOSSES,
     summary.QUESTIONS,
     claim.CLAIM,
     documentation.PURPOSE,
@@ -49,7 +50,6 @@ for section in (
     documentation.VARIABLES,
     claim.LEDGER,
     structure.STRUCTURE,
-    closest.CLOSEST,
     fidelity.CUT_POINTS,
     fidelity.QUALITY,
     documentation.REPRODUCE,
