@@ -63,7 +63,8 @@ class Relation(Record):
     With a `level`: `real` and `synthetic` are the shares of rows with this level that have `partner_level`, and
     `elsewhere` is the real share among the other rows. `synthetic` is None if too few synthetic rows have the level.
     Without one they are Cramer's V. `rows`: real rows with the level, or all. `left`: the part of the relation that
-    synthetic rows keep; 1 is all. `few`: whether so few rows have the level that no verdict counts the relation.
+    synthetic rows keep; 1 is all. `few`: whether it concerns so few rows that no verdict counts it: those
+    with the level, or without it, or without the commonest cell of one of the columns.
 
     The picture has shares of the partner's cells `labels` for each of `row_labels`. `rules` would keep the relation.
     """
@@ -97,7 +98,7 @@ class Relation(Record):
     def sentence(self) -> str:
         """Return both figures in words."""
         if self.level is None or self.partner_level is None:
-            return f"{self.name}: Cramér's V is {self.real:.2f} in real rows and {self.synthetic:.2f} in synthetic rows"
+            return f"{self.name}: strength {self.real:.2f} of 1 in real rows, {self.synthetic:.2f} in synthetic rows"
         rows, partner = _cell(self.column, self.level), _cell(self.partner, self.partner_level)
         start = f"{self.real:.0%} of the real rows with {rows} have {partner}"
         if self.synthetic is None:
@@ -303,11 +304,16 @@ def _pairs(
         relation = Relation(
             column=columns[i].name, level=None, partner=columns[j].name, partner_level=None, real=real,
             synthetic=synthetic, elsewhere=None, rows=sides[0].rows, synthetic_rows=sides[1].rows,
-            left=synthetic / real, rules=[], **picture,
+            left=synthetic / real, rules=[], few=_few(blocks[0]), **picture,
             kept=_kept(gap - float(norm.isf(LEVEL)) * error, gap + float(norm.isf(chance)) * error),
         )  # fmt: skip
         made.append(((i, j), relation))
     return made
+
+
+def _few(counts: Floats) -> bool:
+    """Return whether nearly all rows are in one cell of a column; counts: (rows, columns)."""
+    return bool(min(counts.sum() - counts.sum(axis).max() for axis in (0, 1)) < FEW * counts.sum())
 
 
 def _by_chance(counts: Floats) -> float:
@@ -353,7 +359,7 @@ def _levels(columns: Sequence[_Cells], starts: Whole, sides: Sequence[_Side]) ->
             partner_level=columns[j].labels[b - starts[j]], real=float(among[a, b]),
             synthetic=float(hits / made_rows) if shown else None, elsewhere=float(elsewhere[a, b]), rows=int(rows),
             synthetic_rows=int(made_rows), left=float(theirs[0] / ours[0]) if shown else 0.0,
-            kept=kept, few=bool(total[a] < FEW * real.rows), rules=[],
+            kept=kept, few=bool(min(total[a], real.rows - total[a]) < FEW * real.rows), rules=[],
             **_picture(columns[i], columns[j], blocks, int(a - starts[i]), int(b - starts[j])),
         )  # fmt: skip
         made.append(((min(i, j), max(i, j)), relation))
