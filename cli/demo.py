@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -106,6 +107,14 @@ def _report(files: DemoFiles, model: Model, force: bool, show: bool) -> None:
         save(made, files.report, force=force)
 
 
+def _program() -> str:
+    """Return how this shell calls medsynth: by its name if it finds it, else as it was called now."""
+    if shutil.which("medsynth"):
+        return "medsynth"
+    called = Path(sys.argv[0])
+    return str(called) if called.stem == "medsynth" else f"{sys.executable} -m medsynth_cli"
+
+
 def _lines(files: DemoFiles, model: Model, drawn: str) -> list[str]:
     from medsynth.artifact import claim
 
@@ -117,5 +126,5 @@ def _lines(files: DemoFiles, model: Model, drawn: str) -> list[str]:
         *drawn.splitlines()[:6],
         "",
         f"Report for the review: {files.report}. Open it in a browser.",
-        f"Next: medsynth ledger {files.model} --verify",
+        f"Next: {_program()} ledger {files.model} --verify",
     ]

@@ -171,7 +171,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
     """Makes reports quick, where it is not their figures that are tested.
 
-    Sixty resamples, ten trees per forest, one permutation, 200 guesses, and four columns that sdmetrics scores.
+    Sixty resamples, ten trees per forest, one permutation and 200 guesses.
     """
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
@@ -181,8 +181,7 @@ def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
 
     def few(patch: pytest.MonkeyPatch) -> None:
         for module, name, value in (
-            (statistics, "DRAWS", 60), (fidelity, "REPEATS", 1), (fidelity, "MOST_SCORED", 4),
-            (criteria, "GUESSES", 200),
+            (statistics, "DRAWS", 60), (fidelity, "REPEATS", 1), (criteria, "GUESSES", 200),
         ):  # fmt: skip
             patch.setattr(module, name, value)
         for family, size in ((BaseForest, "n_estimators"), (BaseHistGradientBoosting, "max_iter")):

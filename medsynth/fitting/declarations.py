@@ -121,7 +121,7 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
         wrong = (
             "is the target"
             if unit == target
-            else "must be of kind identifier in the schema"
+            else f"must be of kind identifier in the schema. Declare it so, and set `unit: {unit}` there"
             if own
             else (f"is not a column.{did_you_mean(unit, keys_)}")
         )
@@ -147,8 +147,8 @@ def with_open_columns(
     if texts:
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
-            "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
-            "`drop: true` leaves it out of the sampled rows.",
+            "Remove the column from the table. Or declare it in the schema as `kind: identifier` with `drop: true`, to "
+            "leave it out of the sampled rows. A schema with `other_columns: learn` needs to declare nothing else.",
             NEEDS_SCHEMA,
         )
     fresh = {name for name in (*keys(others), *known) if name not in but}

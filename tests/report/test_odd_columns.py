@@ -23,7 +23,6 @@ from medsynth.report.data.columns import LARGEST, numbers_of
 from medsynth.report.document import Report
 from medsynth.report.page.charts import ticks
 from medsynth.report.page.render import page
-from medsynth.report.sections import fidelity
 from medsynth.report.sections.fidelity import association, number_bars
 from medsynth.report.sections.inference import Inference
 
@@ -103,7 +102,6 @@ SIDES = {"real": 60, "train": 70, "synthetic": 80}
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, few_trees: None) -> None:
     monkeypatch.setattr(stats, "DRAWS", 10)
-    monkeypatch.setattr(fidelity, "MOST_SCORED", 30)  # sdmetrics meets each odd column
 
 
 def values(thing: Any) -> Iterator[Any]:
@@ -216,7 +214,7 @@ def of_one_fold(rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
 
 KINDS = (pytest.param(wide, marks=(pytest.mark.nightly, pytest.mark.slow)), mostly_empty, all_different, of_one_fold)
 # Every section that a report of two tables of rows computes. Each has a record, which says why a figure is lacking.
-COMPUTED = ("utility", "importance", "inference", "table_one", "fidelity", "relations", "quality", "subgroups")
+COMPUTED = ("utility", "importance", "inference", "table_one", "fidelity", "relations", "subgroups")
 
 
 @pytest.mark.nightly

@@ -51,7 +51,6 @@ for section in (
     claim.LEDGER,
     structure.STRUCTURE,
     fidelity.CUT_POINTS,
-    fidelity.QUALITY,
     documentation.REPRODUCE,
     standards.STANDARDS,
     documentation.SIGN_OFF,

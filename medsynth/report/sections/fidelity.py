@@ -1,14 +1,13 @@
-"""Compare the table with real patients: distributions, associations, propensity, scores by sdmetrics.
+"""Compare the table with real patients: distributions, associations, propensity.
 
 The classifier two-sample test is that of Lopez-Paz and Oquab 2017 (C2ST). Its AuROC is 0.5 if the tables cannot be
-separated. No other file uses sdmetrics.
+separated.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,8 +48,6 @@ ROWS = 10_000  # Rows of each table for the propensity.
 FEWEST = 20  # Rows of each table that any statement needs.
 REPEATS = 3  # Permutations of each column.
 MOST_COLUMNS = 8  # Columns named as giving synthetic rows away.
-SCORED = 5_000  # Rows of each table that sdmetrics scores. More rows hardly change these averages.
-MOST_SCORED = 30  # Columns that sdmetrics scores, drawn uniformly. It took 90 s for the pairs of 200 columns.
 
 
 class ColumnFidelity(Record):
@@ -416,49 +413,6 @@ def _group_shares(cells: pd.DataFrame, schema: Schema, name: str, column: Quanti
     return [round(float(share), 5) for share in shares]
 
 
-class Quality(Record):
-    """Overall scores by sdmetrics, from 0 to 1, of `columns` columns. None if sdmetrics gave no score."""
-
-    columns: int
-    quality_shapes: float | None
-    quality_pairs: float | None
-    diagnostic_validity: float | None
-    diagnostic_structure: float | None
-    version: str
-
-
-def quality(tables: Tables, rng: Stream) -> Quality:
-    """Return the scores of the synthetic against the real held-out rows, averaged over columns but not over scores."""
-    drawn = np.sort(rng.permutation(len(tables.names))[:MOST_SCORED])
-    names = [tables.names[k] for k in drawn]
-    kinds = {name: "numerical" if name in tables.numbers else "categorical" for name in names}
-    metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
-    real = tables.real[names].head(SCORED)
-    made = tables.synthetic[names].head(SCORED)
-    texts = {name: str for name, kind in kinds.items() if kind == "categorical"}
-    found: dict[str, float | None] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import sdmetrics
-        from sdmetrics.reports.single_table import DiagnosticReport, QualityReport
-
-        for report in (QualityReport(), DiagnosticReport()):
-            try:
-                report.generate(real.astype(texts), made.astype(texts), metadata, verbose=False)
-                rows = report.get_properties().set_index("Property")["Score"].to_dict()
-            except Exception:  # Its own checks fail on degenerate tables, which then have no score.
-                rows = {}
-            found |= {str(key): float(value) if value == value else None for key, value in rows.items()}
-    return Quality(
-        columns=len(names),
-        quality_shapes=found.get("Column Shapes"),
-        quality_pairs=found.get("Column Pair Trends"),
-        diagnostic_validity=found.get("Data Validity"),
-        diagnostic_structure=found.get("Data Structure"),
-        version=sdmetrics.__version__,
-    )
-
-
 class Summary(Record):
     """One synthetic column: labels and shares of its bars, and the share of missing cells."""
 
@@ -509,9 +463,6 @@ CUT_POINTS = Section(
     "cut_points", "Appendix: shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
     CutPoints, needs=("schema",),
 )  # fmt: skip
-QUALITY = Section(
-    "quality", "Appendix: sdmetrics scores", lambda c: quality(c.compared, c.rng), Quality, needs=("real rows",)
-)
 SYNTHETIC = Section(
     "synthetic", "The synthetic columns", lambda c: column_summaries(c.synthetic, c.schema), SyntheticColumns,
     variant="shareable",
