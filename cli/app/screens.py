@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from markupsafe import Markup
@@ -30,8 +30,11 @@ from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .jobs import Job
-from .session import REVIEW, Session
+from .session import REVIEW, Session, languages
 from .words import Refusal, placed
+
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -42,11 +45,18 @@ GROUPS = {  # of the review's entries
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit",
+    "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit", "language": "table",
 }  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
 WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+
+
+def do_language(session: Session, form: Form) -> str:
+    """Show the same screen in another language."""
+    if form.get("language") in languages():
+        session.speak(form["language"])
+    return form["screen"] if form.get("screen") in {*SCREEN_OF.values(), "budget", "rows"} else "table"
 
 
 # The table
@@ -386,13 +396,23 @@ def show_rows(session: Session) -> Content:
 
 
 def _preview(session: Session) -> list[list[str]]:
-    """Return the header and the first rows of the synthetic table."""
-    if session.choices.format != ".csv":
+    """Return the header and the first rows of the synthetic table, which is written as the model's table was."""
+    model = _model(session)
+    if session.choices.format != ".csv" or model is None:
         return []
-    with suppress(OSError, ValueError, csv.Error), open(session.folder / session.choices.synthetic, encoding="utf-8",
-                                                        newline="") as file:  # fmt: skip
-        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    path, form = session.folder / session.choices.synthetic, model.form
+    with suppress(OSError, ValueError, csv.Error), open(path, encoding=form.encoding, newline="") as file:
+        return list(itertools.islice(csv.reader(file, delimiter=form.delimiter), PREVIEWED + 1))
     return []
+
+
+def _model(session: Session) -> Model | None:
+    """Return the table's model, or None if there is none that can be read."""
+    from medsynth.artifact import load
+
+    with suppress(MedsynthError):
+        return load(session.folder / session.choices.model)
+    return None
 
 
 def plots(session: Session) -> list[tuple[str, Markup]]:
@@ -402,7 +422,8 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     from medsynth.report.sections.fidelity import column_summaries
 
     cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
-    found = [one for one in column_summaries(cells, None).columns if one.name != session.choices.unit]
+    schema = model.schema if (model := _model(session)) else None
+    found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
     return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
 

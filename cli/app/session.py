@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import deque
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,14 @@ HERE = Path(__file__).parent
 REVIEW = "review.yaml"
 
 
-def languages() -> list[str]:
-    """Return the languages that the page's texts exist in."""
-    return sorted(path.stem for path in (HERE / "texts").glob("*.yaml"))
+@cache
+def languages() -> dict[str, str]:
+    """Return the languages that the page's texts exist in, each with its own name."""
+    found = dict[str, str]()
+    for path in sorted((HERE / "texts").glob("*.yaml")):
+        texts = _texts(path.stem)
+        found[path.stem] = texts["own_name"]
+    return found
 
 
 class Session:
@@ -34,19 +40,23 @@ class Session:
 
     def __init__(self, folder: Path, table: str = "", language: str = "en") -> None:
         self.folder = folder
-        self.language = language
         self.door = Door()
         self.jobs = Jobs(folder)
         self.choices = Choices()
         self.used = time.monotonic()
         self.lock = threading.RLock()
-        self.texts: dict[str, str] = _texts("en") | _texts(language)
+        self.speak(language)
         self.changes = 0  # answers so far, of all tables
         self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained
         self.looks: list[Seen] = []  # what cells look like, until the person has answered; private, and in no file
         self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)
+
+    def speak(self, language: str) -> None:
+        """Show the page in a language."""
+        self.language = language
+        self.texts: dict[str, str] = _texts("en") | _texts(language)
 
     def choose(self, table: str) -> None:
         """Go to a table, with what was chosen for it before."""
