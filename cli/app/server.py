@@ -87,7 +87,8 @@ def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
             "language": session.language, "languages": languages(), "has": session.has,
-            "folder": printable(session.folder.name), "told": session.told, "running": session.jobs.running}  # fmt: skip
+            "folder": printable(session.folder.name), "told": session.told,
+            "running": session.jobs.running}  # fmt: skip
 
 
 def _routes(session: Session) -> Blueprint:

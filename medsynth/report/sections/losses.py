@@ -124,4 +124,4 @@ def _mean(target: str, context: Context) -> list[ClassShare]:
     return [ClassShare(level=None, real=float(pd.concat(given).mean()) if given else None, synthetic=made)]
 
 
-LOSSES = Section("losses", "What is lost", losses, Losses, summary=True)
+LOSSES = Section("losses", "What is lost", losses, Losses)
