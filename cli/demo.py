@@ -82,12 +82,11 @@ def _simulate(files: DemoFiles, force: bool) -> int:
 def _fit_and_sample(files: DemoFiles, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
     """Write the model and the synthetic table. Return the model and the table's text."""
     from medsynth.fitting.pipeline import fit
-    from medsynth.sampling import Draw
-    from medsynth.sampling.provenance import write_sample
+    from medsynth.sampling import Draw, provenance
 
     model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=show)
     model.save(files.model, force=force)
-    write_sample(model, files.model, files.synthetic, Draw(rows=SAMPLED_ROWS, seed=seed), force=force)
+    provenance.write_sample(model, files.model, files.synthetic, Draw(rows=SAMPLED_ROWS, seed=seed), force=force)
     return model, files.synthetic.read_text("utf-8")
 
 

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from markupsafe import Markup
 
+from medsynth.artifact import load
 from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.looking import table_to_look_at
@@ -33,9 +34,6 @@ from .jobs import Job
 from .session import REVIEW, Session, languages
 from .words import Refusal, placed
 
-if TYPE_CHECKING:
-    from medsynth.artifact import Model
-
 Form = Mapping[str, str]
 Content = dict[str, Any]
 GROUPS = {  # of the review's entries
@@ -54,12 +52,8 @@ DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas
 
 def do_language(session: Session, form: Form) -> str:
     """Show the same screen in another language."""
-    if form.get("language") in languages():
-        session.speak(form["language"])
+    session.speak(form["language"] if form.get("language") in languages() else session.language)
     return form["screen"] if form.get("screen") in {*SCREEN_OF.values(), "budget", "rows"} else "table"
-
-
-# The table
 
 
 def show_table(session: Session) -> Content:
@@ -123,9 +117,6 @@ def _whole(session: Session, text: str) -> int:
         if (number := whole_number(text)) >= 1:
             return number
     raise Refusal(session.say("no_whole_number"))
-
-
-# What is public
 
 
 def show_public(session: Session) -> Content:
@@ -244,9 +235,6 @@ def do_check(session: Session, form: Form) -> str:
     return _start(session, "check", session.choices.check(), "public")
 
 
-# The form of the columns
-
-
 def show_columns(session: Session) -> Content:
     """Show a field for each public fact about each column, and the file itself."""
     text = ""
@@ -297,9 +285,6 @@ def _saved(session: Session) -> str:
     """Return to the form while the file has problems, else to the screen before it."""
     session.tell(session.say("saved").format(session.choices.schema))
     return "columns" if _problems(session) else "public"
-
-
-# The budget
 
 
 def show_budget(session: Session) -> Content:
@@ -361,9 +346,6 @@ def do_budget(session: Session, form: Form) -> str:
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
 
 
-# The fit
-
-
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
     return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
@@ -386,9 +368,6 @@ def do_cancel(session: Session, form: Form) -> str:
     return SCREEN_OF.get(job.step, job.step) if job else "fit"
 
 
-# The rows
-
-
 def show_rows(session: Session) -> Content:
     """Show the synthetic rows: a preview, and a plot of each column."""
     made = session.has(session.choices.synthetic)
@@ -397,22 +376,13 @@ def show_rows(session: Session) -> Content:
 
 def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table, which is written as the model's table was."""
-    model = _model(session)
-    if session.choices.format != ".csv" or model is None:
+    if session.choices.format != ".csv":
         return []
-    path, form = session.folder / session.choices.synthetic, model.form
-    with suppress(OSError, ValueError, csv.Error), open(path, encoding=form.encoding, newline="") as file:
-        return list(itertools.islice(csv.reader(file, delimiter=form.delimiter), PREVIEWED + 1))
+    with suppress(MedsynthError, OSError, ValueError, csv.Error):
+        form = load(session.folder / session.choices.model).form
+        with open(session.folder / session.choices.synthetic, encoding=form.encoding, newline="") as file:
+            return list(itertools.islice(csv.reader(file, delimiter=form.delimiter), PREVIEWED + 1))
     return []
-
-
-def _model(session: Session) -> Model | None:
-    """Return the table's model, or None if there is none that can be read."""
-    from medsynth.artifact import load
-
-    with suppress(MedsynthError):
-        return load(session.folder / session.choices.model)
-    return None
 
 
 def plots(session: Session) -> list[tuple[str, Markup]]:
@@ -422,7 +392,8 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     from medsynth.report.sections.fidelity import column_summaries
 
     cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
-    schema = model.schema if (model := _model(session)) else None
+    model = session.choices.model
+    schema = load(session.folder / model).schema if session.has(model) else None
     found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
     return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
@@ -438,9 +409,6 @@ def do_rows(session: Session, form: Form) -> str:
         replicates=_whole(session, replicates) if replicates else 0,
     )  # fmt: skip
     return _start(session, "rows", session.choices.sample(force="replace" in form), "rows")
-
-
-# The report
 
 
 def show_report(session: Session) -> Content:

@@ -19,7 +19,7 @@ from . import screens
 from .choices import shown
 from .door import OF_REPORT, protected
 from .screens import SCREEN_OF
-from .session import HERE, Session, languages, printable
+from .session import HERE, Session, printable
 from .words import Refusal
 
 STYLE = resources.files("medsynth.report.page") / "templates" / "report.css"  # the page looks like the report
@@ -86,9 +86,8 @@ def _back(session: Session, error: MedsynthError) -> Answer:
 def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
-            "language": session.language, "languages": languages(), "has": session.has,
-            "folder": printable(session.folder.name), "told": session.told,
-            "running": session.jobs.running}  # fmt: skip
+            "language": session.language, "has": session.has, "folder": printable(session.folder.name),
+            "told": session.told, "running": session.jobs.running}  # fmt: skip
 
 
 def _routes(session: Session) -> Blueprint:

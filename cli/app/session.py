@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections import deque
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,9 @@ HERE = Path(__file__).parent
 REVIEW = "review.yaml"
 
 
-@cache
-def languages() -> dict[str, str]:
-    """Return the languages that the page's texts exist in, each with its own name."""
-    found = dict[str, str]()
-    for path in sorted((HERE / "texts").glob("*.yaml")):
-        texts = _texts(path.stem)
-        found[path.stem] = texts["own_name"]
-    return found
+def languages() -> list[str]:
+    """Return the languages that the page's texts exist in."""
+    return sorted(path.stem for path in (HERE / "texts").glob("*.yaml"))
 
 
 class Session:

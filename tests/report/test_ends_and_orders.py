@@ -63,7 +63,7 @@ def test_dates_are_shown_as_dates() -> None:
     assert labels[0].startswith("04.01.2020 to ") and labels[-1].endswith(".2021")
     frame = pd.DataFrame({"seen": years, "late": np.where(np.arange(700) < 350, "no", "yes")})
     tables = Tables(frame, frame, None, None, frozenset({"seen"}), dates={"seen": column})
-    assert subgroups(tables, ["seen"], None, np.random.default_rng(0)).groups[0].group.startswith("up to 23.06.2020")
+    assert subgroups(tables, ["seen"], None, np.random.default_rng(0)).groups[0].group.startswith("up to 24.06.2020")
     found = relations(tables, np.random.default_rng(0))
     assert found is not None
     texts = [text for one in found.listed for text in (one.name, *one.labels, *one.row_labels)]

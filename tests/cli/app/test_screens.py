@@ -445,7 +445,7 @@ def test_the_preview_reads_the_rows_as_they_are_written(tmp_path: Path, monkeypa
     )
     assert screens._preview(session) == []  # without a model nobody knows
     form = FileForm(delimiter=";", encoding="cp1252", decimal=",")
-    monkeypatch.setattr(screens, "_model", lambda session: SimpleNamespace(form=form))
+    monkeypatch.setattr(screens, "load", lambda path: SimpleNamespace(form=form))
     assert screens._preview(session) == [["größe", "ort"], ["1,5", "A"]]
 
 
