@@ -61,7 +61,7 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
         )
 
 
-def _in_words(table: Table, declared: Iterable[str], place: int) -> str:
+def _in_words(table: Table | LargeTable, declared: Iterable[str], place: int) -> str:
     """Return the name of a column that is not declared. In a file without a header line it is a cell, and left out."""
     return f", {table.header[place - 1][:80]!r}," if set(table.header) & {*declared} else ""
 
