@@ -227,8 +227,8 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS, da
         shares.append(np.asarray(np.bincount(inside, minlength=len(edges) - 1) / max(len(values), 1), np.float64))
     if whole:
         return [f"{a + 0.5:g}" for a in edges[:-1]], shares
-    ends = [f"{edge:.4g}" if date is None else date.shown(edge) for edge in edges]
-    return [f"{a} to {b}" for a, b in itertools.pairwise(ends)], shares
+    texts = [f"{edge:.4g}" if date is None else date.shown(edge) for edge in edges]
+    return [f"{a} to {b}" for a, b in itertools.pairwise(texts)], shares
 
 
 def level_bars(real: pd.Series, made: pd.Series, in_order: Sequence[str] = ()) -> Bars:

@@ -57,9 +57,11 @@ def losses(context: Context) -> Losses:
     numbers = context.synthetic_values[1]
     columns = list[str]()
     if real is not None:
-        columns += context.compared.lost_columns
-        columns += [n for n in real if n not in made or (made[n].nunique() < 2 <= real[n].nunique())]
-    levels = [_levels(name, real, made, context) for name in made if name not in numbers and name not in columns]
+        columns += context.tables.lost_columns if context.tables else []
+        columns += [n for n in map(str, real) if n not in made or (made[n].nunique() < 2 <= real[n].nunique())]
+    levels = [
+        _levels(name, real, made, context) for name in map(str, made) if name not in numbers and name not in columns
+    ]
     target = context.target if context.target in made else None
     return Losses(
         rows_real=None if real is None else len(real),

@@ -101,7 +101,7 @@ def _fewer(context: Context) -> str:
     declared = ["declare a schema with bounds and levels"] * schema_learned(model.ledger)
     limit = EPSILON.threshold(context.thresholds).limit
     ways = [*declared, "leave out columns that nobody needs"]
-    ways += ["fit with a larger epsilon"] * (model.claims and model.epsilon < limit)
+    ways += ["fit with a larger epsilon"] * (model.claims and (model.epsilon or 0.0) < limit)
     text = listed(ways).replace(" and ", ", or " if len(ways) > 2 else " or ")
     return f"{text[:1].upper()}{text[1:]}."
 
