@@ -53,7 +53,7 @@ def plan(
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
     made, notes, expected = plan_fit(source, settings)
-    from medsynth.report.sections.claim import guess, reach
+    from medsynth.report.data.reach import guess, reach
 
     most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)
     content = {

@@ -11,7 +11,7 @@ from ..errors import Message
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_tables import PrivateTables, coded_tables
-from .public_rows import note_trust, public_rows_of, with_earlier
+from .public_rows import note_trust, public_rows_of, settled_by, with_earlier
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
@@ -94,6 +94,8 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = public_rows_of(private, options, {"table": source, "budget_table": options.budget_table})
+    if (settled := settled_by(private, public_rows, options.notice)) is not private:
+        private, codes = settled, None
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
     budget = budget_of(private, options.budget_table)

@@ -23,7 +23,7 @@ from .expectation import LIMIT, Expectation
 from .forecast import Forecast
 from .opening import Fittable, opened
 from .private_table import PrivateTable
-from .public_rows import PublicRows, public_rows_of
+from .public_rows import PublicRows, public_rows_of, settled_by
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -276,11 +276,14 @@ def plan_fit(
     assert private is not None
     check_method(private, method, module)
     public_rows = public_rows_of(private, settings, {"table": table})
+    settles = list[str]()
+    private = settled_by(private, public_rows, settles.append)
     made = _planned(private, settings, module, config)
     notes = [
         f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
         *private.doubts(settings),
         *([] if public_rows is None else [public_rows.remark(made)]),
+        *settles,
     ]
     notes += notes_on_quality(private, made, settings.patients, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)

@@ -18,11 +18,12 @@ import numpy as np
 from ..errors import URGENT, MedsynthWarning, Message, UsageError, brief, check_keywords, checked_keywords
 from ..io.formats import COUNTS_OF_LINES, SavedAs
 from ..methods import registry
-from ..privacy.accounting.calibration import Plan, check_budget, default_delta
+from ..privacy.accounting.limits import check_budget, default_delta
 from ..privacy.accounting.unit import PrivacyUnit, beyond
 from ..row_count import MAX_ROWS_PER_PATIENT
 
 if TYPE_CHECKING:
+    from ..privacy.accounting.calibration import Plan
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -40,7 +41,7 @@ MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the s
 NO_DP_BUDGET = 300.0  # the schedule of a fit without noise, which makes no claim
 Notice = Callable[[str], None]  # receives a message for the user
 Phase = Callable[[str], None]  # receives what a fit is doing, in a word or two
-Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
+Progress = Callable[["Plan", str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
 
 
 def methods_with(capability: str) -> str:
