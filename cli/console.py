@@ -164,10 +164,19 @@ def find_synthetic(folder: Path, name: str, model: Model) -> Path | None:
 
 
 def newest_model(*, quiet: bool = False) -> Path | None:
-    """Return the newest model in this folder and print its name, or return None."""
+    """Return the newest model in this folder that can be read and print its name; None without a model."""
+    from medsynth.artifact import load
+
     found = sorted(Path().glob("*.medsynth"), key=lambda path: path.stat().st_mtime)
     if not found:
         return None
+    for newest in found[:0:-1]:
+        try:
+            load(newest)
+            break
+        except ArtifactError as error:
+            notify(f"Skipped: {error}", quiet=quiet)
+            found.pop()
     notify(f"Model: {found[-1]}" + (" (the newest in this folder)" if len(found) > 1 else ""), quiet=quiet)
     return found[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -81,12 +82,11 @@ def _simulate(files: DemoFiles, force: bool) -> int:
 def _fit_and_sample(files: DemoFiles, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
     """Write the model and the synthetic table. Return the model and the table's text."""
     from medsynth.fitting.pipeline import fit
-    from medsynth.sampling import Draw
-    from medsynth.sampling.provenance import write_sample
+    from medsynth.sampling import Draw, provenance
 
     model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=show)
     model.save(files.model, force=force)
-    write_sample(model, files.model, files.synthetic, Draw(rows=SAMPLED_ROWS, seed=seed), force=force)
+    provenance.write_sample(model, files.model, files.synthetic, Draw(rows=SAMPLED_ROWS, seed=seed), force=force)
     return model, files.synthetic.read_text("utf-8")
 
 
@@ -106,6 +106,14 @@ def _report(files: DemoFiles, model: Model, force: bool, show: bool) -> None:
         save(made, files.report, force=force)
 
 
+def _program() -> str:
+    """Return how this shell calls medsynth: by its name if it finds it, else as it was called now."""
+    if shutil.which("medsynth"):
+        return "medsynth"
+    called = Path(sys.argv[0])
+    return str(called) if called.stem == "medsynth" else f"{sys.executable} -m medsynth_cli"
+
+
 def _lines(files: DemoFiles, model: Model, drawn: str) -> list[str]:
     from medsynth.artifact import claim
 
@@ -117,5 +125,5 @@ def _lines(files: DemoFiles, model: Model, drawn: str) -> list[str]:
         *drawn.splitlines()[:6],
         "",
         f"Report for the review: {files.report}. Open it in a browser.",
-        f"Next: medsynth ledger {files.model} --verify",
+        f"Next: {_program()} ledger {files.model} --verify",
     ]

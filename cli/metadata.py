@@ -16,6 +16,10 @@ Synthetic = Annotated[
 ReviewedFacts = Annotated[
     Path | None, typer.Option(help="YAML file with purpose, recipient, licence, contact and catalogue.")
 ]
+NO_CROISSANT = (
+    "There is no croissant.json: its readers know text with commas or tabs in UTF-8 only. For them, draw the rows with "
+    "`sample -o NAME.parquet`."
+)
 Folder = Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write [default: NAME.package].")]
 
 
@@ -53,6 +57,8 @@ def metadata(
     table, folder = synthetic or usual, output or Path(f"{path.stem}.package")
     handed = hand_over(fitted, path, table, review, folder, force=force)
     notify(claim(fitted, brief=True), quiet=as_json)
+    if not any(path.name == "croissant.json" for path in handed.files):
+        notify(NO_CROISSANT, quiet=as_json)
     if handed.unfilled:
         listed = "".join(f"\n  {entry}" for entry in handed.unfilled)
         notify(f"HealthDCAT-AP needs what only people know. Write it into the file of `review`:{listed}", quiet=as_json)

@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import math
+import re
 import stat
 import struct
 import unicodedata
@@ -251,7 +252,9 @@ def _parse(content: bytes) -> Model:
     body = metadata["medsynth"]
     fields = ADDED | json.loads(body)
     if fields["format"] != FORMAT:
-        raise ArtifactError("it was written by another version of medsynth. Install that version, or fit again.")
+        version = str(dict(fields.get("versions", {})).get("medsynth", ""))
+        written = f"medsynth {version}" if re.fullmatch(r"[\w.+-]{1,40}", version) else "another version of medsynth"
+        raise ArtifactError(f"it was written by {written}. Install that version, or fit again.")
     tensors = load_tensors(content)
     if _digest(body, tensors) != metadata["sha256"] or set(fields) != set(FIELDS):
         raise ArtifactError("it was altered after it was written. Copy it again, or fit again.")

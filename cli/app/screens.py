@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
+from medsynth.artifact import load
 from medsynth.errors import OTHER_ENCODING, MedsynthError, Problem, SchemaError
 from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.looking import table_to_look_at
@@ -30,7 +31,7 @@ from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
 from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
 from .jobs import Job
-from .session import REVIEW, Session
+from .session import REVIEW, Session, languages
 from .words import Refusal, placed
 
 Form = Mapping[str, str]
@@ -42,14 +43,17 @@ GROUPS = {  # of the review's entries
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit",
+    "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit", "language": "table",
 }  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
 WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
 
 
-# The table
+def do_language(session: Session, form: Form) -> str:
+    """Show the same screen in another language."""
+    session.speak(form["language"] if form.get("language") in languages() else session.language)
+    return form["screen"] if form.get("screen") in {*SCREEN_OF.values(), "budget", "rows"} else "table"
 
 
 def show_table(session: Session) -> Content:
@@ -113,9 +117,6 @@ def _whole(session: Session, text: str) -> int:
         if (number := whole_number(text)) >= 1:
             return number
     raise Refusal(session.say("no_whole_number"))
-
-
-# What is public
 
 
 def show_public(session: Session) -> Content:
@@ -234,9 +235,6 @@ def do_check(session: Session, form: Form) -> str:
     return _start(session, "check", session.choices.check(), "public")
 
 
-# The form of the columns
-
-
 def show_columns(session: Session) -> Content:
     """Show a field for each public fact about each column, and the file itself."""
     text = ""
@@ -287,9 +285,6 @@ def _saved(session: Session) -> str:
     """Return to the form while the file has problems, else to the screen before it."""
     session.tell(session.say("saved").format(session.choices.schema))
     return "columns" if _problems(session) else "public"
-
-
-# The budget
 
 
 def show_budget(session: Session) -> Content:
@@ -351,9 +346,6 @@ def do_budget(session: Session, form: Form) -> str:
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
 
 
-# The fit
-
-
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
     return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
@@ -376,9 +368,6 @@ def do_cancel(session: Session, form: Form) -> str:
     return SCREEN_OF.get(job.step, job.step) if job else "fit"
 
 
-# The rows
-
-
 def show_rows(session: Session) -> Content:
     """Show the synthetic rows: a preview, and a plot of each column."""
     made = session.has(session.choices.synthetic)
@@ -386,12 +375,13 @@ def show_rows(session: Session) -> Content:
 
 
 def _preview(session: Session) -> list[list[str]]:
-    """Return the header and the first rows of the synthetic table."""
+    """Return the header and the first rows of the synthetic table, which is written as the model's table was."""
     if session.choices.format != ".csv":
         return []
-    with suppress(OSError, ValueError, csv.Error), open(session.folder / session.choices.synthetic, encoding="utf-8",
-                                                        newline="") as file:  # fmt: skip
-        return list(itertools.islice(csv.reader(file), PREVIEWED + 1))
+    with suppress(MedsynthError, OSError, ValueError, csv.Error):
+        form = load(session.folder / session.choices.model).form
+        with open(session.folder / session.choices.synthetic, encoding=form.encoding, newline="") as file:
+            return list(itertools.islice(csv.reader(file, delimiter=form.delimiter), PREVIEWED + 1))
     return []
 
 
@@ -402,7 +392,9 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     from medsynth.report.sections.fidelity import column_summaries
 
     cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
-    found = [one for one in column_summaries(cells, None).columns if one.name != session.choices.unit]
+    model = session.choices.model
+    schema = load(session.folder / model).schema if session.has(model) else None
+    found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
     return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
 
@@ -417,9 +409,6 @@ def do_rows(session: Session, form: Form) -> str:
         replicates=_whole(session, replicates) if replicates else 0,
     )  # fmt: skip
     return _start(session, "rows", session.choices.sample(force="replace" in form), "rows")
-
-
-# The report
 
 
 def show_report(session: Session) -> Content:

@@ -108,7 +108,7 @@ def _routes(session: Session) -> Blueprint:
 
     def form(name: str, handle: Callable[[Session, Mapping[str, str]], str]) -> None:
         def answer() -> Any:
-            if name != "table" and not session.choices.table:
+            if name not in ("table", "language") and not session.choices.table:
                 abort(409)
             with session.lock:
                 if request.form.get("changes") != session.state():

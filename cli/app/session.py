@@ -34,19 +34,23 @@ class Session:
 
     def __init__(self, folder: Path, table: str = "", language: str = "en") -> None:
         self.folder = folder
-        self.language = language
         self.door = Door()
         self.jobs = Jobs(folder)
         self.choices = Choices()
         self.used = time.monotonic()
         self.lock = threading.RLock()
-        self.texts: dict[str, str] = _texts("en") | _texts(language)
+        self.speak(language)
         self.changes = 0  # answers so far, of all tables
         self.refused = ("", dict[str, str]())  # the form that was refused last, and what it contained
         self.looks: list[Seen] = []  # what cells look like, until the person has answered; private, and in no file
         self._told = deque[str]()  # threads append and pop without a lock
         if table:
             self.choose(table)
+
+    def speak(self, language: str) -> None:
+        """Show the page in a language."""
+        self.language = language
+        self.texts: dict[str, str] = _texts("en") | _texts(language)
 
     def choose(self, table: str) -> None:
         """Go to a table, with what was chosen for it before."""

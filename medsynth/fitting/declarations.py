@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import NEEDS_SCHEMA, WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
+from ..errors import WARNING, Message, SchemaError, TableError, UsageError, did_you_mean, some
 from ..io import formats
 from ..io.formats import SavedAs
 from ..io.table import LargeTable, Table
@@ -121,7 +121,7 @@ def with_other_columns(given: Schema | None, header: Sequence[str], settings: Ta
         wrong = (
             "is the target"
             if unit == target
-            else "must be of kind identifier in the schema"
+            else f"must be of kind identifier in the schema. Declare it so, and set `unit: {unit}` there"
             if own
             else (f"is not a column.{did_you_mean(unit, keys_)}")
         )
@@ -145,11 +145,11 @@ def with_open_columns(
     """
     texts = [name for name in free_texts(others) if name not in but]
     if texts:
+        left_out = "{kind: identifier, drop: true}"
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
-            "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
-            "`drop: true` leaves it out of the sampled rows.",
-            NEEDS_SCHEMA,
+            "Remove it from the table. Or leave it out by a schema file: `other_columns: learn`, and under `columns` "
+            f"`{texts[0]}: {left_out}`. The fit learns all other columns."
         )
     fresh = {name for name in (*keys(others), *known) if name not in but}
     more: dict[str, Column] = {name: Identifier() if name in fresh else Open() for name in others}

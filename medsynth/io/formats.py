@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from ..errors import TableError, UsageError
+from ..errors import TableError, UsageError, nearest
 from .statistical_process import WITH_STATES
 
 STATISTICAL = {
@@ -91,7 +91,9 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise TableError(f"There is no file {path}. Check the name and the folder.") from None
+        near = nearest(path.name, [one.name for one in path.parent.glob("*") if one.is_file()])
+        cure = f"Did you mean {near}?" if near else "Check the name and the folder."
+        raise TableError(f"There is no file {path}. {cure}") from None
     except IsADirectoryError:
         raise TableError(f"{path} is a folder. Pass a table in it.") from None
     except csv.Error:

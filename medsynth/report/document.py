@@ -14,7 +14,7 @@ from .data.verdict import Record, Verdict
 from .sections.registry import SECTIONS, Section
 from .sections.summary import Verdicts
 
-FORMAT = 5
+FORMAT = 6
 
 
 class _BySection:

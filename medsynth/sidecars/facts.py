@@ -173,6 +173,12 @@ class Facts:
         return " ".join(part for part in (drew, self.claim, self.leans, self.drawn) if part)
 
     @property
+    def for_croissant(self) -> bool:
+        """Whether readers of Croissant can read the files: they know text with commas or tabs in UTF-8 only."""
+        texts = [table.text for table in self.tables if table.form == "csv"]
+        return all(t.delimiter in ",\t" and t.decimal == "." and t.encoding.startswith("utf-8") for t in texts)
+
+    @property
     def used_for(self) -> str:
         """Return the purpose and the recipient, as the review file states them; "" without either."""
         review = self.review

@@ -93,9 +93,12 @@ def _writers(facts: Facts, text: str) -> dict[str, Writer]:
     """Return what fills each file of the folder, by its name."""
     copies = [*(table.path for table in facts.tables), facts.provenance]
     others = {facts.provenance.name: "The request that draws the same rows again", **DESCRIPTIONS}
+    readable = facts.for_croissant
+    if not readable:
+        del others["croissant.json"]
     texts = {
         README: text.encode(),
-        "croissant.json": _json(croissant(facts)),
+        **({"croissant.json": _json(croissant(facts))} if readable else {}),
         "datapackage.json": _json(datapackage(facts)),
         "healthdcat-ap.jsonld": _json(healthdcat(facts)),
         "data-dictionary.csv": dictionary(facts).encode(),

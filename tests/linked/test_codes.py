@@ -121,7 +121,7 @@ MISTAKES: dict[str, tuple[str, Change, str]] = {
         "row 301: an earlier row has the same key",
     ),
     "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "not a declared level"),
-    "a column more": ("consent", lambda f: f.assign(more=1), "column 3 is not in the schema 'consent'"),
+    "a column more": ("consent", lambda f: f.assign(more=1), "column 3, 'more', is not in the schema 'consent'"),
     "a column less": ("tests", lambda f: f.drop(columns="value"), "no column 'value'"),
     "a day that is none": ("tests", lambda f: f.assign(taken="someday"), "column 'taken', row 1"),
 }

@@ -85,6 +85,23 @@ def test_no_column_is_cut(html: str, tmp_path: Path) -> None:
     assert desk["stacked"] == "table-cell" and phone["stacked"] == "grid"
 
 
+@pytest.mark.filterwarnings("ignore")  # of Playwright's own
+def test_axe_finds_nothing(html: str, tmp_path: Path) -> None:
+    """On a desk and on a telephone, by day and in the dark."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    (tmp_path / "page.html").write_text(html)
+    with playwright.sync_playwright() as runner:
+        browser = runner.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for width, scheme in zip(WIDTHS, ("light", "dark"), strict=True):
+            tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            tab.set_default_timeout(600_000)
+            tab.goto((tmp_path / "page.html").as_uri())
+            found = axe.Axe().run(tab).response["violations"]
+            assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+        browser.close()
+
+
 def brightness(colour: str) -> float:
     """The mean of red, green and blue, 0 to 255, of a computed colour."""
     parts = [float(part) for part in re.findall(r"[0-9.]+", colour)[:3]]

@@ -1,4 +1,4 @@
-"""Pairs of columns, distances to the closest record, structural differences: figures against plain loops."""
+"""Pairs of columns and structural differences: figures against plain loops."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import pytest
 
 from medsynth.report.build import build
 from medsynth.report.data.statistics import similarity_gap
-from medsynth.report.data.tables import Tables
 from medsynth.report.data.verdict import Estimate
-from medsynth.report.page.render import page
-from medsynth.report.sections.closest import closest
 from medsynth.report.sections.fidelity import FIDELITY, two_way
 from medsynth.report.sections.structure import structure
 from medsynth.schema import Schema
@@ -60,6 +57,9 @@ def test_pairs_and_their_derivative_are_those_of_a_loop() -> None:
         slope = (brute(one, other, more) - brute(one, other, weights)) / 1e-6
         assert slope == pytest.approx((found.one[row] - found.one.mean()) / 41, abs=1e-6)
     assert two_way(other, one, CELLS).other == pytest.approx(found.one)
+    lost = two_way(one, other, CELLS, [1.0, 1.0, 1.0], 1)  # of six pairs, three are of a column that is lost
+    assert lost.value == pytest.approx(found.value / 2) and lost.one == pytest.approx(found.one / 2)
+    assert two_way(one, other, CELLS, [0.5, 1.0, 0.25]).value < found.value / 2
 
 
 def test_rows_of_a_patient_count_once() -> None:
@@ -93,28 +93,6 @@ def test_the_verdict_has_the_interval(report: Any) -> None:
     gap = fidelity.two_way_gap
     assert gap.value == pytest.approx(fidelity.two_way_ceiling - fidelity.two_way) and gap.low < gap.value < gap.high
     assert next(line for line in report.verdicts if line.key == "two_way_gap").estimate == gap
-
-
-def tables_of(real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None = None) -> Tables:
-    return Tables(real, synthetic, train, None, frozenset({"x", "y"}))
-
-
-def test_distances_are_to_the_closest_other_row() -> None:
-    """One column of evenly spread numbers: ranks are places, so a distance is a difference of places."""
-    train = pd.DataFrame({"x": np.arange(0.0, 100.0, 2), "y": 1.0})
-    real, copies = pd.DataFrame({"x": np.arange(1.0, 100.0, 2), "y": 1.0}), train.copy()
-    found = closest(tables_of(real, copies, train), np.random.default_rng(0))
-    assert (found.equal_real, found.equal_synthetic) == (0.0, 1.0) and (found.rows, found.among) == (50, 50)
-    assert found.median_synthetic == 0.0 < found.median_real < 0.02
-    alone = closest(tables_of(real, copies), np.random.default_rng(0))
-    assert alone.among == 25 and alone.equal_synthetic == 0.0, "halves of the held-out rows without a training table"
-
-
-def test_the_page_says_that_distances_are_no_privacy_measure(report: Any) -> None:
-    html = page(report)
-    part = html[html.index('id="closest"') :]
-    assert "This is not a privacy measure." in part[:600] and "<svg" in part[:3000]
-    assert not any("closest" in line.measure for line in report.verdicts)
 
 
 REAL = pd.DataFrame(
@@ -187,6 +165,6 @@ def test_each_difference_is_found(name: str, declared: bool) -> None:
 
 
 def test_the_shareable_page_compares_no_structure(report: Any, synthetic: Any, model: Any) -> None:
-    assert {"structure", "closest"} <= {section.id for section in report.shown}
+    assert "structure" in {section.id for section in report.shown}
     shareable = build(synthetic=synthetic.head(200), real=None, model=model, drawn_by_model=True)
-    assert {"structure", "closest"}.isdisjoint(section.id for section in shareable.shown)
+    assert "structure" not in {section.id for section in shareable.shown}

@@ -85,6 +85,19 @@ def test_a_level_without_synthetic_rows_is_lost_and_one_with_few_real_rows_is_no
     assert not any({r.column, r.partner} == {"referral", "pregnant"} and r.level for r in found(few, made).listed)
 
 
+def test_a_relation_of_few_patients_is_named_and_not_counted() -> None:
+    """Of 2,000 rows, 12 have a level that determines another one: no board forbids a table for their sake."""
+    rng = np.random.default_rng(4)
+    for rows, counted in ((12, False), (40, True)):
+        sides = [clinic(2000, rng).assign(referral="gp", pregnant="no") for _ in range(2)]
+        for side, pregnant in zip(sides, ("yes", "no"), strict=True):
+            side.loc[: rows - 1, ["referral", "pregnant"]] = ["antenatal", pregnant]
+        record = found(*sides)
+        lost = named(record, "referral", "pregnant")
+        assert lost.kept == "lost" and lost.few is not counted and record.found == 2 + counted
+        assert outcome(record) == ("beyond" if counted else "within")
+
+
 def test_rows_of_the_same_patient_are_not_independent() -> None:
     """Twenty rows each of 75 patients show less than rows of 1,500 patients."""
     real, made = clinic(1500, np.random.default_rng(1)), clinic(3000, np.random.default_rng(2), kept=0.1)

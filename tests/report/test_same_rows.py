@@ -110,8 +110,12 @@ def test_columns_that_the_model_has_lost_are_compared_by_nothing() -> None:
     tables = gathered(rows(1, "kg"), rows(2, "other"), rows(3, "kg"), schema=schema, learned=True)
     lost, told = (next(n for n in tables.notes if n.startswith(start)) for start in ("LOST", "Real cells"))
     assert "weight" in lost and all(f"{name} " in told for name in ("ward", "dose")) and "weight" not in told
-    compared = [column.name for column in fidelity(tables, np.random.default_rng(0)).columns]
-    assert sorted(compared) == ["a", "dose", "sick", "ward"] and "weight" in tables.names
+    found = fidelity(tables, np.random.default_rng(0))
+    similar = {column.name: column.similarity for column in found.columns}
+    assert sorted(similar) == ["a", "dose", "sick", "ward", "weight"] and found.lost == ["weight"]
+    assert similar["weight"] == 0 and similar["ward"] <= 0.4 and similar["dose"] <= 0.9  # what is lost is different
+    assert found.one_way < found.one_way_ceiling - 0.3 and found.two_way_gap.low > 0.4
+    assert "weight" not in found.names and "weight" in tables.names
     assert "weight" in tables.baseline[0]  # the loss of utility counts what the real column predicts
     own = gathered(rows(1, "kg"), rows(2, "other"), rows(3, "kg"), schema=schema)
-    assert own.lost == () and not any("LOST" in note for note in own.notes)  # a person declared "other"
+    assert own.lost == {} and not any("LOST" in note for note in own.notes)  # a person declared "other"

@@ -1,5 +1,6 @@
 """Page one: the proposal follows from the verdicts by a public rule, and says what to do about each open question."""
 
+import dataclasses
 import itertools
 import math
 import re
@@ -15,12 +16,14 @@ from scipy.stats import norm
 
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.report.build import _Background, build
-from medsynth.report.data.proposal import PASSING_ON, deciding, judged_uses, may_leave, sentences, uses_of
-from medsynth.report.data.question import Question
+from medsynth.report.data.context import Context
+from medsynth.report.data.proposal import ESTIMATING, PASSING_ON, JudgedUse, deciding, judged_uses, sentences, uses_of
+from medsynth.report.data.question import FEWER, Question
+from medsynth.report.data.tables import Tables
 from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
 from medsynth.report.page.render import page
 from medsynth.report.sections.registry import SECTIONS, questions
-from medsynth.report.sections.summary import _meaning
+from medsynth.report.sections.summary import _advised, _meaning
 
 OUTCOMES = ("within", "beyond", "cannot tell", "no guarantee", "not judged", "not measured")
 QUESTIONS = questions()
@@ -56,13 +59,85 @@ def test_a_use_without_a_question_is_not_mentioned() -> None:
 def test_whether_rows_may_leave_comes_first(key: str, outcome: str) -> None:
     lines = [verdict(k, outcome if k == key else "within") for k in PRIVACY]
     start = {
-        "within": "The guarantee is within its limits, so", "beyond": "Do not pass these rows on yet.",
-        "no guarantee": "Do not pass these rows on as private",
-    }.get(outcome, "The guarantee is within its limits. The board decides")  # fmt: skip
-    said = sentences(may_leave(lines, QUESTIONS), lines, judged_uses(lines, QUESTIONS, None), None)
+        "within": "Share for teaching: yes, with these limits.", "beyond": "Share these rows: no, because the answer",
+        "no guarantee": "Share these rows: no, because nothing limits",
+    }.get(outcome, "Share these rows: the board decides, because")  # fmt: skip
+    said = sentences(lines, QUESTIONS, [JudgedUse(use="teaching", fitness="fit", because=[])], None)
     assert said[0].startswith(start)
-    assert (f"is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
+    assert (f"Is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
     assert said[-1] == "No decision about a patient may rest on these rows."
+
+
+@pytest.mark.parametrize(
+    ("uses", "start"),
+    [
+        (
+            [("apples", "fit"), ("bears", "not fit"), ("cows", "board decides")],
+            "Share for apples: yes, with these",
+        ),
+        (
+            [("apples", "not fit"), ("bears", "board decides")],
+            "Share for bears: the board decides, because this is open: Is two_way",
+        ),
+        ([("apples", "not fit"), (ESTIMATING, "not fit")], "Share these rows: no, because they are fit for no use"),
+        ([(ESTIMATING, "not fit")], "Share these rows: the board decides, because this page judges no use."),
+    ],
+)
+def test_the_answer_is_one_sentence_and_each_use_has_one_more(uses: Any, start: str) -> None:
+    lines = [*(verdict(key, "within") for key in PRIVACY), verdict("two_way_gap", "cannot tell")]
+    judged = [JudgedUse(use=use, fitness=fitness, because=["two_way_gap"]) for use, fitness in uses]
+    answer, *others = sentences(lines, QUESTIONS, judged, "teaching")
+    assert answer.startswith(start)
+    for use, _ in uses:
+        assert sum(use in sentence for sentence in (answer, *others)) == 1
+    assert "teaching" in others[-2] and any(s.startswith("To estimate") for s in others) is (uses[-1][0] == ESTIMATING)
+
+
+@pytest.mark.parametrize(("value", "allowed", "yes"), [(0.05, 0.4, True), (0.1, 0.4, False), (0.05, None, False)])
+def test_an_open_attack_is_a_limit_if_a_claim_limits_it(value: float, allowed: float | None, yes: bool) -> None:
+    """An attack can show a leak, and protects nobody. Whether the claim does is another line."""
+    threshold = Threshold(limit=0.09, source="s")
+    figure = Estimate(value=value, low=0.0, high=0.2)
+    attack = decide("attack_advantage", "Do attacks fail?", "m", figure, threshold, "", allowed=allowed)
+    lines = [verdict("epsilon", "within"), attack]
+    answer, *others = sentences(lines, QUESTIONS, [JudgedUse(use="teaching", fitness="fit", because=[])], None)
+    assert answer.startswith("Share for teaching: yes" if yes else "Share these rows: the board decides")
+    assert ("This is open, but the guarantee limits it: Do attacks fail?" in others) is yes
+
+
+def test_a_yes_is_good_news_in_every_question() -> None:
+    """ "Did attacks fail?" needs a second reading, and "Are there impossible rows?" passes with a no."""
+    for question in QUESTIONS.values():
+        assert not re.search(r"\b(not|no|fail|without|impossible|lost|never)\b", question.words), question.words
+
+
+@pytest.mark.parametrize(("train", "more"), [(4000, 300), (600, None)])
+def test_advice_fits_the_table(train: int, more: int | None) -> None:
+    """ "Hold out 4,900 more rows" of a table of 2,000 cannot be done."""
+    line = decide(
+        "two_way_gap", "?", "m", Estimate(value=0.03, low=-0.02, high=0.08), Threshold(limit=0.055, source="s"), ""
+    )
+    frames = [pd.DataFrame({"x": np.zeros(n)}) for n in (100, train)]
+    tables = Tables(frames[0], frames[0], frames[1], None, frozenset({"x"}))
+    found = _advised(line, Context(title="t", target=None, synthetic=frames[0], tables=tables))
+    assert (found.more_rows is None) is (more is None)
+    assert found.advice.startswith("Hold out about 3" if more else "This table is too small")
+
+
+def test_advice_is_what_is_left_to_do(model: Any) -> None:
+    """A schema that is declared need not be declared; an epsilon at its limit does not grow."""
+    line = decide("k", "?", "m", Estimate(value=1.0), Threshold(limit=0.5, source="s"), "", cure=f"Stop. {FEWER}")
+    base = Context(title="t", target=None, synthetic=pd.DataFrame({"x": [1]}))
+    limits = Thresholds({"epsilon": Threshold(limit=1.0, source="s")})
+    for context, advice in (
+        (base, f"Stop. {FEWER}"),
+        (
+            dataclasses.replace(base, model=model),
+            "Stop. Leave out columns that nobody needs or fit with a larger epsilon.",
+        ),
+        (dataclasses.replace(base, model=model, thresholds=limits), "Stop. Leave out columns that nobody needs."),
+    ):
+        assert _advised(line, context).advice == advice
 
 
 def test_every_question_has_a_cure_and_a_place_in_the_rule() -> None:
@@ -121,10 +196,11 @@ def test_a_question_of_another_package_shows_its_figure() -> None:
 
 def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: Any) -> None:
     html = page(report)
-    assert [section.id for section in report.shown][:2] == ["verdicts", "questions"]
+    assert [section.id for section in report.shown][:3] == ["verdicts", "losses", "questions"]
     assert report.shown[-1].id == "signoff" and list(SECTIONS)[-1] == "signoff"
-    summary = html[html.index('id="verdicts"') : html.index('id="questions"')]
-    for words in ("What was asked for", "What is guaranteed", "What was found", "Proposal", "<svg"):
+    summary = html[html.index("<h1>") : html.index('id="questions"')]
+    assert summary.index(report.proposal[0]) < summary.index("<nav") < summary.index("What was asked for")
+    for words in ("What was asked for", "What is guaranteed", "What was found", "What is lost", "<svg"):
         assert words in summary
     for line in report.verdicts:
         assert line.question in summary and f'id="q-{line.key}"' in html and str(escape(line.plain)) in summary
@@ -139,7 +215,7 @@ def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: 
     html = page(made)
     summary = html[html.index('id="verdicts"') :]
     assert summary.index("No guarantee.") < summary.index("What was asked for")
-    assert made.proposal[0].startswith("Do not pass these rows on as private")
+    assert made.proposal[0].startswith("Share these rows: no, because nothing limits")
 
 
 def test_fitted_rows_leave_uses_to_the_board(model: Any, synthetic: Any, halves: Any) -> None:

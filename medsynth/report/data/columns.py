@@ -20,6 +20,7 @@ from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
 from ...schema.columns.column import Values, level_text
+from ...schema.columns.date import Date
 from ...schema.columns.number import WrittenNumber
 
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
@@ -66,6 +67,12 @@ def limits_of(schema: Schema | None) -> dict[str, dict[float, str]]:
     """Return the limits of assays in each column that has any: texts by the numbers that stand for them."""
     columns = schema.columns if schema else {}
     return {n: c.limit_values for n, c in columns.items() if isinstance(c, WrittenNumber) and c.limits}
+
+
+def dates_of(schema: Schema | None) -> dict[str, Date]:
+    """Return the columns of dates, which are compared as years."""
+    columns = schema.columns if schema else {}
+    return {name: column for name, column in columns.items() if isinstance(column, Date)}
 
 
 def levels_in_order(schema: Schema | None) -> dict[str, tuple[str, ...]]:

@@ -3,13 +3,14 @@
 A use is unfit if one of its questions is beyond its threshold. The board decides about a use if one of its questions
 has no answer. A use is fit if all of its questions on the page are within. A use that no question on the page brings up
 is not mentioned. Without a guarantee the proposal first states that, and allows uses only where the real rows may be
-used.
+used. The claim protects, and attacks can only show a leak: an attack whose figure is within its limit, but whose
+interval is not, is a limit of the proposal and no question for the board if there is a claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from .question import Question
 from .verdict import Record, Verdict
@@ -64,40 +65,48 @@ def judged_uses(verdicts: Sequence[Verdict], questions: Questions, target: str |
     return found
 
 
-def may_leave(verdicts: Sequence[Verdict], questions: Questions) -> str:
-    """Return the sentence about passing rows on, from the verdicts on privacy."""
+def sentences(
+    verdicts: Sequence[Verdict], questions: Questions, uses: Sequence[JudgedUse], purpose: str | None
+) -> list[str]:
+    """Return the proposal: the answer in one sentence, then its limits. `purpose`: what was asked for, if known."""
     asked = [one for one in verdicts if one.key in deciding(PASSING_ON, questions)]
+    by = {fitness: [one for one in uses if one.fitness == fitness] for fitness in get_args(Fitness)}
+    named = {fitness: listed([one.use for one in own]) for fitness, own in by.items()}
+    fit = named["fit"]
+    unsure = named["board decides"]
+    said = list[str]()
     if any(one.outcome == "no guarantee" for one in asked):
-        return "Do not pass these rows on as private: there is no guarantee."
-    if failed := [one.question for one in asked if one.outcome == "beyond"]:
-        return f"Do not pass these rows on yet. One answer was no: {_asked(failed)}"
-    if unsettled := [one.question for one in asked if one.met is None]:
-        return f"The guarantee is within its limits. The board decides what is still open: {_asked(unsettled)}"
-    return "The guarantee is within its limits, so privacy does not forbid passing these rows on."
-
-
-def _asked(questions: Sequence[str]) -> str:
-    """Return questions as the end of a sentence."""
-    first, *others = questions
-    return " ".join([first[:1].lower() + first[1:], *others])
-
-
-def sentences(leave: str, verdicts: Sequence[Verdict], uses: Sequence[JudgedUse], purpose: str | None) -> list[str]:
-    """Return the proposal, one sentence each. `leave`: see `may_leave`. `purpose`: what was asked for, if known."""
-    said = [leave]
-    private = all(one.outcome != "no guarantee" for one in verdicts)
-    for fitness, start in (
-        ("fit", "The rows are fit for" if private else "Where the real rows may be used, these rows are fit for"),
-        ("not fit", "They are not fit for"),
-        ("board decides", "The board decides whether they are fit for"),
-    ):
-        if named := [one.use for one in uses if one.fitness == fitness]:
-            said.append(f"{start} {listed(named)}.")
-    if any(one.use == ESTIMATING and one.fitness == "not fit" for one in uses):
+        said.append("Share these rows: no, because nothing limits what they reveal about a person.")
+        said += [f"Where the real rows may be used, these rows are fit for {fit}."] if fit else []
+    elif failed := [one for one in asked if one.outcome == "beyond"]:
+        said.append(f"Share these rows: no, because the answer is no: {failed[0].question}")
+    elif unsettled := [one for one in asked if one.met is None and not allowed(one)]:
+        said.append(f"Share these rows: the board decides, because this is open: {unsettled[0].question}")
+        said += [f"The rows are fit for {fit}."] if fit else []
+    elif fit:
+        said.append(f"Share for {fit}: yes, with these limits.")
+    elif unsure:
+        reasons = [one.question for one in verdicts if one.key in by["board decides"][0].because]
+        said.append(f"Share for {unsure}: the board decides, because this is open: {reasons[0]}")
+        unsure = ""
+    elif any(one.use != ESTIMATING for one in uses):
+        said.append("Share these rows: no, because they are fit for no use that this page judges.")
+    else:
+        said.append("Share these rows: the board decides, because this page judges no use.")
+    said += [f"They are not fit for {named['not fit']}."] if by["not fit"] else []
+    said += [f"The board decides whether they are fit for {unsure}."] if unsure else []
+    said += [f"This is open, but the guarantee limits it: {one.question}" for one in asked if allowed(one)]
+    if any(one.use == ESTIMATING for one in by["not fit"]):
         said.append("To estimate an effect, declare it before the next fit.")
     if purpose:
         said.append(f"Compare these uses with what was asked for: {purpose}.")
     return [*said, "No decision about a patient may rest on these rows."]
+
+
+def allowed(verdict: Verdict) -> bool:
+    """Return whether an open figure is within its limit itself, and the claim limits it whatever an attack does."""
+    value = verdict.estimate.value or 0.0
+    return verdict.outcome == "cannot tell" and verdict.allowed is not None and value <= verdict.limit
 
 
 def listed(words: Sequence[str]) -> str:
@@ -106,5 +115,5 @@ def listed(words: Sequence[str]) -> str:
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    *first, last = words
+    *first, last = [*words] or [""]
     return f"{', '.join(first)} and {last}" if first else last

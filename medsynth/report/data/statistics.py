@@ -290,21 +290,23 @@ class MeanSimilarity(NamedTuple):
     other: Floats
 
 
-def mean_similarity(columns: Iterable[tuple[Whole, Whole, int]]) -> MeanSimilarity:
-    """Return the mean over columns of 1 minus total variation; 0 if a table has no rows.
+def mean_similarity(
+    columns: Iterable[tuple[Whole, Whole, int]], weights: Iterable[float] = itertools.repeat(1.0)
+) -> MeanSimilarity:
+    """Return the mean over columns of 1 minus total variation, times a weight; 0 if a table has no rows.
 
     columns: the cell of each row of both tables, (rows,), and the number of cells.
     """
     found = list[float]()
     pulls = [np.zeros(1), np.zeros(1)]
-    for one, other, cells in columns:
+    for (one, other, cells), weight in zip(columns, weights, strict=False):
         sides = one, other
         if not len(one) or not len(other):
             return MeanSimilarity(0.0, np.zeros(len(one)), np.zeros(len(other)))
         shares = [np.bincount(side, minlength=cells) / len(side) for side in sides]
         apart = shares[0] - shares[1]
-        found.append(1 - np.abs(apart).sum() / 2)
-        more = np.sign(apart) / 2
+        found.append(weight * (1 - np.abs(apart).sum() / 2))
+        more = weight * np.sign(apart) / 2
         pulls = [pulls[0] - more[one], pulls[1] + more[other]]
     return MeanSimilarity(float(np.mean(found)), pulls[0] / len(found), pulls[1] / len(found))
 

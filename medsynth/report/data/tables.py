@@ -24,9 +24,11 @@ from ...io.cell_text import LARGEST_WHOLE
 from ...io.formats import OWN, SavedAs
 from ...rng import Stream
 from ...schema import Column, Schema
+from ...schema.columns.date import Date
 from ...similarity import CELLS, cells_in, count_of, edges_of
 from .columns import (
     comparable,
+    dates_of,
     is_number,
     levels_in_order,
     limits_of,
@@ -55,8 +57,8 @@ class Tables:
     All have the columns `names`, which include the target, if any. Those in `numbers` are compared as numbers, the rest
     as words. `plain_real` and `plain_train` are the same real rows as written in their files (see `plain`). `patients`
     has the number of each row's patient by the table's field if patients are the privacy unit, else nothing. `lost`:
-    columns that fidelity leaves out, since all of their cells are compared as one value. `limits` as `limits_of`, and
-    `in_order` as `levels_in_order`.
+    the share of each column's real cells that the model has no value for, if it matters. `limits` as `limits_of`,
+    `in_order` as `levels_in_order`, and `dates` as `dates_of`.
     """
 
     real: pd.DataFrame
@@ -68,18 +70,24 @@ class Tables:
     plain_real: pd.DataFrame | None = None
     plain_train: pd.DataFrame | None = None
     patients: Mapping[str, Patients] = field(default_factory=dict)
-    lost: tuple[str, ...] = ()
+    lost: Mapping[str, float] = field(default_factory=dict)
     limits: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
     in_order: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    dates: Mapping[str, Date] = field(default_factory=dict)
 
     @property
     def kept(self) -> Tables:
         """Return these tables without the columns that are lost, unless none but the target would be left."""
-        names = [name for name in self.names if name not in self.lost]
+        names = [name for name in self.names if name not in self.lost_columns]
         if len(names) == len(self.names) or len(names) < 2:
             return self
         train = None if self.train is None else self.train[names]
-        return replace(self, real=self.real[names], synthetic=self.synthetic[names], train=train, lost=())
+        return replace(self, real=self.real[names], synthetic=self.synthetic[names], train=train)
+
+    @property
+    def lost_columns(self) -> list[str]:
+        """Return the columns whose cells are all compared as one value, which would look perfect."""
+        return [name for name, share in self.lost.items() if share > LOST and name != self.target]
 
     def patients_of(self, rows: pd.DataFrame, part: str) -> Patients | None:
         """Return the patients of some `rows` of the table `part`, (rows,); None if rows are the privacy unit."""
@@ -138,7 +146,7 @@ def gather(
     notes: list[str] = []
     cells = [real] if train is None else [real, train]
     patients = patient_numbers([*cells, synthetic], schema)
-    lost = _lost(real, target, schema, notes) if learned else []  # a person who declares `unknown` knows what it takes
+    lost = _lost(real, target, schema, notes) if learned else {}  # a person who declares `unknown` knows what it takes
     real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
@@ -157,8 +165,8 @@ def gather(
     own |= {"synthetic": patients[-1][rows]} if patients else {}
     held = frames[:: len(kept)]
     fitted = frames[1::2] if train is not None else [None, None]
-    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, tuple(lost),
-                  limits_of(schema), levels_in_order(schema))  # fmt: skip
+    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own, lost,
+                  limits_of(schema), levels_in_order(schema), dates_of(schema))  # fmt: skip
 
 
 def plain(
@@ -245,24 +253,24 @@ def _compared(
     return real, synthetic, train, numbers & frozenset(real.columns)
 
 
-def _lost(real: pd.DataFrame, target: str | None, schema: Schema | None, notes: list[str]) -> list[str]:
-    """Return the columns, other than the target, that the model has lost: nearly no real cell is a value of its own.
+def _lost(real: pd.DataFrame, target: str | None, schema: Schema | None, notes: list[str]) -> dict[str, float]:
+    """Return the share of real cells that the model has no value for, of each column where it matters.
 
-    Each of their cells is compared as the same value, so that they would look perfect.
+    Each of these cells is compared as the same value, so that they would look perfect.
     """
     shares = {name: share for name, share in without_own_value(real, schema).items() if share > NOTED}
     lost = [name for name, share in shares.items() if share > LOST and name != target]
     if lost:
         notes.append(
-            f"LOST, and left out of Fidelity: {', '.join(lost)}. The model has no value for nearly all of their real "
-            "cells. Declare these columns in a schema, or remove them from the table."
+            f"LOST: {', '.join(lost)}. The model has no value for nearly all of their real cells, so Fidelity counts "
+            "their similarity as 0. Declare these columns in a schema, or remove them from the table."
         )
     if rest := [f"{name} {share:.0%}" for name, share in shares.items() if name not in lost]:
         notes.append(
-            f"Real cells for which the model has no value: {', '.join(rest)}. The comparisons read them as the model "
-            "does, as missing or as another level, and do not show this loss."
+            f"Real cells for which the model has no value: {', '.join(rest)}. Fidelity counts them as different. The "
+            "other comparisons read them as the model does, as missing or as another level."
         )
-    return lost
+    return shares
 
 
 def _with_target(frames: Sequence[pd.DataFrame], target: str | None, notes: list[str]) -> list[Whole]:

@@ -4,11 +4,11 @@ from . import (
     approval,
     attacks,
     claim,
-    closest,
     criteria,
     documentation,
     fidelity,
     inference,
+    losses,
     outcomes,
     over_time,
     plausibility,
@@ -24,6 +24,7 @@ from .registry import register
 
 for section in (
     summary.SUMMARY,
+    losses.LOSSES,
     summary.QUESTIONS,
     claim.CLAIM,
     documentation.PURPOSE,
@@ -51,7 +52,6 @@ for section in (
     documentation.VARIABLES,
     claim.LEDGER,
     structure.STRUCTURE,
-    closest.CLOSEST,
     fidelity.CUT_POINTS,
     fidelity.QUALITY,
     documentation.REPRODUCE,

@@ -416,7 +416,7 @@ def _unique(frame: pd.DataFrame) -> list[str]:
 DIFFER = "Rows of the table and other rows differ even without the synthetic ones. So no attack can be judged."
 ADVANTAGE = Question(
     key="attack_advantage",
-    words="Did attacks fail to find who was in the table?",
+    words="Do attacks stay close to guessing who was in the table?",
     measure="advantage of the best membership attack",
     limit=0.09,
     source="by analogy with the re-identification limit 0.09 of EMA Policy 0070 and Health Canada's guidance",
@@ -430,7 +430,7 @@ ADVANTAGE = Question(
 )  # fmt: skip
 CERTAINTY = Question(
     key="attack_certainty",
-    words="Did attacks fail to pick out single rows?",
+    words="Do attacks stay close to guessing when they name single rows?",
     measure="share of members that an attack finds at 1 % false alarms",
     limit=0.05,
     source="a convention of this report, five times chance; set your own",

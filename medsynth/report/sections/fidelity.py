@@ -7,6 +7,7 @@ separated. No other file uses sdmetrics.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,20 +16,27 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from ...arrays import Floats, Whole
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Schema
+from ...schema.columns.date import Date
 from ...schema.columns.number import Quantity
 from ...similarity import similarity
 from ..data import statistics as stats
-from ..data.columns import NO_LIMITS, Limits, by_order, codes_of, levels_in_order, limits_of, values_alone, words
+from ..data.columns import (
+    NO_LIMITS,
+    Limits,
+    by_order,
+    codes_of,
+    dates_of,
+    levels_in_order,
+    limits_of,
+    values_alone,
+    words,
+)
 from ..data.proposal import EXPLORING, TEACHING
-from ..data.protocol import features
 from ..data.question import FEWER, Question, Wording
 from ..data.statistics import MeanSimilarity, Patients
 from ..data.tables import Cells, Tables, matrices
@@ -49,7 +57,8 @@ MOST_SCORED = 30  # Columns that sdmetrics scores, drawn uniformly. It took 90 s
 class ColumnFidelity(Record):
     """One column: similarity of its distribution, 1 minus total variation, and shares for the drawing.
 
-    `labels` name the bars; `real` and `synthetic` are their shares of rows. `missing_*` are shares of missing cells.
+    `kind`: number, levels, or lost, if the model has no value for its cells. `labels` name the bars; `real` and
+    `synthetic` are their shares of rows. `missing_*` are shares of missing cells.
     """
 
     name: str
@@ -74,12 +83,16 @@ class MissingPattern(Record):
 class Fidelity(Record):
     """Similarity of synthetic to real rows. A `ceiling` is the score of a second real sample.
 
-    `two_way_gap`: the ceiling less `two_way`, with an interval for the chance of all three tables.
+    `rows_compared`: of each table, for everything but single columns and missing cells. `lost`: columns whose
+    similarity counts as 0. `two_way_gap`: the ceiling less `two_way`, with an interval for the chance of all tables.
     `propensity_columns`: loss of AuROC if a column is permuted. Associations are Cramer's V of cells, (columns,
     columns).
     """
 
+    rows_real: int
+    rows_synthetic: int
     rows_compared: int
+    lost: list[str]
     one_way: float
     one_way_ceiling: float
     two_way: float
@@ -88,7 +101,6 @@ class Fidelity(Record):
     propensity_auroc: Estimate
     propensity_ceiling: Estimate
     propensity_columns: list[tuple[str, float]]
-    pmse_ratio: float | None
     columns: list[ColumnFidelity]
     names: list[str]
     association_real: list[list[float]]
@@ -102,9 +114,12 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
     """Return every figure of the section.
 
     The training rows, if given, are the second real sample; otherwise the held-out rows are halved. The synthetic rows
-    are cut to the size of the second sample, since small samples differ more by chance.
+    are cut to the size of the second sample, since small samples differ more by chance. Cells that the model has lost
+    count as different.
     """
-    tables = tables.kept
+    names, tables = tables.names, tables.kept
+    lost = [name for name in names if name not in tables.names]
+    left = [1 - tables.lost.get(name, 0.0) for name in tables.names]
     cells = Cells.of(tables.real, [tables.synthetic, tables.train], tables.numbers)
     first, second = two_real_samples(tables, rng)
     size = min(len(second), len(tables.synthetic))
@@ -112,16 +127,24 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
     second = second.iloc[np.sort(rng.choice(len(second), size, replace=False))]
     real, twin, made = (cells.table(frame) for frame in (first, second, other))
     counts = [cells.count(name) for name in tables.names]
-    columns = [_column(tables, name, k, (real, twin, made), counts[k]) for k, name in enumerate(tables.names)]
+    columns = [_column(tables, name, k, (real, twin, made), counts[k], left[k]) for k, name in enumerate(tables.names)]
+    gone = [
+        ColumnFidelity(name=name, kind="lost", similarity=0.0, ceiling=1.0, missing_real=0.0, missing_synthetic=0.0,
+                       labels=[], real=[], synthetic=[])
+        for name in lost
+    ]  # fmt: skip
     associations = [association(x, counts) for x in (real, made)]
     patients = tables.patients_of(first, "real"), tables.patients_of(other, "synthetic")
     separated, relied_on = propensity_auroc(first, other, tables, rng, patients)
-    pairs_apart, patterns = missing_together(first, other)
+    pairs_apart, patterns = missing_together(tables.real, tables.synthetic)
     twins = patients[0], tables.patients_of(second, "real" if tables.train is None else "train")
-    pairs = [two_way(real, x, counts) for x in (made, twin)]
+    pairs = two_way(real, made, counts, left, len(lost)), two_way(real, twin, counts)
     return Fidelity(
+        rows_real=len(tables.real),
+        rows_synthetic=len(tables.synthetic),
         rows_compared=size,
-        one_way=float(np.mean([c.similarity for c in columns])),
+        lost=lost,
+        one_way=float(np.mean([c.similarity for c in columns + gone])),
         one_way_ceiling=float(np.mean([c.ceiling for c in columns])),
         two_way=pairs[0].value,
         two_way_ceiling=pairs[1].value,
@@ -129,8 +152,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
         propensity_auroc=separated,
         propensity_ceiling=propensity_auroc(first, second, tables, rng, twins, relied_on=False)[0],
         propensity_columns=relied_on,
-        pmse_ratio=pmse_ratio(first, other),
-        columns=columns,
+        columns=columns + gone,
         names=tables.names,
         **of_both("association", [np.round(matrix, 3).tolist() for matrix in associations]),
         association_gap=float(np.abs(associations[0] - associations[1])[np.triu_indices(len(counts), 1)].mean()),
@@ -147,19 +169,22 @@ def two_real_samples(tables: Tables, rng: Stream) -> tuple[pd.DataFrame, pd.Data
     return tables.real.iloc[first], tables.real.iloc[second]
 
 
-def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole], cells: int) -> ColumnFidelity:
+def _column(
+    tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole], cells: int, left: float
+) -> ColumnFidelity:
+    """Return a column's figures. `left`: the share of real cells that the model has a value for."""
     real, twin, made = (x[:, k] for x in coded)
     frames = tables.real[name], tables.synthetic[name]
     number = name in tables.numbers
     labels, shares = (
-        number_bars(*frames, tables.limits.get(name, {}))
+        number_bars(*frames, tables.limits.get(name, {}), tables.dates.get(name))
         if number
         else level_bars(*frames, tables.in_order.get(name, ()))
     )
     return ColumnFidelity(
         name=name,
         kind="number" if name in tables.numbers else "levels",
-        similarity=similarity(real, made, cells),
+        similarity=left * similarity(real, made, cells),
         ceiling=similarity(real, twin, cells),
         **of_both("missing", [float(frame.isna().mean()) for frame in frames]),
         labels=labels,
@@ -168,10 +193,10 @@ def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole]
     )
 
 
-def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) -> Bars:
+def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS, date: Date | None = None) -> Bars:
     """Return shares in equal bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed.
 
-    `limits` of an assay, texts by their numbers, have bars of their own.
+    `limits` of an assay, texts by their numbers, have bars of their own. `date`: the column, if these are dates.
     """
     if limits:
         plain = [side.mask(side.isin([*limits])) for side in (real, made)]
@@ -206,7 +231,8 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS) ->
         shares.append(np.asarray(np.bincount(inside, minlength=len(edges) - 1) / max(len(values), 1), np.float64))
     if whole:
         return [f"{a + 0.5:g}" for a in edges[:-1]], shares
-    return [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)], shares
+    texts = [f"{edge:.4g}" if date is None else date.shown(edge) for edge in edges]
+    return [f"{a} to {b}" for a, b in itertools.pairwise(texts)], shares
 
 
 def level_bars(real: pd.Series, made: pd.Series, in_order: Sequence[str] = ()) -> Bars:
@@ -222,12 +248,21 @@ def level_bars(real: pd.Series, made: pd.Series, in_order: Sequence[str] = ()) -
     return [str(x) for x in shown], [np.asarray(c.reindex(shown).fillna(0), np.float64) for c in counts]
 
 
-def two_way(one: Whole, other: Whole, cells: list[int]) -> MeanSimilarity:
-    """Return the similarity of two tables of cells, (rows, columns), over all pairs of columns."""
-    pairs = itertools.combinations(range(len(cells)), 2)
-    return stats.mean_similarity(
-        (one[:, i] * cells[j] + one[:, j], other[:, i] * cells[j] + other[:, j], cells[i] * cells[j]) for i, j in pairs
-    )
+def two_way(
+    one: Whole, other: Whole, cells: list[int], left: Sequence[float] | None = None, lost: int = 0
+) -> MeanSimilarity:
+    """Return the similarity of two tables of cells, (rows, columns), over all pairs of columns.
+
+    `left`: the share of each column's real cells that the model has a value for. `lost`: further columns without any.
+    """
+    left = left or [1.0] * len(cells)
+    pairs = list(itertools.combinations(range(len(cells)), 2))
+    found = stats.mean_similarity(
+        ((one[:, i] * cells[j] + one[:, j], other[:, i] * cells[j] + other[:, j], cells[i] * cells[j])
+         for i, j in pairs), [min(left[i], left[j]) for i, j in pairs],
+    )  # fmt: skip
+    part = len(pairs) / max(math.comb(len(cells) + lost, 2), 1)
+    return MeanSimilarity(found.value * part, found.one * part, found.other * part)
 
 
 def association(coded: Whole, cells: list[int]) -> Floats:
@@ -293,27 +328,6 @@ def propensity_auroc(
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
     lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]
     return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]
-
-
-def pmse_ratio(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
-    """Return the propensity mean squared error of a main-effects logistic model, relative to that of equal tables.
-
-    Snoke, Raab, Nowok, Dibben, Slavkovic 2018, equation 2 and section 3. Equal distributions give 1.
-    """
-    marked = pd.concat([real.assign(__other=0), other.assign(__other=1)], ignore_index=True)
-    x, _ = features(marked, marked.iloc[:1], "__other")
-    x = x[:, x.std(0) > 0]
-    y = marked["__other"].to_numpy()
-    if not x.shape[1]:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=1e4, max_iter=500))
-        score = model.fit(x, y).predict_proba(x)[:, 1]
-    share = y.mean()
-    n = len(y)
-    expected = np.linalg.matrix_rank(x) * (1 - share) ** 2 * share / n
-    return float(np.square(score - share).mean() / expected) if expected else None
 
 
 PAIRS = Question(
@@ -471,14 +485,16 @@ class SyntheticColumns(Record):
 def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
     """Summarise each column of a table of text cells."""
     made, numbers = values_alone(cells, schema)
-    limits = limits_of(schema)
+    limits, dates = limits_of(schema), dates_of(schema)
     in_order = levels_in_order(schema)
     found = []
     for name, values in made.items():
         number = name in numbers
         own = limits.get(str(name), {})
         labels, shares = (
-            number_bars(values, values, own) if number else level_bars(values, values, in_order.get(str(name), ()))
+            number_bars(values, values, own, dates.get(str(name)))
+            if number
+            else level_bars(values, values, in_order.get(str(name), ()))
         )
         found.append(
             Summary(
@@ -500,10 +516,10 @@ CUT_POINTS = Section(
     "cut_points", "Appendix: shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
     CutPoints, needs=("schema",),
 )  # fmt: skip
-QUALITY = Section(
-    "quality", "Appendix: sdmetrics scores", lambda c: quality(c.compared, c.rng), Quality, needs=("real rows",)
-)
 SYNTHETIC = Section(
     "synthetic", "The synthetic columns", lambda c: column_summaries(c.synthetic, c.schema), SyntheticColumns,
     variant="shareable",
 )  # fmt: skip
+QUALITY = Section(
+    "quality", "Appendix: sdmetrics scores", lambda c: quality(c.compared, c.rng), Quality, needs=("real rows",)
+)

@@ -186,7 +186,7 @@ RULES = Question(
 )
 IMPOSSIBLE = Question(
     key="impossible_rows",
-    words="Are there impossible rows?",
+    words="Are nearly all rows possible?",
     measure="share of rows that are impossible",
     limit=0.01,
     source="the share of real rows that may break a relation: a convention of this report",

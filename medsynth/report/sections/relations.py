@@ -40,6 +40,7 @@ NEARLY_ALL = 0.9  # Share of the rows with a level that must have the partner's 
 MOST_ELSEWHERE = 0.6  # Share of the other rows with the partner's level. Above it, the level tells too little.
 HALF = 0.5  # Part of a relation that must be left.
 FEWEST = 10  # Real rows with a level, and without it. Limits of shares allow for so few.
+FEW = 0.01  # Share of the real rows. A relation within fewer rows is named on page one, and no verdict counts it.
 FEW_SYNTHETIC = 10  # Synthetic rows with a level, for a share among them.
 LOST = 0.01  # Chance that any relation of a table is wrongly called lost.
 LEVEL = 0.05  # Chance that a lost relation is called kept.
@@ -62,7 +63,8 @@ class Relation(Record):
     With a `level`: `real` and `synthetic` are the shares of rows with this level that have `partner_level`, and
     `elsewhere` is the real share among the other rows. `synthetic` is None if too few synthetic rows have the level.
     Without one they are Cramer's V. `rows`: real rows with the level, or all. `left`: the part of the relation that
-    synthetic rows keep; 1 is all.
+    synthetic rows keep; 1 is all. `few`: whether it concerns so few rows that no verdict counts it: those
+    with the level, or without it, or without the commonest cell of one of the columns.
 
     The picture has shares of the partner's cells `labels` for each of `row_labels`. `rules` would keep the relation.
     """
@@ -78,6 +80,7 @@ class Relation(Record):
     synthetic_rows: int
     left: float
     kept: Kept
+    few: bool = False
     rules: list[str]
     row_labels: list[str]
     labels: list[str]
@@ -95,7 +98,7 @@ class Relation(Record):
     def sentence(self) -> str:
         """Return both figures in words."""
         if self.level is None or self.partner_level is None:
-            return f"{self.name}: Cramér's V is {self.real:.2f} in real rows and {self.synthetic:.2f} in synthetic rows"
+            return f"{self.name}: strength {self.real:.2f} of 1 in real rows, {self.synthetic:.2f} in synthetic rows"
         rows, partner = _cell(self.column, self.level), _cell(self.partner, self.partner_level)
         start = f"{self.real:.0%} of the real rows with {rows} have {partner}"
         if self.synthetic is None:
@@ -108,9 +111,10 @@ def _cell(column: str, label: str) -> str:
 
 
 class Relations(Record):
-    """Pairs of columns with a strong relation in real rows: `found` counts them all, `listed` has the worst.
+    """Pairs of columns with a strong relation in real rows: `found` counts them, `listed` has the worst.
 
-    Of these, `kept` are shown to be kept, and for `unclear` the rows cannot tell.
+    Of these, `kept` are shown to be kept, and for `unclear` the rows cannot tell. Pairs whose relation concerns FEW
+    rows are listed, but not counted.
 
     `lost` is the number of pairs with a lost relation; its ends are the pairs that chance cannot explain, and those
     that are not shown to keep theirs.
@@ -157,20 +161,21 @@ def relations(tables: Tables, rng: Stream) -> Relations | None:
     sides = [_side(columns, starts, side, tables, rng) for side in ("real", "synthetic")]
     if min(side.rows for side in sides) < FEWEST:
         return None
-    found: dict[tuple[int, int], list[Relation]] = {}
+    found: dict[tuple[tuple[int, int], bool], list[Relation]] = {}
     for pair, relation in [*_pairs(columns, starts, sides, rng), *_levels(columns, starts, sides)]:
-        found.setdefault(pair, []).append(relation)
+        found.setdefault((pair, relation.few), []).append(relation)
     order: list[Kept] = ["lost", "cannot tell", "kept"]
     worst = [_worst(own, order, tables) for own in found.values()]
-    worst.sort(key=lambda one: (order.index(one.kept), one.left))
-    known = [one.kept for one in worst]
+    worst.sort(key=lambda one: (order.index(one.kept), one.few, one.left))
+    judged = [one for one in worst if not one.few]
+    known = [one.kept for one in judged]
     lost = Estimate(
-        value=sum(one.left <= HALF for one in worst), low=known.count("lost"), high=len(known) - known.count("kept")
+        value=sum(one.left <= HALF for one in judged), low=known.count("lost"), high=len(known) - known.count("kept")
     )
     return Relations(
         rows=sides[0].rows,
         synthetic_rows=sides[1].rows,
-        found=len(worst),
+        found=len(judged),
         kept=known.count("kept"),
         unclear=known.count("cannot tell"),
         lost=lost,
@@ -228,12 +233,14 @@ def _number(tables: Tables, name: str) -> _Cells:
     place = np.zeros(2 * len(edges) + 2, np.int64)
     labels = list[str]()
     exact = list[bool]()
+    date = tables.dates.get(name)
+    ends = [f"{edge:.12g}" if date is None else date.shown(edge) for edge in edges]
     for k in range(2 * len(edges) + 1):  # Even cells lie between edges, odd ones are the edges.
         if k % 2 and shares[k] < SHARED:
             place[k] = len(labels)  # It belongs to the cell above.
             continue
         place[k] = len(labels)
-        low, high = (f"{edges[i]:.12g}" if 0 <= i < len(edges) else "" for i in ((k - 1) // 2, k // 2))
+        low, high = (ends[i] if 0 <= i < len(ends) else "" for i in ((k - 1) // 2, k // 2))
         labels.append(high if k % 2 else _interval(low, high))
         exact.append(bool(k % 2))
     place[-1] = len(labels)
@@ -297,11 +304,16 @@ def _pairs(
         relation = Relation(
             column=columns[i].name, level=None, partner=columns[j].name, partner_level=None, real=real,
             synthetic=synthetic, elsewhere=None, rows=sides[0].rows, synthetic_rows=sides[1].rows,
-            left=synthetic / real, rules=[], **picture,
+            left=synthetic / real, rules=[], few=_few(blocks[0]), **picture,
             kept=_kept(gap - float(norm.isf(LEVEL)) * error, gap + float(norm.isf(chance)) * error),
         )  # fmt: skip
         made.append(((i, j), relation))
     return made
+
+
+def _few(counts: Floats) -> bool:
+    """Return whether nearly all rows are in one cell of a column; counts: (rows, columns)."""
+    return bool(min(counts.sum() - counts.sum(axis).max() for axis in (0, 1)) < FEW * counts.sum())
 
 
 def _by_chance(counts: Floats) -> float:
@@ -347,7 +359,7 @@ def _levels(columns: Sequence[_Cells], starts: Whole, sides: Sequence[_Side]) ->
             partner_level=columns[j].labels[b - starts[j]], real=float(among[a, b]),
             synthetic=float(hits / made_rows) if shown else None, elsewhere=float(elsewhere[a, b]), rows=int(rows),
             synthetic_rows=int(made_rows), left=float(theirs[0] / ours[0]) if shown else 0.0,
-            kept=kept, rules=[],
+            kept=kept, few=bool(min(total[a], real.rows - total[a]) < FEW * real.rows), rules=[],
             **_picture(columns[i], columns[j], blocks, int(a - starts[i]), int(b - starts[j])),
         )  # fmt: skip
         made.append(((min(i, j), max(i, j)), relation))
@@ -429,7 +441,7 @@ LOST_RELATIONS = Question(
 def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None:
         return []
-    lost = [one for one in found.listed if one.kept != "kept"]
+    lost = [one for one in found.listed if one.kept != "kept" and not one.few]
     gone = found.found - found.kept - found.unclear
     detail = f"Strong relations between columns: {found.found}. Kept: {found.kept}. Lost: {gone}."
     detail += f" Open: {found.unclear}." if found.unclear else ""
@@ -437,7 +449,8 @@ def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdi
         detail = "No strong relation is visible in these real rows."
     if lost:
         detail += f" Farthest apart: {'; '.join(one.sentence for one in lost[:3])}."
-    return [LOST_RELATIONS.judge(found.lost, thresholds, detail)]
+    advice = None if any(one.rules for one in lost) else "Do not study these relations."
+    return [LOST_RELATIONS.judge(found.lost, thresholds, detail, advice=advice)]
 
 
 RELATIONS = Section(

@@ -11,21 +11,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..data.context import Context
-from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, may_leave, sentences
-from ..data.question import Question
+from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, listed, sentences
+from ..data.question import FEWER, Question
 from ..data.verdict import Record, Verdict, rows_to_settle
 from .attacks import HOLD_OUT
+from .claim import EPSILON
+from .documentation import schema_learned
 from .inference import Estimation
 from .registry import SECTIONS, Section, questions
 
 FITTED = "No row was held out, so this compares with rows that the model was fitted to."
 TOO_CLOSE = "The figure is too close to its limit: no affordable number of held-out rows would settle it. You decide."
+TOO_SMALL = "This table is too small to settle it: more than half of it would have to be held out. You decide."
 
 
 class Verdicts(Record):
     """The verdict lines of all sections, in the order of the page, and what they come to.
 
-    `uses` follows the rule of `medsynth.report.data.proposal`, and `proposal` puts it into sentences.
+    `uses` follows the rule of `medsynth.report.data.proposal`, and `proposal` puts it into sentences, the answer first.
     """
 
     lines: list[Verdict]
@@ -50,7 +53,7 @@ def verdicts(context: Context) -> Verdicts:
     fit = estimation is not None and estimation.fit_for != "prediction only"
     name = "estimating the declared regressions" if fit else ESTIMATING
     uses.append(JudgedUse(use=name, fitness="fit" if fit else "not fit", because=["estimation"]))
-    proposal = sentences(may_leave(found, asked), found, uses, context.review.purpose)
+    proposal = sentences(found, asked, uses, context.review.purpose)
     return Verdicts(lines=found, uses=uses, proposal=proposal)
 
 
@@ -69,16 +72,38 @@ def _unjudged(line: Verdict) -> Verdict:
 
 
 def _advised(line: Verdict, context: Context) -> Verdict:
-    """Return the line. If it is open, add about how many more held-out rows or patients would settle it."""
-    if line.outcome != "cannot tell" or context.tables is None:
-        return line
-    patients = context.tables.patients.get("real")
-    held_out, unit = (len(context.tables.real), "rows") if patients is None else (len(np.unique(patients)), "patients")
-    more = rows_to_settle(line.estimate, line.limit, held_out)
-    advice = TOO_CLOSE if more is None else (
-        f"Hold out about {more:,} more {unit}. That would settle it if the figure stays the same."
-    )  # fmt: skip
+    """Return the line with advice that this table allows.
+
+    If it is open, add about how many more held-out rows or patients would settle it.
+    """
+    tables = context.tables
+    if line.outcome != "cannot tell" or tables is None:
+        return line.model_copy(update={"advice": line.advice.replace(FEWER, _fewer(context))})
+    sides = {"real": tables.real, "train": tables.train}
+    known = {side: len(rows) for side, rows in sides.items() if rows is not None}
+    if tables.patients:
+        known = {side: len(np.unique(tables.patients[side])) for side in known}
+    more = rows_to_settle(line.estimate, line.limit, known["real"])
+    advice = TOO_CLOSE
+    if more is not None:
+        advice = f"Hold out about {more:,} more {'patients' if tables.patients else 'rows'}."
+        advice += " That would settle it if the figure stays the same."
+        if "train" in known and more > (known["train"] - known["real"]) / 2:
+            more, advice = None, TOO_SMALL
     return line.model_copy(update={"more_rows": more, "advice": advice})
+
+
+def _fewer(context: Context) -> str:
+    """Return what of FEWER is left to do: a schema may be declared already, or epsilon at its limit."""
+    model = context.model
+    if model is None:
+        return FEWER
+    declared = ["declare a schema with bounds and levels"] * schema_learned(model.ledger)
+    limit = EPSILON.threshold(context.thresholds).limit
+    ways = [*declared, "leave out columns that nobody needs"]
+    ways += ["fit with a larger epsilon"] * (model.claims and (model.epsilon or 0.0) < limit)
+    text = listed(ways).replace(" and ", ", or " if len(ways) > 2 else " or ")
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 # Its id is the older one, by which the JSON twin is read.

@@ -22,6 +22,7 @@ from ...arrays import Floats, Mask
 from ...errors import SchemaError
 from ...rng import Stream
 from ...schema import Column
+from ...schema.columns.date import Date
 from ...schema.columns.number import Quantity
 from ..data import protocol
 from ..data.columns import words
@@ -379,7 +380,8 @@ def _grouped(tables: Tables, name: str, column: Column | None) -> tuple[list[str
     if name not in tables.numbers:
         sides = [words(f).fillna(MISSING).to_numpy(object) for f in frames]
         return sorted(set(sides[0])), sides
-    edges, labels = _cut_bands(column) or _quartile_bands(frames[0].dropna().to_numpy(np.float64))
+    known = frames[0].dropna().to_numpy(np.float64)
+    edges, labels = _cut_bands(column) or _quartile_bands(known, tables.dates.get(name))
     named = np.array([*labels, MISSING], dtype=object)
     values = (f.to_numpy(np.float64, na_value=np.nan) for f in frames)
     sides = [named[np.where(np.isnan(v), len(labels), np.searchsorted(edges, v, side="left"))] for v in values]
@@ -394,14 +396,14 @@ def _cut_bands(column: Column | None) -> Bands | None:
     return (below + column.units[0]) / 10.0**column.places, list(column.cut_groups)
 
 
-def _quartile_bands(known: Floats) -> Bands:
+def _quartile_bands(known: Floats, date: Date | None) -> Bands:
     """Return the groups between the quartiles of the real rows' values (rows,)."""
     quartiles = np.quantile(known, np.linspace(0, 1, BANDS + 1)) if len(known) else known
     edges = np.unique(np.round(quartiles, 3))[1:-1]
     if not len(edges):
         return edges, ["all"]
-    between = (f"{low:g} to {high:g}" for low, high in pairwise(edges))
-    return edges, [f"up to {edges[0]:g}", *between, f"above {edges[-1]:g}"]
+    ends = [f"{edge:g}" if date is None else date.shown(edge) for edge in edges]
+    return edges, [f"up to {ends[0]}", *(f"{low} to {high}" for low, high in pairwise(ends)), f"above {ends[-1]}"]
 
 
 def _group(

@@ -281,6 +281,10 @@ class Date(Quantity):
             return cells
         return pd.Series(_days(self.cell_values(cells)) / DAYS_OF_YEAR, index=cells.index)
 
+    def shown(self, years: float) -> str:
+        """Return a compared value, in years, as it is written in the column's format."""
+        return self._text(min(max(years * DAYS_OF_YEAR, 1.0), date.max.toordinal()))
+
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
         return {}  # the schema's rules declare how dates relate
 

@@ -4,14 +4,17 @@ import json
 import os
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from local_page import CELL, Page, fake, table
+from medsynth_cli.app import screens
 from medsynth_cli.app.server import STEPS
 from medsynth_cli.app.session import languages
 
+from medsynth.io.formats import FileForm
 from medsynth.schema import Schema
 
 SCREENS = (*STEPS, "columns")
@@ -432,3 +435,25 @@ def test_a_review_that_is_none_is_said_and_kept(page: Page, folder: Path, conten
     assert "review.yaml" in page.said("report")
     page.post("report", {"save": "1", "purpose": "new"})
     assert (folder / "review.yaml").read_bytes() == content
+
+
+def test_the_preview_reads_the_rows_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table with semicolons was one column."""
+    (tmp_path / "t.synthetic.csv").write_bytes("größe;ort\n1,5;A\n".encode("cp1252"))
+    session: Any = SimpleNamespace(
+        folder=tmp_path, choices=SimpleNamespace(format=".csv", synthetic="t.synthetic.csv", model="t.medsynth")
+    )
+    assert screens._preview(session) == []  # without a model nobody knows
+    form = FileForm(delimiter=";", encoding="cp1252", decimal=",")
+    monkeypatch.setattr(screens, "load", lambda path: SimpleNamespace(form=form))
+    assert screens._preview(session) == [["größe", "ort"], ["1,5", "A"]]
+
+
+def test_the_language_is_chosen_on_the_page(page: Page) -> None:
+    """Before a table is chosen, too; the same screen comes back, and an unknown language changes nothing."""
+    for language, there, other in (("de", "Sechs Schritte", "English"), ("xx", "Sechs Schritte", "English"),
+                                   ("en", "Six steps", "Deutsch")):  # fmt: skip
+        answer = page.post("language", {"language": language, "screen": "table"})
+        assert answer.status_code == 303 and "/table" in answer.headers["Location"]
+        text = page.get("table").get_data(as_text=True)
+        assert there in text and f">{other}</button>" in text

@@ -15,7 +15,7 @@ from typing import Any
 TREES = {"BaseForest": "n_estimators", "BaseHistGradientBoosting": "max_iter"}
 SIZES: dict[str, dict[str, Any]] = {
     "medsynth.report.data.statistics": {"DRAWS": 60},
-    "medsynth.report.sections.fidelity": {"REPEATS": 1, "MOST_SCORED": 4},
+    "medsynth.report.sections.fidelity": {"REPEATS": 1},
     "medsynth.report.sections.criteria": {"GUESSES": 200},
     "sklearn.ensemble._forest": {},
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": {},

@@ -1,5 +1,5 @@
-// Cells learn the names of their columns, for narrow screens; tables sort by a click on a column's arrows. Without this script
-// the page reads the same.
+// Cells learn the names of their columns, for narrow screens; tables sort by a click on a column's arrows; a keyboard
+// reaches what scrolls. Without this script the page reads the same.
 document.querySelectorAll(".tablebox table").forEach((table) => {
   const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
   [...table.tBodies].forEach((body) => [...body.rows].forEach((row) => [...row.cells].forEach((cell, k) => {
@@ -8,6 +8,11 @@ document.querySelectorAll(".tablebox table").forEach((table) => {
   })));
   table.classList.add("stacked");
 });
+const reach = () => document.querySelectorAll("figure, .tablebox").forEach((box) => {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; else box.removeAttribute("tabindex");
+});
+addEventListener("resize", reach);
+reach();
 document.querySelectorAll("table.sorts").forEach((table) => {
   table.querySelectorAll("thead th").forEach((head, column) => {
     const button = document.createElement("button");

@@ -1,0 +1,129 @@
+"""What the synthetic rows have lost, for page one: columns, levels, and the shares of the target's classes.
+
+All rows that were given are counted, as they are in their files. Real figures are on internal pages only.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...io.table import MISSING_TOKENS
+from ...schema.columns.column import level_text
+from ..data.columns import known_cells
+from ..data.context import Context
+from ..data.verdict import Record
+from .registry import Section
+
+MOST_DIFFERENT = 200  # Levels of an undeclared column of words. One with more has texts and not levels.
+MOST_SHOWN = 3  # Classes of the target, those whose share changes most.
+
+
+class LostLevels(Record):
+    """Levels of a column that no synthetic row has, and the share of real rows that have one of them."""
+
+    column: str
+    levels: list[str]
+    share: float | None
+
+
+class ClassShare(Record):
+    """Shares of a class of the target among the rows with a target. Without a class, the means of a number."""
+
+    level: str | None
+    real: float | None
+    synthetic: float
+
+
+class Losses(Record):
+    """Losses by what is lost. `rows_real` counts held-out and fitted rows; None in a shareable report.
+
+    `columns`: without a value of their own in the synthetic rows, or not in them at all. Without real rows, `levels`
+    are those that the schema declares.
+    """
+
+    rows_real: int | None
+    rows_synthetic: int
+    columns: list[str]
+    levels: list[LostLevels]
+    target: str | None
+    shares: list[ClassShare]
+
+
+def losses(context: Context) -> Losses:
+    """Compare the texts of all rows, without those that mean a missing value."""
+    given = [table for table in (context.real, context.train) if table is not None]
+    real = _texts(pd.concat(given, ignore_index=True), context) if given else None
+    made = _texts(context.synthetic, context)
+    numbers = context.synthetic_values[1]
+    columns = list[str]()
+    if real is not None:
+        columns += context.tables.lost_columns if context.tables else []
+        columns += [n for n in map(str, real) if n not in made or (made[n].nunique() < 2 <= real[n].nunique())]
+    levels = [
+        _levels(name, real, made, context) for name in map(str, made) if name not in numbers and name not in columns
+    ]
+    target = context.target if context.target in made else None
+    return Losses(
+        rows_real=None if real is None else len(real),
+        rows_synthetic=len(made),
+        columns=list(dict.fromkeys(columns)),
+        levels=sorted((one for one in levels if one.levels), key=lambda one: -(one.share or 0.0)),
+        target=target,
+        shares=[] if target is None else _mean(target, context) if target in numbers else _shares(target, real, made),
+    )
+
+
+def _texts(cells: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return the texts of all columns that are modelled or undeclared, missing values as None."""
+    declared = context.schema.columns if context.schema else {}
+    rest = cells[[name for name in cells.columns if name not in declared]]
+    rest = rest.mask(rest.isin(list(MISSING_TOKENS)), None)
+    return rest if context.schema is None else pd.concat([known_cells(cells, context.schema), rest], axis=1)
+
+
+def _levels(name: str, real: pd.DataFrame | None, made: pd.DataFrame, context: Context) -> LostLevels:
+    there = set(made[name].dropna())
+    if real is None:
+        column = context.schema.columns.get(name) if context.schema else None
+        declared = map(level_text, column.levels) if column is not None and column.categorical else ()
+        return LostLevels(column=name, levels=[level for level in declared if level not in there], share=None)
+    counts = real[name].value_counts() if name in real else pd.Series(dtype=int)
+    if len(counts) > MOST_DIFFERENT and name not in (context.schema.columns if context.schema else ()):
+        return LostLevels(column=name, levels=[], share=None)
+    lost = counts[~counts.index.isin(there)]
+    return LostLevels(column=name, levels=[str(level) for level in lost.index], share=float(lost.sum() / len(real)))
+
+
+def _shares(target: str, real: pd.DataFrame | None, made: pd.DataFrame) -> list[ClassShare]:
+    """Return the classes whose shares change most; of two classes, the rarer one."""
+    sides = [None if table is None else table[target].value_counts(normalize=True) for table in (real, made)]
+    known = pd.concat([side for side in sides if side is not None], axis=1).fillna(0.0)
+    found = [
+        ClassShare(level=str(level), real=None if real is None else float(row.iloc[0]), synthetic=float(row.iloc[-1]))
+        for level, row in known.iterrows()
+    ]
+    if len(found) == 2:
+        return [min(found, key=lambda one: one.synthetic if one.real is None else one.real)]
+    if real is None:
+        return sorted(found, key=lambda one: one.synthetic)[:MOST_SHOWN]
+    return sorted(found, key=_change)[:MOST_SHOWN]
+
+
+def _change(one: ClassShare) -> float:
+    """Return the smaller share divided by the larger: the less, the more it changed."""
+    sides = (one.real or 0.0, one.synthetic)
+    return min(sides) / max(*sides, 1e-12)
+
+
+def _mean(target: str, context: Context) -> list[ClassShare]:
+    """Return the means of a target that is a number. A date has none."""
+    tables = context.tables
+    declared = context.schema.columns.get(target) if context.schema else None
+    if declared is not None and declared.dated:
+        return []
+    given = [] if tables is None else [table[target] for table in (tables.real, tables.train) if table is not None]
+    made = float(context.synthetic_values[0][target].mean())
+    return [ClassShare(level=None, real=float(pd.concat(given).mean()) if given else None, synthetic=made)]
+
+
+LOSSES = Section("losses", "What is lost", losses, Losses)
