@@ -174,7 +174,7 @@ def column_kind(
         pointed=found["pointed"] > found["whole"],
         zeros=decimals and zeros > 0,
         unsure=decimals and abs(zeros) < LIKELY_STDS * std * len(ZEROS) ** 0.5,
-        rewritten=found[ODD] > some,
+        rewritten=found[ODD] > some or (not decimals and found["decimal"] > clear),
         words=surely(["word"]),
         spikes=fine > some and sure((*WHOLES, ZEROS[0])) > max(SPIKES_SHARE * numbers, least),
         codes=tuple(codes),
@@ -474,7 +474,7 @@ def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: f
     """Return single numbers that lie far from all other values, with their noisy counts.
 
     At either end the farthest few are tried together: they are far if all of them lie apart from the bounds of what is
-    left without them.
+    left without them. Cells that lie alone, and neighbours that noise explains, do not widen these bounds.
     """
     numbers = sorted((text for text in levels if is_number(text)), key=float)
     found = dict[str, float]()
@@ -482,8 +482,11 @@ def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: f
         for most in range(min(MOST_CODES, len(ordered)), 0, -1):
             some = {text: levels[text] for text in ordered[:most] if text not in found}
             rest = counts.copy()
-            np.add.at(rest, magnitudes.magnitude_cell(np.array([*map(float, some)])), -np.array([*some.values()]))
-            low, high = magnitudes.bounds(rest, std, mass - sum(some.values()))
+            cells = magnitudes.magnitude_cell(np.array([*map(float, some)]))
+            np.add.at(rest, cells, -np.array([*some.values()]))
+            rest[cells] = magnitudes.believed(rest[cells], 2 * std, clear_stds(magnitudes.MAGNITUDES))  # two noises
+            left = mass - sum(some.values())
+            low, high = magnitudes.bounds(magnitudes.without_far(rest, std, MOST_FAR * left)[0], std, left, CLEAR_STDS)
             nearest = min((abs(float(text)) for text in some), default=0.0)
             reach = max(-low, high)
             if 0 < LEVEL_APART * reach < nearest and sum(some.values()) < mass / 2:

@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
         {"whole": 850, "decimal": 150},
         ColumnKind(cells="decimal", short=True, mixed=True),
     ),
-    "a few decimals": ({"whole": 960, "decimal": 40}, ColumnKind(cells="whole")),
+    "a few decimals": ({"whole": 960, "decimal": 40}, ColumnKind(cells="whole", rewritten=True)),
     "clearly missing": ({"": 200, "whole": 800}, ColumnKind(cells="whole", codes=("",))),
     "not clearly missing": ({"": 29, "whole": 971}, ColumnKind(cells="whole")),
     "question marks": ({"?": 970, "whole": 45}, ColumnKind(cells="whole", codes=("?",))),
