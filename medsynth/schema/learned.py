@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 MOSTLY_LOST = 0.8  # share of a column's values without which it is lost
+HIDDEN_SHARE = 0.025  # share of the rows from which on a loss that the noise may hide is named
 LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
@@ -229,6 +230,8 @@ class Learned:
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
+        kept = [n for n, c in learned if c.kept and not (c.merged or c.lost) and n != target]
+        yield LearnedFact("hidden", [n for n in kept if LIKELY_STDS * self.columns[n].std > HIDDEN_SHARE * self.rows])
         shown = {n: c for n, c in learned if columns[n].modelled and not columns[n].categorical}
         yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
         yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal
 
 import numpy as np
 
@@ -180,16 +179,6 @@ def _are_even(counts: Floats, std: float, rows: int, end: float) -> bool:
     expected[len(HALF_OCTAVES) + 1 : -1] = np.diff(np.maximum(edges, 1)) * rows / math.floor(end)
     square = float(np.square((counts - expected) / std).sum())
     return square < MAGNITUDES + CLEAR_STDS * math.sqrt(2 * MAGNITUDES) and expected.max() > EVEN_STDS * std
-
-
-def beyond(counts: Floats, std: float) -> float:
-    """Return the clear noisy counts of the largest magnitude, a billion and more, of either sign."""
-    return float(believed(counts[[0, MAGNITUDES - 2]], std).sum())
-
-
-def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
-    """Return the scale: log for a column without negative numbers whose positive part is wide, else linear."""
-    return "log" if spread(counts, std) > LOG_RATIO else "linear"
 
 
 def spread(counts: Floats, std: float) -> float:

@@ -25,7 +25,7 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
     "whole numbers": ({"whole": 1000}, ColumnKind(cells="whole")),
     "one decimal among them": ({"whole": 999, "decimal": 1}, ColumnKind(cells="whole")),
     "one word among them": ({"whole": 999, "word": 1}, ColumnKind(cells="whole")),
-    "written with a point": ({"pointed": 900, "whole": 100}, ColumnKind(cells="whole", pointed=True)),
+    "written with a point": ({"pointed": 900, "whole": 100}, ColumnKind(cells="whole", pointed=True, rewritten=True)),
     "decimals, of which a tenth are whole": ({"whole": 100, "fine": 900}, ColumnKind(cells="decimal", spikes=True)),
     "short decimals": ({"whole": 100, "decimal": 900}, ColumnKind(cells="decimal", short=True)),
     "decimals below two years": (

@@ -18,7 +18,7 @@ from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
-from medsynth.schema import Categorical, Date, inference, magnitudes
+from medsynth.schema import Categorical, Date, Schema, inference, magnitudes
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.learned import ColumnKind, Learned, LearnedColumn
 
@@ -208,3 +208,23 @@ def test_numbers_that_come_back_with_fewer_or_more_decimals_are_named(share: flo
     assert (written(found, frame) == frame["x"]).mean() > 0.97 or any(
         "x come back in another form" in text for text in found.summary()
     )
+
+
+def test_a_loss_that_the_noise_hides_is_named() -> None:
+    """Twenty counts add up to noise of a few percent of 600 rows."""
+    kept = {str(k): 28.0 for k in range(20)}
+    column = Categorical(levels=tuple(range(20)), unknown="missing", missing=True)
+    for std, named in ((5.0, False), (20.0, True)):
+        made = LearnedColumn(kind=ColumnKind(cells="whole"), kept=kept, rest=10.0, std=std, column=column)
+        found = Learned(schema=Schema(name="t", columns={"x": column}), columns={"x": made}, rows=600)
+        assert any("rare values of x," in text for text in found.summary()) == named
+
+
+def test_a_year_within_the_bounds_is_not_far() -> None:
+    """One clear year of births among many that the noise hides."""
+    years = np.zeros(inference.YEARS)
+    years[70:150] = 12.0
+    years[142] = 40.0
+    column: Any
+    column, far = inference.day(years, 6.0, ColumnKind(cells="date"), {}, rows=1000)
+    assert column.bounds[0].year < 1992 < column.bounds[1].year and not far.near
