@@ -327,7 +327,7 @@ CASES: dict[str, Cells] = {
     "rates": swapped(each(numbers, "{:.1f} ml/h"), point=","),
     "two units": lambda draw: [f"{x:.1f} °F ({(x - 32) / 1.8:.1f} °C)" for x in draw.normal(98.6, 1, N)],
     "numbers of persons": each(several, "{}{}-{}", (20, 99), (1010, 1299), (1000, 9999)),
-    "moments of midnight": each(moments, "%Y-%m-%d 00:00"),
+    "moments of midnight %Y-%m-%d 00:00": each(moments, "%Y-%m-%d 00:00"),
     "a day zero": lambda draw: with_some(draw, DAY, **{"1900-01-00": 0.1}),
     "ages with words": mixed(WHOLE, each(numbers, "{:.0f} years")),
     "escapes": each(one_of, "m\\xe4nnlich", "weiblich"),
