@@ -17,7 +17,7 @@ from medsynth.io.formats import SUFFIXES, beside, name_of
 
 from .console import fit_progress, guarded, notify, result, starting
 from .flags import translated
-from .options import DECIMAL, Force, Json, Output, Quiet, Scheduler, with_settings
+from .options import ADVANCED, DECIMAL, DatabaseFile, Force, Json, Output, Quiet, Scheduler, TableName, with_settings
 
 ANSWERS = {"yes": True, "y": True, "no": False, "n": False, "?": None}  # whether rows can share a patient
 FIND_OUT = (
@@ -25,24 +25,35 @@ FIND_OUT = (
     "is a patient, a visit or a stay, or read the description of the export. Then fit again with `unit` or "
     "`one_row_a_patient`. If the table has a column of patients, `unit` is right in both cases."
 )
+TableArgument = Annotated[
+    Path | None, typer.Argument(help="CSV (also packed), Parquet, SPSS, Stata or SAS file, or a folder of tables.")
+]
+BudgetName = Annotated[
+    Path | None,
+    typer.Option(help="With --table: name of the budget file [default: by the database].", rich_help_panel=ADVANCED),
+]
+ApprovedFile = Annotated[Path | None, typer.Option(help="JSON file of an approved plan, which the fit may not exceed.")]
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.fitting.holdout import HoldOut
     from medsynth.fitting.opening import Fittable
+    from medsynth.io.database import DatabaseTable
 
 
 @guarded
 @with_settings()
 def fit(
-    table: Annotated[
-        Path, typer.Argument(help="CSV (also packed), Parquet, SPSS, Stata or SAS file, or a folder of tables.")
-    ],
     settings: FitSettings,
+    table: TableArgument = None,
     scheduler: Scheduler = None,
     holdout: Annotated[
         float | None, typer.Option(help="Probability of holding out a row (or patient).", **DECIMAL)
     ] = None,
+    table_name: TableName = None,
+    database: DatabaseFile = None,
+    budget_name: BudgetName = None,
+    plan: ApprovedFile = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
@@ -58,19 +69,19 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --holdout 0.25
 
-        medsynth fit patients.csv --epsilon 3.7 --inference "pulse ~ age + sex"
-
-        medsynth fit visits.csv --epsilon 1 --rows 3772 --holdout 0.25 --unit patient_id --max-rows 3
+        medsynth fit visits.csv --epsilon 1 --inference "pulse ~ age + sex" --unit patient_id --max-rows 1
 
         medsynth fit hospital.tables.yaml --epsilon 3.7 --resume
 
-        medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
+        medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias --plan plan.json
     """
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
-        files = _files(table, output, holdout, settings, scheduler, force=force, resume=resume)
+        table, rows = _named(table, table_name, database)
+        files = _files(table, output, holdout, settings, scheduler, plan, force=force, resume=resume).of(
+            rows, budget_name
+        )
         from medsynth.fitting.pipeline import fit as run  # after the checks above, because the import takes a second
-
     told = set[str]()  # the fit of a training part repeats notices about the whole table
 
     def tell(text: str) -> None:
@@ -78,15 +89,13 @@ def fit(
             told.add(text)
             notify(text, quiet=quiet)
 
-    if show and sys.stdin.isatty() and scheduler is None and not resume:
+    if show and sys.stdin.isatty() and scheduler is None and rows is None and not resume:
         settings = _with_answers(table, settings)
     with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
-        options = vars(used) | {"budget_table": files.counted, "split_number": number}
+        options = vars(used) | {"budget_table": files.counted, "split_number": number, "plan": plan}
+        options |= {"checkpoint": files.checkpoint, "model_name": files.model.name}
         try:
-            model = run(
-                source, **options, checkpoint=files.checkpoint, resume=resume,
-                model_name=files.model.name, notice=tell, **fit_progress(show),
-            )  # fmt: skip
+            model = run(source, **options, resume=resume, notice=tell, **fit_progress(show))
             model.save(files.model, force=force)
         except KeyboardInterrupt:
             if files.checkpoint.exists():
@@ -136,21 +145,38 @@ def _with_target(names: Sequence[str], settings: FitSettings) -> FitSettings:
     return replace(settings, target=name)
 
 
+def _named(table: Path | None, name: str | None, database: Path | None) -> tuple[Path, DatabaseTable | None]:
+    """Return the table's file. For a table of a database, return the name of a file that is made, and the table."""
+    if (table is None) == (name is None):
+        raise UsageError("Name one table: a file as the argument TABLE, or a table of a database by --table.")
+    if table is not None:
+        return table, None
+    from medsynth.io.database import DatabaseTable
+
+    found = DatabaseTable.of(name or "", database)
+    return Path(f"{found.name}.parquet"), found
+
+
 class FitFiles(NamedTuple):
     """The files that a fit writes: the model, a checkpoint until the model is complete, and the parts of a split table.
 
-    `counted`: the path under which the budget counts fits of the table, or tables.
+    `counted`: the path under which the budget counts fits of the table, or tables. `rows`: a table of a database.
     """
 
     model: Path
     checkpoint: Path
     split: HoldOut | None
     counted: Path
+    rows: DatabaseTable | None = None
+
+    def of(self, rows: DatabaseTable | None, budget: Path | None) -> FitFiles:
+        """Return the files of a fit of a table of a database, if there is one, which the file `budget` counts."""
+        return self if rows is None else self._replace(rows=rows, counted=budget or Path(rows.budget_name))
 
 
 def _files(
-    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None, *,
-    force: bool, resume: bool,
+    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None,
+    plan: Path | None, *, force: bool, resume: bool,
 ) -> FitFiles:  # fmt: skip
     """Return the files of a fit. Raise if one of them cannot be written, before anything is measured."""
     from medsynth.budget import Budget
@@ -171,7 +197,7 @@ def _files(
 
         check_fraction(holdout)
         split = HoldOut.of(table, model, checkpoint, list(source.tables.tables) if source else ())
-    read = [path for path in (settings.schema, settings.public) if isinstance(path, Path)]
+    read = [path for path in (settings.schema, settings.public, plan) if isinstance(path, Path)]
     kept = (*(source.files if source else (table, beside(table, ".schema.yaml"))), Budget.of(counted).path, *read)
     moves = split.moves if split else ()
     finals, waiting = [final for _, final in moves], [first for first, _ in moves]
@@ -201,7 +227,13 @@ def _source(
     """
     from medsynth.io.atomic import sole_writer
 
-    with sole_writer(files.model), sole_writer(files.split.heldout) if files.split else nullcontext():
+    with (
+        sole_writer(files.model),
+        sole_writer(files.split.heldout) if files.split else nullcontext(),
+        files.rows.snapshot(files.checkpoint) if files.rows else nullcontext(table) as table,
+    ):
+        if files.rows and settings.schema is None and (own := Path(f"{files.rows.name}.schema.yaml")).exists():
+            settings = replace(settings, schema=own)
         if scheduler is not None:
             from medsynth.fitting.cluster import parts_of
 
@@ -220,7 +252,8 @@ def _source(
 
         try:
             going_on = resume and files.checkpoint.exists()
-            yield training_part(table, files.split, fraction, settings, resume=going_on, notice=tell)
+            counted = files.counted if files.rows else None
+            yield training_part(table, files.split, fraction, settings, resume=going_on, notice=tell, counted=counted)
         finally:
             if not files.checkpoint.exists():
                 files.split.drop()

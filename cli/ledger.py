@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from medsynth.row_count import COUNTED_ROWS
 
 from .console import find_model, guarded, result
 from .flags import translated
-from .options import Json, ModelArgument
+from .options import Force, Json, ModelArgument
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -98,18 +99,53 @@ def _of_table(table: Path, as_json: bool) -> None:
 
 
 @guarded
+def withdraw(
+    path: Annotated[Path, typer.Argument(help="Synthetic table, a folder of them, or a model.")],
+    reason: Annotated[str, typer.Option(help="Why: one line.")],
+    replaced_by: Annotated[str | None, typer.Option(help="Name or address of what replaces it.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a file next to rows or a model which says that they are withdrawn. `inspect` then warns.
+
+    Pass the file to everybody who has the rows.
+
+    Examples:
+
+        medsynth withdraw patients.synthetic.csv --reason "A column named patients."
+
+        medsynth withdraw patients.medsynth --reason "Fitted to wrong rows." --replaced-by patients-2.medsynth
+    """
+    from medsynth.sidecars import withdrawal
+
+    written = withdrawal.withdraw(path, reason, replaced_by, force=force)
+    result({"output": str(written)}, f"Wrote {written}.", as_json=as_json)
+
+
+@guarded
 def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
     """Print what a model file contains: its claim, columns, settings, versions and tensors. --json prints all of it.
+
+    For synthetic rows, print how they were drawn. If rows or model were withdrawn, the first line says so.
 
     Examples:
 
         medsynth inspect
 
         medsynth inspect patients.medsynth --json
+
+        medsynth inspect patients.synthetic.csv
     """
     from medsynth.artifact import claim, load, quality
+    from medsynth.sidecars.withdrawal import withdrawn
 
-    fitted = load(find_model(model))
+    found = withdrawn(path := find_model(model))
+    heads = [found.sentence] if found else []
+    facts = {"withdrawn": found.model_dump() if found else None}
+    if path.suffix != ".medsynth" and (drawn := _drawn(path)):
+        lines = [f"{name:<14} {value}" for name, value in drawn.items() if value not in (None, "", [], {})]
+        return result(facts | drawn, "\n".join([*heads, *lines]), as_json=as_json)
+    fitted = load(path)
     from medsynth.sampling.replicates import released, why_not
 
     tensors = {name: list(t.shape) for name, t in sorted(fitted.tensors.items())}
@@ -120,9 +156,18 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
         "replicable": why_not(fitted) is None,
         "quality": fitted.quality,
         "warning": _doubt(fitted),
+        **facts,
     }
-    heads = [translated(claim(fitted)), *(text for text in [quality(fitted), _doubt(fitted)] if text)]
+    heads += [translated(claim(fitted)), *(text for text in [quality(fitted), _doubt(fitted)] if text)]
     result(content, "\n".join([*heads, *_contents(fitted)]), as_json=as_json)
+
+
+def _drawn(rows: Path) -> dict[str, Any]:
+    """Return how synthetic rows were drawn, as their provenance file states it; nothing without one."""
+    from medsynth.sampling import provenance
+
+    found = provenance.load(rows)
+    return {} if found is None else asdict(found)
 
 
 def _doubt(fitted: Model) -> str:

@@ -59,7 +59,7 @@ class Looking:
             self.comma = self.takes(Seen(line, "decimal commas: sampled rows have them, too.", line))
         named = {name: one.declaration() for name in data.header if (one := clinical.look_up(name)) is not None}
         entries = {name: one for name, one in {**named, **own}.items() if one}
-        held = rules_that_hold(data, entries, drafts.suggested_rules(data.header))
+        held = rules_that_hold(data, entries, drafts.suggested_rules(data.header, entries, any_unit=True))
         for second, first in dates_that_follow(data, entries).items():
             held.pop(drafts.order_rule(first, second), None)
             cells = f"{second}: some days after {first}, which a fit learns."

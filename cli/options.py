@@ -93,6 +93,16 @@ Scheduler = Annotated[
         help="Dask scheduler, tcp://host:8786. TABLE is a folder with one table's files.",
     ),
 ]
+TableName = Annotated[
+    str | None, typer.Option("--table", help="Name of a table of a database.", rich_help_panel=ADVANCED)
+]
+DatabaseFile = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=ADVANCED,
+        help="With --table: a DuckDB file, or a file with an address [default: the variable MEDSYNTH_DATABASE].",
+    ),
+]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest in this folder].")]
 ModelOption = Annotated[
     Path | None, typer.Option(help="Model file [default: the newest in this folder].", rich_help_panel=ADVANCED)

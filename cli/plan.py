@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medsynth.errors import MedsynthError
+from medsynth.errors import MedsynthError, UsageError
 from medsynth.fitting.settings import FitSettings
+from medsynth.io.formats import name_of
 
-from .console import guarded, result
+from .console import check_page, guarded, result
 from .flags import translated
-from .options import WHOLE, Json, whole_number, with_settings
+from .options import WHOLE, Force, Json, whole_number, with_settings
 
 if TYPE_CHECKING:
+    from medsynth.fitting.private_table import PrivateTable
     from medsynth.privacy.accounting.calibration import Plan
 
 
@@ -33,11 +35,20 @@ def plan(
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")
     ],
     settings: FitSettings,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="HTML page for approval to write, with a JSON file next to it that `fit --plan` keeps to."),
+    ] = None,
+    review: Annotated[
+        Path | None, typer.Option(help="With --page: YAML file with purpose and recipient, as of `report`.")
+    ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Show the budget of a fit: every measurement, its noise multiplier and its share. Uses no budget.
 
-    For a table without a schema, the plan includes the measurements that would learn one.
+    For a table without a schema, the plan includes the measurements that would learn one. With --page, a board can
+    approve the plan before anything is spent.
 
     Examples:
 
@@ -46,14 +57,50 @@ def plan(
         medsynth plan patients.csv --epsilon 1
 
         medsynth plan hospital.tables.yaml --epsilon 3.7
+
+        medsynth plan patients.csv --epsilon 1 --page plan.html --review review.yaml
     """
+    from medsynth.fitting.opening import opened
     from medsynth.fitting.planning import plan_fit
-    from medsynth.methods.registry import settle
+    from medsynth.fitting.settings import silent
     from medsynth.privacy.accounting.accountant import rounded_up
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
-    made, notes, expected = plan_fit(source, settings)
-    from medsynth.report.sections.claim import guess, reach
+    _check(page, source, review, settings, force)
+    private = source if isinstance(source, int) else opened(source, settings, silent)
+    made, notes, expected = plan_fit(private, settings)
+    content, odds = _content(source, made, settings)
+    content |= {"notes": notes, "expected": None if expected is None else asdict(expected) | {"stops": expected.stops}}
+    lines = [
+        f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
+        f"{made.rows} rows (accountant {made.accountant.upper()}). "
+        f"The claim would be for {settings.protects(made.unit)}.",
+        odds,
+        "",
+        *table_of(content["measurements"]),
+        "",
+        *map(translated, notes),
+        NOISE_AND_SHARE,
+    ]
+    if page is not None and not isinstance(private, int):
+        lines += ["", f"Wrote {page} to sign, and {_write(page, private, content, review, table, force)} for `fit`."]
+    result(content, "\n".join(lines), as_json=as_json)
+
+
+def _check(page: Path | None, source: Path | int, review: Path | None, settings: FitSettings, force: bool) -> None:
+    """Raise unless the page can be written, if one is wanted."""
+    if page is None and review is not None:
+        raise UsageError("--review describes what a page asks for. Give --page too.")
+    if page is not None:
+        if isinstance(source, int):
+            raise UsageError("--page needs the table. Pass its file in place of a number of rows.")
+        check_page(page, source, review, settings.schema if isinstance(settings.schema, Path) else None, force=force)
+
+
+def _content(source: Path | int, made: Plan, settings: FitSettings) -> tuple[dict[str, Any], str]:
+    """Return a plan as plain data, and the odds of a guess in words."""
+    from medsynth.methods.registry import settle
+    from medsynth.report.data.reach import guess, reach
 
     most = reach(list(made.events.values()), made.epsilon, made.delta, made.accountant)
     content = {
@@ -61,30 +108,28 @@ def plan(
         "epsilon_asked": settings.epsilon,
         "delta": made.delta,
         "rows": made.rows,
+        "noun": made.unit.noun,
         "method": settle(settings.method, settings.preset),
         "preset": settings.preset,
         "accountant": made.accountant,
         "steps": made.events[made.most_frequent][1],
-        "notes": notes,
-        "expected": None if expected is None else asdict(expected) | {"stops": expected.stops},
         "on_file": _on_file(source, made),
         "measurements": measurements(made),
         "protects": settings.protects(made.unit),
         "guess_right": most.guess_right,
         "curve": most.curve,
     }
-    lines = [
-        f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
-        f"{made.rows} rows (accountant {made.accountant.upper()}). "
-        f"The claim would be for {settings.protects(made.unit)}.",
-        guess(made.unit.noun, most.guess_right, "would be"),
-        "",
-        *table_of(measurements(made)),
-        "",
-        *map(translated, notes),
-        NOISE_AND_SHARE,
-    ]
-    result(content, "\n".join(lines), as_json=as_json)
+    return content, guess(made.unit.noun, most.guess_right, "would be")
+
+
+def _write(
+    page: Path, private: PrivateTable, content: dict[str, Any], review: Path | None, table: str, force: bool
+) -> Path:
+    """Write the page and the plan's file. Return the file."""
+    from medsynth.report.data.verdict import Review, load
+    from medsynth.sidecars.approval import plan_content, save_plan
+
+    return save_plan(plan_content(private, content, load(review, Review), name_of(Path(table))), page, force=force)
 
 
 def _on_file(source: Path | int, made: Plan) -> dict[str, Any]:

@@ -53,6 +53,9 @@ ReviewFile = Annotated[
 ThresholdsFile = Annotated[
     Path | None, typer.Option(help="YAML file with thresholds for the verdicts.", rich_help_panel=ADVANCED)
 ]
+PlanFile = Annotated[
+    Path | None, typer.Option(help="Approved plan, to show next to what came of it.", rich_help_panel=ADVANCED)
+]
 FailOn = Annotated[
     str | None,
     typer.Option(
@@ -95,6 +98,7 @@ def report(
     subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by. Repeat for more.")] = None,
     review: ReviewFile = None,
     thresholds: ThresholdsFile = None,
+    plan: PlanFile = None,
     output: Annotated[Path | None, typer.Option(help="HTML file to write [default: NAME.report.html].")] = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print each page to a PDF, too, by an installed browser.")] = False,
@@ -124,17 +128,16 @@ def report(
         from medsynth.report.data.verdict import failing
 
         wanted = _wanted(fail_on)
-        inputs = _inputs(one_of(model_file, model), synthetic, quiet)
-        inputs, fitted = _with_model(inputs, synthetic)
+        inputs, fitted = _with_model(_inputs(one_of(model_file, model), synthetic, quiet), synthetic)
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
         inputs = _with_real_rows(inputs, real, train, shareable, several)
         pages = _pages(fitted, output or inputs.folder / f"{inputs.name}.report.html")
-        _check(pages, inputs, review, thresholds, pdf, force)
+        _check(pages, inputs, (review, thresholds, plan), pdf, force)
 
     spent = None if shareable else _spent(inputs)
-    common = _common(review, thresholds, spent) | ({} if several else {"target": target, "groups": subgroup})
+    common = _common(review, thresholds, plan, spent) | ({} if several else {"target": target, "groups": subgroup})
     with report_progress(show, len(pages)) as step:
         step("reading")
         made = _made(inputs, fitted, saved, pages, spent, quiet, common, step)
@@ -157,14 +160,12 @@ def _draft_review(force: bool, quiet: bool, as_json: bool) -> None:
     result({"review": str(DRAFTED)}, f"Wrote {DRAFTED}.", as_json=as_json)
 
 
-def _check(
-    pages: dict[str, Path], inputs: Inputs, review: Path | None, thresholds: Path | None, pdf: bool, force: bool
-) -> None:
+def _check(pages: dict[str, Path], inputs: Inputs, others: Sequence[Path | None], pdf: bool, force: bool) -> None:
     """Raise unless all outputs can be written, and a PDF printed."""
     from medsynth.io.atomic import check_outputs
     from medsynth.report.page.pdf import browser
 
-    read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
+    read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, *others)
     for file in pages.values():
         check_page(file, *read, force=force)
     if pdf:
@@ -203,13 +204,14 @@ def _pages(fitted: Model | None, output: Path) -> dict[str, Path]:
     return {"": output} | {name: output.with_name(f"{stem}.{name}.report.html") for name in in_order}
 
 
-def _common(review: Path | None, thresholds: Path | None, spent: Spent | None) -> Common:
+def _common(review: Path | None, thresholds: Path | None, plan: Path | None, spent: Spent | None) -> Common:
     """Return the arguments of `build` that follow from files and from the command."""
+    from medsynth.fitting.approval import ApprovedPlan
     from medsynth.report.data.verdict import Review, Thresholds, load
 
     limits = load(thresholds, Thresholds) if thresholds else None
     return {"thresholds": limits, "review": load(review, Review), "fits": len(spent.fits) if spent else None,
-            "commands": _command_line()}  # fmt: skip
+            "plan": None if plan is None else ApprovedPlan.load(plan), "commands": _command_line()}  # fmt: skip
 
 
 def _made(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from medsynth.errors import UsageError
 from medsynth.io.formats import STATISTICAL
 
 from .console import find_model, guarded, notify, one_of, result, writing_to_standard_output
-from .options import Force, Json, ModelArgument, ModelOption, whole_number
+from .options import DatabaseFile, Force, Json, ModelArgument, ModelOption, TableName, whole_number
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -71,6 +72,8 @@ def sample(
     balance: Balance = False,
     replicates: Replicates = None,
     schema: FromSchema = None,
+    table_name: TableName = None,
+    database: DatabaseFile = None,
     seed: Annotated[int | None, typer.Option(help="Make the draw repeatable.")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="For several tables: write Parquet, not CSV.")] = False,
     mark: Annotated[bool, typer.Option("--mark", help="Add a last column `synthetic` that is always yes.")] = False,
@@ -84,9 +87,8 @@ def sample(
     rows go to a folder NAME.synthetic (docs/several-tables.md).
 
     To train a classifier, draw several times as many rows as were fitted (docs/results.md). To estimate with
-    intervals, draw --replicates 20, run your analysis on each replicate, and combine the results with `medsynth
-    combine`. A first column `replicate` gives the number of the replicate. If the name of --output contains
-    {replicate}, each replicate gets its own file.
+    intervals, draw --replicates 20, run your analysis on each, and combine the results with `medsynth combine`. A
+    first column gives the number of the replicate. If --output contains {replicate}, each replicate gets its own file.
 
     With --schema, rows of NAME.structure.csv follow from a schema alone, and no table is read (docs/layers.md).
 
@@ -102,8 +104,6 @@ def sample(
         medsynth sample -n 5000 --replicates 20 -o "replicate-{replicate}.csv"
 
         medsynth sample --patients 1000 --where sex=F --where-any flare=yes --where-any severity=severe
-
-        medsynth sample --schema patients.schema.yaml -n 1000
     """
     from medsynth.sampling.draw import Draw
 
@@ -113,13 +113,33 @@ def sample(
                 replicates=replicates, mark=mark)  # fmt: skip
     fitted, path = _source(one_of(model_file, model), schema)
     draw = draw.of(fitted)
-    if parquet and fitted.tables is None:
-        raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
+    _check_parquet(fitted, parquet)
     if output == "-":
         return _to_standard_output(fitted, draw)
-    usual = _name_of(path) + (".structure" if schema else ".synthetic")
-    target = Path(output or usual + (fitted.form.ending if fitted.tables is None else ""))
+    usual = "" if fitted.tables else ".parquet" if table_name else fitted.form.ending
+    target = Path(output or f"{_name_of(path)}{'.structure' if schema else '.synthetic'}{usual}")
+    copy = _copier(fitted, target, draw, table_name, database)
     _to_files(fitted, path, target, draw, ".parquet" if parquet else ".csv", force=force, as_json=as_json)
+    copy()
+
+
+def _check_parquet(fitted: Model, parquet: bool) -> None:
+    if parquet and fitted.tables is None:
+        raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
+
+
+def _copier(fitted: Model, target: Path, draw: Draw, name: str | None, database: Path | None) -> Callable[[], None]:
+    """Return what copies the written rows into a new table of a database, if one is named."""
+    if name is None:
+        return lambda: None
+    from medsynth.artifact import claim
+    from medsynth.io.database import DatabaseTable
+
+    found = DatabaseTable.of(name, database)
+    if target.suffix != ".parquet" or fitted.tables or draw.replicates:
+        raise UsageError("--table writes the rows of one .parquet file. Leave --replicates out, or name such a file.")
+    found.check_new()
+    return lambda: found.create(target, f"SYNTHETIC: drawn by medsynth. {claim(fitted, brief=True)}")
 
 
 def _name_of(path: Path) -> str:

@@ -24,7 +24,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: only the header and the catalogue decide.")]
 AcceptLooks = Annotated[
     bool,
-    typer.Option("--accept-looks", help="Ask nothing, and take all forms that cells have. Each entry is marked."),
+    typer.Option("--accept-looks", help="Ask nothing, and take all forms and rules that cells show. Each is marked."),
 ]
 Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="Table, or the folder of several tables.")]
 
@@ -42,9 +42,9 @@ def draft(
 ) -> None:
     """Write TABLE's .schema.yaml from its header and the catalogue of clinical columns. It contains no value.
 
-    In a terminal it shows what the cells of other columns look like, and asks what of it to declare: kinds and forms,
-    marked `seen: true`. A fit learns what stays TODO. For a folder, write a .tables.yaml file that names all tables in
-    it.
+    In a terminal it shows what the cells of other columns look like, and asks what of it to declare: kinds, forms, and
+    rules that nearly all rows obey, marked `seen: true`. A fit learns what stays TODO. For a folder, write a
+    .tables.yaml file that names all tables in it.
 
     Examples:
 

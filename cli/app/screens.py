@@ -322,8 +322,8 @@ def _spent(session: Session) -> str:
 
 def _drawings(plan: Content) -> list[Markup]:
     """Return the pictures of a plan: how often a guess is right, and what any attacker can reach."""
+    from medsynth.report.data.reach import Reach
     from medsynth.report.page import charts
-    from medsynth.report.sections.claim import Reach
 
     if not plan:
         return []

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from ..io.table import MISSING_TOKENS
+from ..io.table import MISSING_TOKENS, is_number
 from ..io.writer import inert
 from ..schema.cells import MISSING_NUMBERS
 from ..schema.header import normalised
@@ -77,6 +77,8 @@ COUNTED = re.compile(r"[(\[]\s*(?:n\s*=\s*\d+|\d+(?:\.\d+)?\s*%)|\bobserved\b", 
 RANGE = re.compile(r"[\[(]?\s*(-?\d+(?:[.,]\d+)?)\s*(?:-|\u2013|to|bis|\.\.|;)\s*(-?\d+(?:[.,]\d+)?)\s*[\])]?")
 BRACKETS = re.compile(r"^\[(.*)\]$")  # around labels
 ANOTHER = re.compile(r"[,;]\s*-?\w{1,8}\s*=")  # within a label: the next code
+SCALES = ("...", "\u2026")  # between the ends of a scale: 0=none ... 10=worst
+SIGNS = ("|", "\n", ";", *SCALES)  # between codes
 MOST_WORDS = 3  # of a code without a label; more are a description
 COMPUTED = "it gives statistics of the rows, so its minima, maxima and levels may be patients' and are not taken"
 INERT = re.compile(r"^'(?=[=+@-])")  # what a spreadsheet puts before a text that looks like a formula
@@ -194,11 +196,14 @@ def _entry(line: int, row: dict[str, str], computed: bool) -> Entry:
         codes = {code: label for code, label in codes.items() if code not in lost}
         guesses.append(f"{', '.join(lost)} means a missing value")
     levels = tuple(codes)
+    numeric = bool(kind in ("integer", "number") and row["low"] and row["high"])
     if any(map(ANOTHER.search, labels.values())):
         guesses.append("a label has another code: separate all codes by the same sign")
-    elif len(levels := whole_scale(levels)) > len(codes):
+    elif not numeric and len(levels := whole_scale(levels)) > len(codes):
         guesses.append(ENDS_ALONE)
-    if kind in ("integer", "number") and row["low"] and row["high"]:
+    if numeric:
+        inside = {code for code in codes if _is_between(code, row["low"], row["high"])}  # such as 10=worst pain
+        codes, labels = ({code: one for code, one in some.items() if code not in inside} for some in (codes, labels))
         guesses += ["its codes are those of missing values"] if codes else []
         codes, levels, missing = {}, (), {**missing, **codes}
     elif codes and kind not in ("boolean", "key"):
@@ -224,6 +229,14 @@ def _is_description(codes: str) -> bool:
     return not re.search(r"[=:|;\n]", codes) and (len(parts) == 1 or any(len(words) > MOST_WORDS for words in parts))
 
 
+def _is_between(code: str, *ends: str) -> bool:
+    """Return whether a code is a number within the bounds."""
+    if not all(map(is_number, map(_plain, (code, *ends)))):
+        return False
+    value, low, high = map(float, map(_plain, (code, *ends)))
+    return low <= value <= high
+
+
 def _plain(limit: str) -> str:
     """Return a limit with a point: 0,5 is 0.5."""
     return limit.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", limit) else limit
@@ -234,7 +247,9 @@ def _codes(text: str, unread: list[str]) -> dict[str, str]:
 
     Of other texts the reason is added to `unread`, and no code is taken.
     """
-    sign = next((one for one in ("|", "\n", ";") if one in text), "")
+    signs = [one for one in SIGNS if one in text]
+    full = [one for one in signs if all("=" in part for part in text.split(one) if part.strip())]
+    sign = next((one for one in (*full, *signs) if one in full or one not in SCALES), "")  # labels may have others
     parts = [part.strip() for part in text.split(sign or ",")]
     between = re.compile(r"\s*[=:,]\s*" if sign else r"\s*[=:]\s*")
     found = [between.split(part, maxsplit=1) for part in parts if part]

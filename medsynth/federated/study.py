@@ -23,7 +23,8 @@ from ..fitting.private_table import rows_per_patient
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
 from ..methods import registry
 from ..privacy.accounting.accountant import rounded_up
-from ..privacy.accounting.calibration import Plan, default_delta, equivalent_rows, make_plan
+from ..privacy.accounting.calibration import Plan, equivalent_rows, make_plan
+from ..privacy.accounting.limits import default_delta
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
 from ..schema import Schema
 from ..schema.columns.categorical import without_levels

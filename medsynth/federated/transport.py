@@ -119,26 +119,6 @@ class Transport(Protocol):
         """
 
 
-class InProcess:
-    """Sites in this process, by name, for tests and benchmarks. It counts the bytes of all messages."""
-
-    def __init__(self, sites: Mapping[str, Answer]) -> None:
-        self.sites = dict(sites)
-        self.sent = 0
-        self.received = 0
-
-    def call(self, sites: Sequence[str], message: bytes, came: Came = lambda name: None) -> Mapping[str, bytes]:
-        """Return the answers, asking one site after another."""
-        found = {}
-        for name in sites:
-            with contextlib.suppress(ConnectionError):
-                found[name] = self.sites[name](message)
-                came(name)
-                self.sent += len(message)
-                self.received += len(found[name])
-        return found
-
-
 class Sockets:
     """Sites in other processes of this machine, each with a socket of its name in `folder`."""
 

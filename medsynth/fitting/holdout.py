@@ -64,7 +64,8 @@ class HoldOut:
 
         `tables`: the names of several tables; empty for a split of one table.
         """
-        ending = "" if tables else ".parquet" if table.is_file() and TableFile.of(table).kind == "parquet" else ".csv"
+        kind = TableFile.of(table).kind if table.is_file() else table.suffix.lower().removeprefix(".")
+        ending = "" if tables else ".parquet" if kind == "parquet" else ".csv"
         train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
         first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
         return cls(train=train, heldout=heldout, waiting=(first, second), tables=tuple(tables))
@@ -109,12 +110,20 @@ class HoldOut:
 
 
 def training_part(
-    path: Path, files: HoldOut, fraction: float, settings: FitSettings, *, resume: bool, notice: Notice
+    path: Path,
+    files: HoldOut,
+    fraction: float,
+    settings: FitSettings,
+    *,
+    resume: bool,
+    notice: Notice,
+    counted: Path | None = None,
 ) -> tuple[Table | LargeTable | PrivateTables, FitSettings, str]:
     """Hold rows out of training, or patients of several tables, each with the probability `fraction`.
 
     Returns the training part, the settings of its fit and the split's number. Declared `rows` and `patients` become
-    the expected numbers of the training part. Raises UsageError, TableError or SchemaError.
+    the expected numbers of the training part. `counted`: the path under which the budget counts the table, if it is
+    another. Raises UsageError, TableError or SchemaError.
     """
     declared = {name: own for name in ("rows", "patients") if (own := getattr(settings, name)) is not None}
     settings = replace(settings, **{name: max(2, round(own * (1 - fraction))) for name, own in declared.items()})
@@ -122,12 +131,19 @@ def training_part(
         check_settings(settings)  # before rows are split
         tables, number = hold_out_tables(find(path), files, fraction, settings.saved, resume=resume)
         return tables, settings, number
-    table, schema, number = hold_out(path, files, fraction, settings, resume=resume, notice=notice)
+    table, schema, number = hold_out(path, files, fraction, settings, resume=resume, notice=notice, counted=counted)
     return table, replace(settings, schema=schema), number
 
 
 def hold_out(
-    path: Path, files: HoldOut, fraction: float, settings: FitSettings, *, resume: bool, notice: Notice
+    path: Path,
+    files: HoldOut,
+    fraction: float,
+    settings: FitSettings,
+    *,
+    resume: bool,
+    notice: Notice,
+    counted: Path | None = None,
 ) -> tuple[Table | LargeTable, Schema | None, str]:
     """Check all cells of the table at `path` against its schema, then split it; with `resume`, use the waiting split.
 
@@ -146,9 +162,9 @@ def hold_out(
     train, heldout = files.waiting
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        return expecting(read_rows(train, OWN), read, 1 - fraction), chosen.given, number_kept(heldout, path)
+        return expecting(read_rows(train, OWN), read, 1 - fraction), chosen.given, number_kept(heldout, counted or path)
     kept = split(read, fraction, train, heldout, force=True, unit=declared.unit)
-    return kept, chosen.given, number_split(heldout, path)
+    return kept, chosen.given, number_split(heldout, counted or path)
 
 
 def hold_out_tables(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,26 @@ import pandas as pd
 
 from ..errors import SchemaError
 from ..io.formats import USUAL, SavedAs
-from ..io.table import Table, is_number
+from ..io.table import MISSING_TOKENS, Table, is_number
 from ..io.writer import WrittenText
 from ..sampling.rules_across_rows import values
 from ..schema import Schema
+from ..schema.clinical import look_up
 from ..schema.codec import encode
 from ..schema.drafts import order_rule
 from ..schema.inference import NARROW, by_start
 from ..schema.looks import Look, look
-from ..schema.rules import evaluate
+from ..schema.rules import Rule, ValuesByName, Years, evaluate, in_rule
 from .declarations import confirm_names
 from .private_table import read_table
+from .relations import ALMOST, SOME_ROWS, relations
 
-ALMOST = 0.01  # of the rows may break a rule that a person is asked about
 SOME_CELLS = 1000  # of a column, to see how its numbers are written
-SOME_ROWS = 30  # in which two dates are known, to propose their order
+MOST_RULES, MOST_WORDS = 100, 2000  # that are proposed; different words of a column that a rule reads
+HALF, AGE = 0.5, "age"  # of a whole number, which a rule computes; a variable that is right within a year
 CLOCK = ["1900-01-01", "1900-01-01"]  # bounds of times without a day
 FAR, LARGE = (date(1800, 1, 1), date(2199, 12, 31)), 8  # bounds of dates, and digits of numbers, to look at rules
+SOME_DIGITS = 4  # after the point, if nothing declares them
 Entry = dict[str, Any]
 
 
@@ -59,20 +62,36 @@ def has_decimal_commas(data: Table) -> bool:
 
 
 def rules_that_hold(data: Table, entries: Mapping[str, Entry], suggested: Sequence[str]) -> dict[str, int]:
-    """Return the rules that hardly any row breaks, with the number of rows that do: suggested ones, and dates in order.
+    """Return the rules that hardly any row breaks, with the number of rows that do.
 
-    `entries`: what is declared of the columns. What they leave open is taken as wide as possible.
+    They are suggested ones, dates in order, ages and days between dates, and `relations`. `entries`: what is declared
+    of the columns. What they leave open is taken as wide as possible.
     """
-    columns = _columns(entries)
+    columns = _columns(data, entries)
+    if not columns:
+        return {}
+    schema, read = _read(data, columns)
+    closed = {name for name, entry in entries.items() if {"bounds", "levels"} & entry.keys()}
+    dates = _dates(columns)
+    orders = [order_rule(*ends) for a, b in combinations(dates, 2) for ends in ((a, b), (b, a))]
+    whole = [in_rule(name) for name, one in columns.items() if name in closed and one["kind"] == "count"]
+    since = [f"{number} = {text.format(*map(in_rule, ends))}" for ends in permutations(dates, 2)
+             for number in whole for text in ("years({}, {})", "{1} - {0}")]  # fmt: skip
     found = dict[str, int]()
-    pairs = [*combinations(_dates(columns), 2)]
-    for rule in (*suggested, *(order_rule(*ends) for a, b in pairs for ends in ((a, b), (b, a)))):
-        with suppress(SchemaError):
-            schema = Schema.from_dict({"name": "look", "columns": columns, "rules": [rule]})
-            broken, known = _broken(data, schema)
+    for text in (*suggested, *orders, *since):
+        with suppress(ValueError):  # such as a name with a backquote
+            broken, known = _broken(schema.rule(text), schema, read)
             if known >= SOME_ROWS and broken <= ALMOST * known:
-                found[rule] = broken
-    return found
+                found[text] = broken
+    apart = {schema.rule(text).defines for text in found} | {name for name, one in entries.items() if "limits" in one}
+    free = {name: column for name, column in schema.columns.items() if name not in apart}  # <0.5 has no number here
+    found |= relations(free, read, closed, data.header[-1])
+    kept = dict[str, int]()
+    for text in [*found][:MOST_RULES]:
+        with suppress(SchemaError):  # it defines a column that is open, or one that cannot be missing
+            Schema.from_dict({"name": "look", "columns": entries, "rules": [*kept, text]})
+            kept[text] = found[text]
+    return kept
 
 
 def dates_that_follow(data: Table, entries: Mapping[str, Entry]) -> dict[str, str]:
@@ -80,7 +99,7 @@ def dates_that_follow(data: Table, entries: Mapping[str, Entry]) -> dict[str, st
 
     Hardly any row has them in the other order, and the days between span much less than the date's own.
     """
-    columns = _columns(entries)
+    columns = _columns(data, {name: entry for name, entry in entries.items() if entry["kind"] == "date"})
     dates = [name for name in _dates(columns) if columns[name].get("resolution", "day") == "day"]
     return by_start((first, second) for second in dates for first in _dates(columns)
                     if first != second and _follows(data, columns, first, second))  # fmt: skip
@@ -88,9 +107,7 @@ def dates_that_follow(data: Table, entries: Mapping[str, Entry]) -> dict[str, st
 
 def _follows(data: Table, columns: Mapping[str, Entry], first: str, second: str) -> bool:
     """Return whether a day is shortly after another one, or on the same day, in nearly all rows that have both."""
-    schema = Schema.from_dict({"name": "look", "columns": {name: columns[name] for name in (first, second)}})
-    part = replace(data, header=(first, second), cells=data.cells[[first, second]])
-    found = values(encode(part, schema), schema, {first, second})
+    _, found = _read(data, {name: columns[name] for name in (first, second)})
     later = np.asarray(found[second], np.float64)
     apart = np.floor(later) - np.floor(np.asarray(found[first], np.float64))
     known = np.isfinite(apart)
@@ -100,9 +117,17 @@ def _follows(data: Table, columns: Mapping[str, Entry], first: str, second: str)
     return bool(NARROW * (between + 1) <= own)
 
 
-def _columns(entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return the entries that rules can read, as wide as possible."""
-    return {name: wide for name, entry in entries.items() if (wide := _wide(entry)) is not None}
+def _columns(data: Table, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries that rules can read, as wide as possible, in the order of the header."""
+    some = {name: _wide(entries[name], data.cells[name]) for name in data.header if name in entries}
+    return {name: wide for name, wide in some.items() if wide is not None}
+
+
+def _read(data: Table, columns: Mapping[str, Entry]) -> tuple[Schema, ValuesByName]:
+    """Return the schema of some columns, and their values as rules compare them."""
+    schema = Schema.from_dict({"name": "look", "columns": columns})
+    part = replace(data, header=tuple(columns), cells=data.cells[[*columns]])
+    return schema, values(encode(part, schema), schema, {*schema.names})
 
 
 def _dates(columns: Mapping[str, Entry]) -> list[str]:
@@ -110,30 +135,38 @@ def _dates(columns: Mapping[str, Entry]) -> list[str]:
     return [name for name, one in columns.items() if one["kind"] == "date" and one.get("bounds") != CLOCK]
 
 
-def _wide(entry: Entry) -> Entry | None:
-    """Return an entry with bounds that are as wide as possible; None for a column that no rule reads."""
-    rest = {key: one for key, one in entry.items() if key not in ("seen", "missing", "unknown", "scale", "limits")}
-    rest |= {"missing": True, "unknown": "missing"}
+def _wide(entry: Entry, cells: pd.Series) -> Entry | None:
+    """Return an entry with bounds that are as wide as possible, or all levels; None for a column that no rule reads."""
+    lost = ("seen", "missing", "unknown", "scale", "limits", "zeros")
+    rest = {key: one for key, one in entry.items() if key not in lost}
+    codes = entry.get("missing")
+    rest |= {"missing": [*dict.fromkeys((*codes, ""))] if isinstance(codes, list) else True, "unknown": "missing"}
     if entry["kind"] == "date":
         return rest | {"bounds": entry.get("bounds", FAR)} if entry.get("resolution") != "second" else None
     if entry["kind"] in ("count", "continuous"):
-        end = 10 ** max(1, LARGE - max(0, entry.get("decimals", 0)))
-        return rest | {"bounds": entry.get("bounds", (-end, end))}
-    return rest if entry.get("levels") else None
+        rest = ({"decimals": SOME_DIGITS} if entry["kind"] == "continuous" else {}) | rest
+        places = max(0, rest.get("decimals", 0))
+        end = 10 ** max(1, LARGE - places)
+        return {"bounds": (-end, end)} | rest if places < LARGE else None  # sums of finer numbers are not looked for
+    if entry["kind"] == "identifier" or "hierarchy" in entry:
+        return None
+    if "levels" in entry or "parts" in entry:
+        return rest
+    gone = {*MISSING_TOKENS, *map(str, codes if isinstance(codes, list) else ())}
+    words = cells[~cells.isin(gone)].unique()
+    return rest | {"kind": "categorical", "levels": [*words]} if 2 <= len(words) <= MOST_WORDS else None
 
 
-def _broken(data: Table, schema: Schema) -> tuple[int, int]:
-    """Return the rows that break the only rule of a schema, and those in which all of its columns are known."""
-    rule = schema.parsed_rules[0]
-    names = [name for name in schema.names if name in rule.columns or name == rule.defines]
-    own = schema.model_copy(update={"columns": {name: schema.columns[name] for name in names}, "rules": ()})
-    part = replace(data, header=tuple(names), cells=data.cells[names])
-    found = values(encode(part, own), own, set(names))
-    known = np.logical_and.reduce([pd.notna(found[name]) for name in names])
+def _broken(rule: Rule, schema: Schema, read: ValuesByName) -> tuple[int, int]:
+    """Return the rows that break a rule, and those in which all of its columns are known."""
+    names = rule.columns | ({rule.defines} if rule.defines else set())
+    known = np.logical_and.reduce([pd.notna(read[name]) for name in names])
     if rule.defines is None or rule.formula is None:
-        broken = rule.broken(found)
+        broken = rule.broken(read)
     else:
-        unit = 10.0 ** -schema.columns[rule.defines].places
-        computed = np.asarray(evaluate(rule.formula, found), np.float64)
-        broken = np.abs(computed - np.asarray(found[rule.defines], np.float64)) > unit
+        places = schema.columns[rule.defines].places
+        computed = np.asarray(evaluate(rule.formula, read), np.float64)
+        apart = np.abs(computed - np.asarray(read[rule.defines], np.float64))
+        near = isinstance(rule.formula, Years) and (known_as := look_up(rule.defines)) and known_as.name == AGE
+        broken = apart > (10.0**-places if places or near else HALF)
     return int((broken & known).sum()), int(known.sum())

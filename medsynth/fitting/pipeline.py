@@ -8,10 +8,11 @@ from functools import partial
 
 from ..artifact import Model
 from ..errors import Message
+from .approval import ApprovedPlan
 from .opening import Fittable, opened
 from .planning import announce, choose_method, plan_measurements
 from .private_tables import PrivateTables, coded_tables
-from .public_rows import note_trust, public_rows_of, with_earlier
+from .public_rows import note_trust, public_rows_of, settled_by, with_earlier
 from .reservation import budget_of, open_releases, reserved_budget
 from .settings import FitOptions, in_notebook, keywords_of, log_notice, print_notice, progress_bar
 from .training import (
@@ -65,7 +66,8 @@ def fit(table: Fittable, options: FitOptions) -> Model:
     A file next to the table adds up all fits on it. It contains the whole plan of a fit before anything is measured. If
     `table` is a frame or a part of another table, `budget_table` names the table whose file counts the fit.
     `model_name` is the model's name in that file. A copy of a checkpoint that is resumed counts as another fit.
-    `split_number`: the number of the split that kept rows out of `table`, for the model's notes.
+    `split_number`: the number of the split that kept rows out of `table`, for the model's notes. `plan`: the file of an
+    approved plan (docs/how-to/approval.md). The fit raises before it measures if it would exceed the plan.
 
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
@@ -84,6 +86,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     """Open the table, plan the noise, reserve the budget, measure, and seal the model."""
     tell = options.notice
     options = replace(options, notice=lambda text: tell(Message.of(text)))
+    approved = None if options.plan is None else ApprovedPlan.load(options.plan)
     options.phase("reading the table")
     private = opened(source, options, options.notice)
     if isinstance(private, PrivateTables):
@@ -94,10 +97,15 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = public_rows_of(private, options, {"table": source, "budget_table": options.budget_table})
+    if (settled := settled_by(private, public_rows, options.notice)) is not private:
+        private, codes = settled, None
     planned = plan_measurements(private, options, method)
+    if approved is not None:
+        approved.check(private, planned.plan, options)
+        planned.ledger.note(approved.sentence)
     announce(private, planned, public_rows)
     budget = budget_of(private, options.budget_table)
-    with open_releases(private, planned, public_rows, budget) as out, reserved_budget(planned, budget, out):
+    with open_releases(private, planned, public_rows, budget) as out, reserved_budget(planned, budget, out, approved):
         options.phase("measuring")
         if isinstance(private, PrivateTables):
             if private.open:

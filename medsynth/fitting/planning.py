@@ -23,7 +23,7 @@ from .expectation import LIMIT, Expectation
 from .forecast import Forecast
 from .opening import Fittable, opened
 from .private_table import PrivateTable
-from .public_rows import PublicRows, public_rows_of
+from .public_rows import PublicRows, public_rows_of, settled_by
 from .settings import MUCH_EPSILON, FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
 
 
@@ -246,7 +246,7 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
 
 
 def plan_fit(
-    table: Fittable | int, settings: FitSettings, *, columns: int = 20
+    table: Fittable | PrivateTable | int, settings: FitSettings, *, columns: int = 20
 ) -> tuple[Plan, list[str], Expectation | None]:
     """Return the plan that `fit` would follow on a table or tables, notes, and what to expect. No row is measured.
 
@@ -257,7 +257,9 @@ def plan_fit(
         raise UsageError("A plan needs a budget. Leave out `no_dp`, and give `epsilon`.")
     method = registry.settle(settings.method, settings.preset)
     registry.check_claim(method)
-    private = None if isinstance(table, int) else opened(table, settings, silent)
+    private = None if isinstance(table, int) else table
+    if not (private is None or isinstance(private, PrivateTable)):
+        private = opened(private, settings, silent)
     module = registry.load(method, settings.preset)
     config = registry.configured(method, module, method_settings(settings, public=settings.public is not None))
     check_inference(config, None if private is None else private.max_rows)
@@ -275,12 +277,15 @@ def plan_fit(
         return made, module.notes(config, made.equivalent_rows, columns, settings.budget), None
     assert private is not None
     check_method(private, method, module)
-    public_rows = public_rows_of(private, settings, {"table": table})
+    public_rows = public_rows_of(private, settings, {"table": private.place})
+    settles = list[str]()
+    private = settled_by(private, public_rows, settles.append)
     made = _planned(private, settings, module, config)
     notes = [
         f"Public by declaration: {'; '.join(private.public_facts(settings, made.rows))}.",
         *private.doubts(settings),
         *([] if public_rows is None else [public_rows.remark(made)]),
+        *settles,
     ]
     notes += notes_on_quality(private, made, settings.patients, stop=False)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)

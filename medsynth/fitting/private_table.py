@@ -69,6 +69,7 @@ class PrivateTable:
     person named the target. `na_values`: codes of missing values to add to the usual ones, in open columns.
     `one_row_a_patient`: whether it was declared that no two rows share a patient.
 
+    `settled`: the columns of which public rows settled what was open.
     `place`: its file, or the folder and name that several tables share, for the budget file; None without a file.
     """
 
@@ -79,6 +80,7 @@ class PrivateTable:
     target_named: bool = True
     na_values: tuple[str, ...] = ()
     one_row_a_patient: bool = False
+    settled: tuple[str, ...] = ()
     place: Path | None = None
 
     @property
@@ -228,8 +230,9 @@ class PrivateTable:
                 Message("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
             )
         else:
-            declared = f"the schema {schema.name!r}"
-            facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
+            if len(self.undeclared) + len(self.settled) < len(schema.columns):
+                declared = f"the schema {schema.name!r}"
+                facts.append(Message(f"{declared} and all its declarations, and that the table meets them", declared))
             facts += after_a_look([schema])
             if schema.public_labels:
                 facts.append(f"that the labels of {schema.public_labels} are public, as its import declared")
@@ -253,7 +256,8 @@ class PrivateTable:
         if settings.one_row_a_patient:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:
-            facts.append("what `public` shows")
+            settles = f": it settles what is open of {', '.join(self.settled)}" if self.settled else ""
+            facts.append(Message(f"what `public` shows{settles}", "what `public` shows"))
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 
     def open_in_words(self, listed: Callable[[Sequence[str]], str] = some) -> str:

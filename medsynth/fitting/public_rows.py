@@ -15,25 +15,29 @@ from pathlib import Path
 from ..arrays import Arrays, Codes
 from ..artifact import Model, load, trust_of
 from ..budget import Budget
-from ..errors import EARLIER, LEANS, NEEDS_SCHEMA, STUDY_TRUST, TRUSTED, Message, UsageError
+from ..errors import EARLIER, LEANS, NEEDS_SCHEMA, STUDY_TRUST, TRUSTED, Message, TargetError, UsageError, some
 from ..io import table as io_table
 from ..methods import registry
 from ..mixture.constants import UNKNOWN
+from ..privacy import partition_selection
 from ..privacy.accounting import accountant
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan
+from ..privacy.accounting.events import Event, Gaussian, Thresholded
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.accounting.unit import PrivacyUnit
+from ..rng import SeededEntropy
 from ..sampling import provenance
 from ..sampling.draw import Draw
 from ..sampling.pipeline import sample_codes
 from ..schema import Schema
 from ..schema.codec import check_header, csv_cells, encode, known_codes
 from .budgets import MODEL
+from .expectation import OfPublicRows
 from .holdout import budgets_of_rows, lists
 from .private_table import PrivateTable, read_table
 from .private_tables import PrivateTables
-from .settings import PUBLIC_PATIENTS, FitOptions, FitSettings
+from .settings import PUBLIC_PATIENTS, FitOptions, FitSettings, Notice
 from .table_one import check_table_one, codes_of, is_table_one
 
 WHOSE = {  # `public_patients`, in words
@@ -42,6 +46,8 @@ WHOSE = {  # `public_patients`, in words
     "these": "They are of the patients of the private rows.",
 }
 DRAWN = 10_000  # rows of an earlier fit
+SETTLED_STD = 1.0  # of counts of public rows by which they settle columns: a level needs some six rows
+LEVEL_CHANCE = 1e-5  # of a level that no public row has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,3 +178,40 @@ def note_trust(tensors: Arrays, options: FitOptions, ledger: Ledger) -> None:
         text = f"What is public ({options.source}) was trusted {trusted}. {misfit}"
         options.notice(text)
         ledger.note(Message(text, None, kind=TRUSTED, entry=trusted))
+
+
+def settled_by(private: PrivateTable, public: PublicRows | None, notice: Notice) -> PrivateTable:
+    """Return the table with its open columns settled by public rows, so that the fit does not pay to learn them.
+
+    The code that learns open columns reads the public rows, with little noise from a fixed seed. It reads no private
+    row. A column stays open if the public rows lack it, or if all its values are lost there.
+    """
+    names = [] if public is None or is_table_one(public.data) else [n for n in private.open if n in public.data.header]
+    if public is None or not names:
+        return private
+    declared, rows = private.declared, len(public.data.cells)
+    target = declared.target if declared.target in names else None
+    asked = declared.with_columns({name: declared.columns[name] for name in names}, target=target, rules=())
+    events = dict[str, tuple[Event, int]]()
+    for label, some_names in partition_selection.asked(asked).items():
+        noise = SETTLED_STD * len(some_names) ** -0.5
+        named = label in (partition_selection.TARGET, partition_selection.LEVELS)
+        event = Thresholded(multiplier=noise, delta=LEVEL_CHANCE) if named else Gaussian(multiplier=noise)
+        events[label] = event, 1
+    plan = Plan(epsilon_asked=1.0, epsilon=1.0, delta=LEVEL_CHANCE, rows=rows, accountant="prv", events=events)
+    entropy = SeededEntropy(0)
+    raw = partition_selection.RawVault(
+        public.data, rows, OfPublicRows(plan.ledger(entropy.source), entropy), asked, private.na_values, rows_std=0.0
+    )
+    try:
+        learned = raw.measure_schema(required=False)
+    except TargetError:  # all its columns are keys
+        return private
+    found = {name: column for name, column in learned.schema.columns.items() if not learned.columns[name].lost}
+    if learned.schema.target is None:
+        found.pop(target or "", None)
+    text = f"The public rows settle what is open of {len(found)} columns ({some([*found])}). No budget learns them."
+    notice(Message(text, None))
+    left = tuple(name for name in private.undeclared if name not in found)
+    own = declared.with_columns(declared.columns | found)
+    return replace(private, declared=own, undeclared=left, settled=tuple(found))

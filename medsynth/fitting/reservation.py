@@ -15,6 +15,7 @@ from ..errors import MedsynthError, Message, TargetError, brief
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.release import SECRET, Releases
+from .approval import ApprovedPlan
 from .holdout import budget_of_part
 from .planning import PlannedFit
 from .private_table import PrivateTable
@@ -105,12 +106,15 @@ UNFIT = (ArithmeticError, LookupError, StopIteration, ValueError)  # errors that
 
 
 @contextmanager
-def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> Iterator[None]:
+def reserved_budget(
+    planned: PlannedFit, budget: Budget | None, out: WayOut, approved: ApprovedPlan | None = None
+) -> Iterator[None]:
     """Reserve all that the plan may release, and settle it after the fit.
 
     After an error, the budget file keeps what the fit was charged; a fit that was charged nothing is removed. A resumed
     fit stays in full: its ledger does not contain what was released before. So does an interrupted fit: a person chose
-    the moment, and may have seen more than the ledger contains.
+    the moment, and may have seen more than the ledger contains. Raises BudgetError if the table had another fit after a
+    plan was `approved`.
     """
     notice = planned.options.notice
     if budget is None:
@@ -118,7 +122,7 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
         yield
         return
     with ExitStack() as running:
-        number = _reserved(planned, budget, out, running)
+        number = _reserved(planned, budget, out, running, approved)
         out.releases.reached = budget.reach
         spent = budget.spent().sentence(number)
         notice(Message(f"{spent} ({budget.path.name})", brief(spent)))
@@ -141,7 +145,9 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
         budget.settle(number, planned.options.model_name or "in memory")
 
 
-def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitStack) -> str:
+def _reserved(
+    planned: PlannedFit, budget: Budget, out: WayOut, running: ExitStack, approved: ApprovedPlan | None
+) -> str:
     """Return the number of a fit that the budget file lists in full, locked while it is `running`.
 
     A resumed fit keeps its number, with two exceptions: the number has a model, or the checkpoint is a copy of one that
@@ -149,6 +155,8 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
     """
     plan, name, noise = planned.plan, planned.method.name, not planned.options.no_dp
     if out.checkpoint is None or not out.resumed:
+        if approved is not None:
+            approved.check_fits(budget, continued=False)
         first = out.checkpoint.attempts[0] if out.checkpoint else None
         number = budget.reserve(plan, method=name, noise=noise, number=first)
         if out.checkpoint is not None:
@@ -163,6 +171,8 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
             running.enter_context(budget.running(found))
     except MedsynthError:  # the fit that the checkpoint was copied from is running
         found, attempts = None, attempts[-1:]
+    if approved is not None:
+        approved.check_fits(budget, continued=found is not None)
     fit = budget.resume(plan, method=name, noise=noise, attempts=attempts, records=records, complete=out.complete)
     if fit.number != found:
         running.enter_context(budget.running(fit.number))

@@ -18,11 +18,12 @@ import numpy as np
 from ..errors import URGENT, MedsynthWarning, Message, UsageError, brief, check_keywords, checked_keywords
 from ..io.formats import COUNTS_OF_LINES, SavedAs
 from ..methods import registry
-from ..privacy.accounting.calibration import Plan, check_budget, default_delta
+from ..privacy.accounting.limits import check_budget, default_delta
 from ..privacy.accounting.unit import PrivacyUnit, beyond
 from ..row_count import MAX_ROWS_PER_PATIENT
 
 if TYPE_CHECKING:
+    from ..privacy.accounting.calibration import Plan
     from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -40,7 +41,7 @@ MUCH_EPSILON, MOST_EPSILON = 20, 100  # above the first a fit warns; above the s
 NO_DP_BUDGET = 300.0  # the schedule of a fit without noise, which makes no claim
 Notice = Callable[[str], None]  # receives a message for the user
 Phase = Callable[[str], None]  # receives what a fit is doing, in a word or two
-Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
+Progress = Callable[["Plan", str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
 
 
 def methods_with(capability: str) -> str:
@@ -231,7 +232,8 @@ class FitOptions(FitSettings):
 
     `checkpoint`: a private file that keeps each release. `resume`: continue the fit of this checkpoint. `budget_table`:
     the table whose budget counts the fit, if `table` is a frame or a part of another table. `model_name`: the model's
-    name in the budget file. `split_number`: of the split that kept rows out of the table. `notice` receives messages
+    name in the budget file. `split_number`: of the split that kept rows out of the table. `plan`: the file of the
+    approved plan, which the fit may not exceed. `notice` receives messages
     for the user; `progress` the steps done, or True for a bar; `phase` the current phase. A notebook shows the messages
     and the bar by default, the messages in full if `verbose`.
     """
@@ -241,6 +243,7 @@ class FitOptions(FitSettings):
     budget_table: Path | str | None = None
     model_name: str | None = None
     split_number: str | None = None
+    plan: Path | str | None = None
     notice: Notice = log_notice
     verbose: bool = False
     progress: Progress | bool | None = None

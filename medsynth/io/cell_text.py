@@ -238,9 +238,22 @@ def _spans(counts: Whole, unit: str) -> list[str]:
 
 def placed(texts: Iterable[str], place: Whole) -> Texts:
     """Return the text of each row, (rows,), from its index among distinct texts; "" for an index of -1."""
-    known: dict[str, str] = {}  # keeps each distinct text once in memory
-    once = np.array([known.setdefault(text, text) for text in (*texts, "")], dtype=object)
-    return once[place]
+    return texts_of(as_categories([(texts, place)]))
+
+
+def as_categories(parts: Iterable[tuple[Iterable[str], Whole]]) -> pd.Categorical:
+    """Return texts as categories, (rows,), from those of parts, and each row's index among its part's; "" for -1."""
+    known: dict[str, int] = {}  # keeps each distinct text once in memory
+    codes = [np.empty(0, np.int64)]
+    for texts, place in parts:
+        codes.append(np.array([known.setdefault(text, len(known)) for text in (*texts, "")])[place])
+    return pd.Categorical.from_codes(np.concatenate(codes), pd.Index([*known], dtype=object))  # type: ignore[arg-type]
+
+
+def texts_of(cells: pd.Categorical) -> Texts:
+    """Return the text of each row, (rows,), from its category."""
+    texts: Texts = np.asarray(cells.categories, dtype=object)
+    return texts.take(cells.codes)
 
 
 # Columns of frames.
@@ -320,10 +333,16 @@ def _object_texts(values: Texts) -> Texts:
 
 def arrow_texts(column: pyarrow.ChunkedArray, text: TextOf = value_text) -> Texts:
     """Return the text of each cell of an Arrow column, (rows,): missing ones as "", other values by `text`."""
-    return np.concatenate([np.empty(0, dtype=object), *(_chunk_texts(chunk, text) for chunk in column.chunks)])
+    return texts_of(arrow_categories(column, text))
 
 
-def _chunk_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
+def arrow_categories(column: pyarrow.ChunkedArray, text: TextOf = value_text) -> pd.Categorical:
+    """Return the same as categories, (rows,): each distinct value becomes text once per chunk."""
+    return as_categories(_chunk_texts(chunk, text) for chunk in column.chunks)
+
+
+def _chunk_texts(chunk: pyarrow.Array, text: TextOf) -> tuple[Iterable[str], Whole]:
+    """Return texts of a chunk, and each row's index among them, -1 for a missing cell."""
     import pyarrow
     import pyarrow.compute
 
@@ -333,20 +352,20 @@ def _chunk_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
     if pyarrow.types.is_run_end_encoded(kind):
         return _chunk_texts(pyarrow.compute.run_end_decode(chunk), text)
     if pyarrow.types.is_null(kind):
-        return placed((), np.full(len(chunk), -1))
+        return (), np.full(len(chunk), -1)
     if not pyarrow.types.is_dictionary(kind):
         try:
             chunk = chunk.dictionary_encode()
         except pyarrow.ArrowNotImplementedError:  # depends on the type alone
-            return placed(_arrow_values(chunk, text), np.arange(len(chunk)))
-        distinct: Iterable[str] = _arrow_values(chunk.dictionary, text)
+            return _arrow_values(chunk, text), np.arange(len(chunk))
+        distinct = _arrow_values(chunk.dictionary, text)
     else:
-        distinct = _chunk_texts(chunk.dictionary, text)
+        distinct = placed(*_chunk_texts(chunk.dictionary, text))
     place = chunk.indices.cast(pyarrow.int64()).fill_null(-1)
-    return placed(distinct, place.to_numpy(zero_copy_only=False))
+    return distinct, place.to_numpy(zero_copy_only=False)
 
 
-def _extension_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
+def _extension_texts(chunk: pyarrow.Array, text: TextOf) -> tuple[Iterable[str], Whole]:
     """Return texts of an Arrow extension: pandas' months and intervals and UUIDs as such, others as they are stored."""
     kind = chunk.type
     stored = chunk.storage
@@ -360,7 +379,7 @@ def _extension_texts(chunk: pyarrow.Array, text: TextOf) -> Texts:
         values = chunk.to_pylist()
     else:
         return _chunk_texts(stored, text)
-    return placed(map(_known_text, values), np.arange(len(chunk)))
+    return map(_known_text, values), np.arange(len(chunk))
 
 
 def _known_text(value: object, text: TextOf = value_text) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..errors import TableError
-from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_texts, check_type, frame_text, has_floats, value_text
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, arrow_categories, check_type, frame_text, has_floats, value_text
 from .table import OpenTable, Table, check_names
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ def opened(path: Path) -> Iterator[OpenTable]:
                 for name, source in columns:
                     if isinstance(source, range):
                         table = table.append_column(name, pyarrow.array(source[before : before + len(table)]))
-                        cells[name] = arrow_texts(table.columns[-1])
+                        cells[name] = arrow_categories(table.columns[-1])
                     else:
                         short = by_pandas and pyarrow.types.is_decimal(kinds[source])
-                        cells[name] = arrow_texts(table.columns[source], frame_text if short else value_text)
+                        cells[name] = arrow_categories(table.columns[source], frame_text if short else value_text)
                 numbered = [name for name, source in columns if isinstance(source, range)]
-                texts = pd.DataFrame(cells, dtype=object)
                 written = _with_index(table, numbered)
-                yield Table(str(path), header, texts, form, written, before=before, floats=floats)
+                piece = Table(str(path), header, pd.DataFrame(), form, written, before=before, floats=floats)
+                yield piece.of_categories(cells)
                 before += len(table)
 
         yield OpenTable(header, form, pieces, file.metadata.num_rows, floats=floats)

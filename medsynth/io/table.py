@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..arrays import Texts, Whole
 from ..errors import TableError
-from .cell_text import NOT_A_VALUE_CURE, NotAValue, frame_texts, has_floats
+from .cell_text import NOT_A_VALUE_CURE, NotAValue, frame_texts, has_floats, texts_of
 from .formats import FileForm
 from .writer import WrittenText
 
@@ -25,6 +25,13 @@ MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None
 NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
 _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
+
+
+class Categories(NamedTuple):
+    """The cells of a table, and the same by column as categories."""
+
+    cells: pd.DataFrame
+    columns: Mapping[str, pd.Categorical]
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Table:
         before: For a piece, the number of rows of the table before it.
         file_form: How its file is written, for sampled rows.
         floats: The columns of a frame or a Parquet file that have a type of floats.
+        categories: The same cells as categories, if the file was read so: each text becomes a code once.
     """
 
     where: str
@@ -53,6 +61,21 @@ class Table:
     before: int = 0
     file_form: FileForm = FileForm()
     floats: frozenset[str] = field(default=frozenset(), repr=False)
+    categories: Categories | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Drop the categories of other cells, as `replace` copies them."""
+        if self.categories and self.categories.cells is not self.cells:
+            object.__setattr__(self, "categories", None)
+
+    def of_categories(self, columns: Mapping[str, pd.Categorical]) -> Table:
+        """Return the table with these cells."""
+        cells = pd.DataFrame({name: texts_of(column) for name, column in columns.items()}, dtype=object)
+        return replace(self, cells=cells, categories=Categories(cells, columns))
+
+    def column(self, name: str) -> pd.Series:
+        """Return the cells of a column: as categories, if there are any, else as texts."""
+        return pd.Series(self.categories.columns[name]) if self.categories else self.cells[name]
 
     @property
     def rows(self) -> int:
@@ -63,7 +86,9 @@ class Table:
     def digest(self) -> str:
         """The SHA-256 of the names and cells: for the private checkpoint alone."""
         found = sha256("\x1f".join(self.header).encode())
-        found.update(pd.util.hash_pandas_object(self.cells, index=False).to_numpy().tobytes())
+        # The hash of a category is that of its text.
+        cells = pd.DataFrame({name: self.column(name) for name in map(str, self.cells)})
+        found.update(pd.util.hash_pandas_object(cells, index=False).to_numpy().tobytes())
         return found.hexdigest()
 
     def chunks(self) -> Iterator[Table]:

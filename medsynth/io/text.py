@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import OTHER_ENCODING, TableError
+from .cell_text import as_categories, texts_of
 from .formats import FileForm, SavedAs, TableFile, is_hashed, unpacked
 from .table import OpenTable, Table
 from .writer import WrittenText
@@ -343,9 +344,9 @@ class _Column:
         self.index.default_factory = self.index.__len__  # A new field gets the next number.
         self.codes = array("i")
 
-    def of(self, texts: list[str]) -> pd.Series:
+    def of(self, texts: list[str]) -> pd.Categorical:
         """Return the rows' texts, (rows,), from one text per distinct field."""
-        return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)], dtype=object)
+        return as_categories([(texts, np.frombuffer(self.codes, np.intc))])
 
 
 def _pieces(
@@ -365,7 +366,8 @@ def _pieces(
         count = len(columns[0].codes)
         if count or not before:
             cells, fields = _cells(columns, table.header, delimiter)
-            yield replace(table, cells=cells, written=WrittenText(first, delimiter, fields), before=before)
+            written = WrittenText(first, delimiter, fields)
+            yield replace(table, written=written, before=before).of_categories(cells)
         if most is None or not count:
             return
         before += count
@@ -373,7 +375,7 @@ def _pieces(
 
 def _cells(
     columns: list[_Column], header: tuple[str, ...], delimiter: str
-) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
+) -> tuple[dict[str, pd.Categorical], dict[str, pd.Series]]:
     """Return columns without blanks around fields, with decimal points for commas; and the changed fields."""
     cells, changed = {}, {}
     for name, column in zip(header, columns, strict=True):
@@ -383,5 +385,5 @@ def _cells(
             texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
         cells[name] = column.of(texts)
         if texts != distinct:
-            changed[name] = column.of(distinct)
-    return pd.DataFrame(cells), changed
+            changed[name] = pd.Series(texts_of(column.of(distinct)), dtype=object)
+    return cells, changed

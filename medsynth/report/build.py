@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from ..artifact import Model, leans_on, quality
 from ..artifact import claim as sentence
 from ..errors import DROPPED_TARGET, UsageError
+from ..fitting.approval import ApprovedPlan
 from ..fitting.settings import NO_TARGET
 from ..io.atomic import write_page
 from ..io.table import Table
@@ -69,6 +70,7 @@ def build(
     commands: list[str] | None = None,
     notes: list[str] | None = None,
     linked: LinkedFacts | None = None,
+    plan: ApprovedPlan | None = None,
     looks: int = 1,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
@@ -78,18 +80,17 @@ def build(
     The report shows the model's claim only then. `disjoint`: whether `real` and `train` are known to contain different
     rows, as the parts of a split do. If not, rows of `real` are removed from `train`. `fitted_rows`: whether the model
     was fitted to `real`; comparisons with these rows are never within a threshold. `fits`: the number of fits on the
-    table in its budget file. `linked`: facts about several tables, if this report is about their patients.
-    `looks`: the number of pages that are read together; verdicts on attacks allow for it.
+    table in its budget file. `linked`: facts about several tables, if this report is about their patients. `looks`: the
+    number of pages read together; verdicts on attacks allow for it. `plan`: the one that a board signed.
 
-    `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives the
-    id of each section before it is computed. Raises MedsynthError if the tables cannot be compared.
+    `target` is by default the model's, or the last column without a model; "none" means no target. `step` receives each
+    section's id before it is computed. Raises MedsynthError if the tables cannot be compared.
     """
     review = review or Review()
     thresholds = thresholds or review.thresholds or Thresholds()
     check_thresholds(thresholds, questions())
-    schema = model.schema if model else None
-    columns = schema.columns if schema else {}
-    rows = apart(unmarked(cells_of(synthetic, "synthetic"), schema), columns)
+    columns = model.schema.columns if model else {}
+    rows = apart(unmarked(cells_of(synthetic, "synthetic"), model.schema if model else None), columns)
     context = Context(
         title=review.table or title,
         target=_target(target, model, rows),
@@ -106,10 +107,10 @@ def build(
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
         linked=linked,
+        approved=plan,
         looks=looks,
     )
-    # Waiting threads made a report ten times slower on a busy machine.
-    with threadpool_limits(1):
+    with threadpool_limits(1):  # waiting threads made a report ten times slower on a busy machine
         return _build(context, list(notes or []), step)
 
 

@@ -96,16 +96,20 @@ def _halved(order: Whole, tables: _CountedTables) -> Whole:
         counts += np.bincount(tables.of(block.ravel()).ravel(), minlength=tables.cells)
     weights = 1 / (1 + counts / 2)  # for squared errors: Pearson's chi-square
     gap = np.zeros(tables.cells)  # weighted counts of kept minus left-out rows
+    total = np.add.reduce  # `sum` without its checks, in a loop over all pairs
     kept = []
     for block in blocks:
         ones, others = (tables.of(side) for side in block.T)
-        for (one, other), cells, other_cells in zip(block.tolist(), ones, others, strict=True):
-            keep, leave, row = cells, other_cells, one
-            if gap[cells].sum() > gap[other_cells].sum():
-                keep, leave, row = other_cells, cells, other
-            gap[keep] += weights[keep]
-            gap[leave] -= weights[leave]
-            kept.append(row)
+        rows = zip(block.tolist(), ones, others, weights[ones], weights[others], strict=True)
+        for (one, other), cells, other_cells, own, other_own in rows:
+            if total(gap.take(cells)) > total(gap.take(other_cells)):
+                gap[other_cells] += other_own
+                gap[cells] -= own
+                kept.append(other)
+            else:
+                gap[cells] += own
+                gap[other_cells] -= other_own
+                kept.append(one)
     return np.array(kept)
 
 
@@ -124,14 +128,20 @@ def _exchanged(kept: Whole, candidates: int, tables: _CountedTables, stream: Str
     now = np.bincount(cells[kept].ravel(), minlength=tables.cells)
     gap = np.where(expected < 1, 0.0, now - expected)
     weights = 1 / (1 + expected)
+    cost = (2 * gap + 1) * weights  # of one more row in each cell
     kept, inside = kept.copy(), np.isin(np.arange(candidates), kept)
+
+    def move(row: int, step: int) -> None:
+        own = cells[row]
+        gap[own] += step
+        cost[own] = (2 * gap[own] + 1) * weights[own]
+
     for _ in range(sweeps):
         tries = stream.integers(0, candidates, (len(kept), TRIES))
         for k in stream.permutation(len(kept)).tolist():
-            gap[cells[kept[k]]] -= 1
+            move(kept[k], -1)
             found = np.append(kept[k], tries[k][~inside[tries[k]]])
-            at = cells[found]
-            best = found[((2 * gap[at] + 1) * weights[at]).sum(1).argmin()]
-            gap[cells[best]] += 1
+            best = found[cost.take(cells[found]).sum(1).argmin()]
+            move(best, 1)
             inside[kept[k]], inside[best], kept[k] = False, True, best
     return kept

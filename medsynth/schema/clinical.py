@@ -90,10 +90,10 @@ def variables() -> dict[str, Variable]:
 
 
 def usual_sets(own: Sequence[Sequence[Level]] = ()) -> list[tuple[Level, ...]]:
-    """Return a column's own sets of levels or, if it has none, all usual ones; also capitalised and in capitals."""
+    """Return a column's own sets of levels or, if it has none, all usual ones; in small letters and capitals, too."""
     families = content("words")["levels"].values()
     sets = own or [*(one for family in families for one in family["sets"]), *USUAL_WORDS]
-    forms = (str, str.capitalize, str.upper)
+    forms = (str, str.lower, str.capitalize, str.upper)
     return [tuple(form(one) if isinstance(one, str) else one for one in words) for words in sets for form in forms]
 
 
@@ -203,11 +203,11 @@ def sex_of_code(code: str) -> str | None:
     return next((sex for sex, first, *last in groups if first <= plain[: len(first)] <= (*last, first)[0]), None)
 
 
-def rules(columns: Mapping[str, ClinicalColumn]) -> list[str]:
+def rules(columns: Mapping[str, ClinicalColumn], *, any_unit: bool = False) -> list[str]:
     """Return the rules of the catalogue between these columns, by their names, in the language of schemas.
 
     Columns with the same qualifiers belong together, and lasting ones such as sex to all. A rule about a level needs
-    the `levels` of its column.
+    the `levels` of its column. any_unit: whether a column without a unit may have any.
     """
     found = list[str]()
     for times in dict.fromkeys(column.qualifiers for column in columns.values()):
@@ -225,7 +225,8 @@ def rules(columns: Mapping[str, ClinicalColumn]) -> list[str]:
             same = dict.fromkeys(units, max(units.values(), default="") or "?")
             wanted = same if rule.get("units") == "same" else rule.get("units", {})
             words = {".".join(part).strip("."): _written(at[part[0]], own[at[part[0]]], part[1]) for part in parts}
-            if all(words.values()) and units | wanted == units:
+            known = {key: wanted.get(key, "") if any_unit and not unit else unit for key, unit in units.items()}
+            if all(words.values()) and known | wanted == known:
                 found.append(_IN_RULE.sub(partial(_word, words), rule["rule"]))
     return found
 

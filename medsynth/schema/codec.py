@@ -95,7 +95,8 @@ def _read(table: Table, schema: Schema, name: str, column: Column) -> tuple[Whol
         other: (schema.columns[other], cells_of(table.cells, other, schema.columns[other]))
         for other in column.depends_on
     }
-    return column.read_rows(cells_of(table.cells, name, column), related)
+    cells = cells_of(table.cells, name, column) if column.part or related else table.column(name)
+    return column.read_rows(cells, related)
 
 
 def fault_in(where: str, one: Problem) -> str:

@@ -6,6 +6,7 @@ Header and catalogue decide the same whatever the cells are. A draft contains no
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..errors import SchemaError
@@ -44,6 +45,7 @@ KEY = '{kind: identifier, shape: "########"}'
 RULES = """\
 # Rules that the columns' names suggest. Keep those that each row must meet, without their first mark.
 # rules:"""
+PRESSURE = "blood_pressure"  # a variable of two parts, such as 120/80: the first is larger
 PATIENTS = ("patients", "patient", "persons", "person", "people", "subjects")  # usual names of first tables
 
 
@@ -138,10 +140,18 @@ def _is_outside(value: int, declared: Entry) -> bool:
     return not low <= value <= high
 
 
-def suggested_rules(header: Collection[str]) -> list[str]:
-    """Return the rules of the catalogue between these columns."""
-    found = {name: look_up(name) for name in header if name not in keys(header)}
-    return rules({name: one for name, one in found.items() if one})
+def suggested_rules(header: Collection[str], known: Taken | None = None, *, any_unit: bool = False) -> list[str]:
+    """Return the rules of the catalogue between these columns.
+
+    known: what is declared of them, since rules need levels. any_unit: whether a column without a unit may have any,
+    because rows decide about the rules.
+    """
+    entries = known or {}
+    found = {name: one for name in header if name not in keys(header) and (one := look_up(name))}
+    levels = {name: tuple(entry["levels"]) for name, entry in entries.items() if entry.get("levels")}
+    found = {name: replace(one, levels=levels.get(name, one.levels)) for name, one in found.items()}
+    two = [name for name, one in found.items() if one.name == PRESSURE and "parts" in entries.get(name, {})]
+    return rules(found, any_unit=any_unit) + [f"{in_rule(f'{name}.1')} > {in_rule(f'{name}.2')}" for name in two]
 
 
 def _rule_lines(header: Collection[str], also: Collection[str]) -> list[str]:

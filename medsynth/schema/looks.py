@@ -37,7 +37,7 @@ FEW_FLAGS, FEW_LETTERS, MANY = 4, 12, 20  # texts around numbers; letters betwee
 GAP = "\x1f"  # stands for a number among texts
 SAME = 0.75  # part of a code that its group has at least
 RARE = 0.01  # of the rows: levels that a fit probably merges
-MOST_DIGITS = 9  # of a fresh key
+MOST_DIGITS, MOST_PLACES = 9, 12  # of a fresh key; after the point of a number
 KEY_SHARE, KEY_ROWS = 0.98, 50  # of the cells that differ; rows from which on that means a key
 DAYS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%-d.%-m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%-d/%-m/%Y", "%-m/%-d/%Y",
         "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%-m/%-d/%y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y",
@@ -198,7 +198,8 @@ def _numbers(known: KnownTexts) -> Iterator[Look]:
         floats = {"dtype": "float64"} if sum(text.endswith(".0") for text in numbers) > MOSTLY * len(numbers) else {}
         yield Look(f"whole numbers{beside}", {"kind": "count", **floats, **limit}, words=frozenset(words))
     else:
-        entry = {"kind": "continuous", "decimals": digits, **_zeros(numbers, digits), **limit}
+        written = {"decimals": digits, **_zeros(numbers, digits)} if digits <= MOST_PLACES else {}
+        entry = {"kind": "continuous", **written, **limit}
         yield Look(f"numbers with {digits} decimals at most{beside}", entry, words=frozenset(words))
 
 

@@ -6,6 +6,9 @@ the institution come from the review file alone; `unfilled` lists those that a c
 
 from __future__ import annotations
 
+import calendar
+import re
+from datetime import date
 from typing import Any
 
 from .facts import Facts, SharedColumn, SharedTable
@@ -14,6 +17,7 @@ Json = dict[str, Any]
 LISTS = "http://publications.europa.eu/resource/authority"
 CATEGORIES = "https://hdeu-dcat.data.health.europa.eu/resource/authority/healthcategories/"
 ACCESS = {"public": "PUBLIC", "restricted": "RESTRICTED", "non-public": "NON_PUBLIC"}
+DAYS = re.compile(r"\b(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?![\w-])")  # a year, a month or a day
 FILE_TYPES = {"csv": "CSV", "parquet": "PARQUET"}  # codes of the EU; others are bytes
 DATATYPES = {
     "integer": "integer", "number": "decimal", "boolean": "boolean", "date": "date", "datetime": "dateTime",
@@ -29,6 +33,7 @@ CONTEXT = {
     "dpv": "https://w3id.org/dpv#",
     "eli": "http://data.europa.eu/eli/ontology#",
     "foaf": "http://xmlns.com/foaf/0.1/",
+    "geodcatap": "http://data.europa.eu/930/",
     "healthdcatap": "http://healthdataportal.eu/ns/health#",
     "prov": "http://www.w3.org/ns/prov#",
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
@@ -72,13 +77,56 @@ def healthdcat(facts: Facts) -> Json:
         found["healthdcatap:healthCategory"] = [_category(word) for word in known.health_category]
     if review.purpose:
         found["dpv:hasPurpose"] = {"@type": "dpv:Purpose", "dct:description": _english(review.purpose)}
-    return found | _people(facts)
+    return found | _coverage(facts) | _people(facts)
+
+
+def _coverage(facts: Facts) -> Json:
+    """Return when and where the patients were seen, and the coding systems of the columns, as far as it is known."""
+    known = facts.review.catalogue
+    found = Json()
+    if days := period(facts.review.period):
+        ends = zip(("dcat:startDate", "dcat:endDate"), days, strict=True)
+        dates = {name: {"@value": day.isoformat(), "@type": "xsd:date"} for name, day in ends}
+        found["dct:temporal"] = {"@type": "dct:PeriodOfTime", **dates}
+    if places := [_place(word) for word in known.geography if _is_place(word)]:
+        found["dct:spatial"] = places
+    if systems := [word for word in known.coding_systems if _is_address(word)]:
+        found["healthdcatap:hasCodingSystem"] = [{"@id": word, "@type": "dct:Standard"} for word in systems]
+    return found
+
+
+def period(text: str | None) -> tuple[date, date] | None:
+    """Return the first and the last day that a text names by one or two years, months or days; None if it does not.
+
+    >>> period("2019 to 2020-02")
+    (datetime.date(2019, 1, 1), datetime.date(2020, 2, 29))
+    """
+    found = [tuple(int(part) if part else 0 for part in match.groups()) for match in DAYS.finditer(text or "")]
+    if not 1 <= len(found) <= 2:
+        return None
+    (year, month, day), (last_year, last_month, last_day) = found[0], found[-1]
+    try:
+        last_month = last_month or 12
+        end = date(last_year, last_month, last_day or calendar.monthrange(last_year, last_month)[1])
+        start = date(year, month or 1, day or 1)
+    except (ValueError, calendar.IllegalMonthError):
+        return None
+    return (start, end) if start <= end else None
+
+
+def _is_place(word: str) -> bool:
+    return bool(re.fullmatch("[A-Z]{3}", word)) or _is_address(word)
+
+
+def _place(word: str) -> Json:
+    return {"@id": word if _is_address(word) else f"{LISTS}/country/{word}", "@type": "dct:Location"}
 
 
 def unfilled(facts: Facts) -> list[str]:
     """Return the entries of the review file that the descriptions need and that are missing or not usable.
 
-    All but the licence, which every description names, are mandatory in HealthDCAT-AP.
+    Mandatory in HealthDCAT-AP are all but the licence, which every description names, and the last five: minimum
+    metadata of the European Health Data Space, by the draft of 2026.
     """
     known, review = facts.review.catalogue, facts.review
     wanted = {
@@ -91,12 +139,17 @@ def unfilled(facts: Facts) -> list[str]:
         "catalogue.health_category": bool(known.health_category),
         "catalogue.access_body": bool(known.access_body),
         "catalogue.access_body_contact (an e-mail address or a page)": _reachable(known.access_body_contact),
+        "period (two dates)": period(review.period) is not None,
+        "catalogue.geography (DEU, or addresses)": any(map(_is_place, known.geography)),
+        "catalogue.coding_systems (addresses)": any(map(_is_address, known.coding_systems)),
+        "catalogue.custodian": bool(known.custodian),
+        "catalogue.custodian_contact (an e-mail address or a page)": _reachable(known.custodian_contact),
     }
     return [name for name, there in wanted.items() if not there]
 
 
 def _people(facts: Facts) -> Json:
-    """Return the contact, the publisher and the body that grants access, if the review file names them."""
+    """Return contact, publisher, custodian and the body that grants access, if the review file names them."""
     known = facts.review.catalogue
     review = facts.review
     found = Json()
@@ -108,6 +161,8 @@ def _people(facts: Facts) -> Json:
             found["dct:publisher"] = _agent(known.publisher, review.contact)
     if known.access_body and _reachable(known.access_body_contact):
         found["healthdcatap:hdab"] = _agent(known.access_body, known.access_body_contact)
+    if known.custodian and _reachable(known.custodian_contact):
+        found["geodcatap:custodian"] = _agent(known.custodian, known.custodian_contact)
     return found
 
 

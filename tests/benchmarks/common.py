@@ -128,10 +128,13 @@ def again(name: str, *words: str) -> list[str]:
     return [sys.executable, "-m", "tests.benchmarks", name, *words]
 
 
-def measured(words: list[str]) -> Run:
-    """Return wall and processor seconds, peak memory and the load after a command. Raise SystemExit if it fails."""
+def measured(words: list[str], tree: Path = ROOT) -> Run:
+    """Return wall and processor seconds, peak memory and the load after a command of the sources in `tree`.
+
+    Raises SystemExit if it fails.
+    """
     started = time.perf_counter()
-    child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(words, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if status:

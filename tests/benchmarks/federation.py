@@ -24,11 +24,12 @@ from medsynth.federated.masks import write_key
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
 from medsynth.federated.study import study_of
-from medsynth.federated.transport import InProcess, unpacked
+from medsynth.federated.transport import unpacked
 from tests.benchmarks import tables
 from tests.benchmarks.bins import grids
 from tests.benchmarks.common import append, markdown, options, read, spread
 from tests.benchmarks.figures import by_order, classified
+from tests.support.in_process import InProcess
 
 FIELDS = ("table", "trust", "sites", "split", "epsilon", "method", "run", "mean", "two_way", "megabytes", "seconds")
 PRESETS = {"gs-wgan": "all-critics", "dp-gan": "federated-averaging"}  # Used for pooled rows and at one site, too.

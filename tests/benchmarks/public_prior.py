@@ -5,7 +5,7 @@ Private rows are drawn from a table's training rows, others in each run; public 
 column is turned round. "alone": the public rows themselves, without a fit. Of diabetes130 the public rows are earlier
 stays and the private rows later ones, of other patients. Similarity is that of 10,000 synthetic rows to the private
 ones, in ten quantile bins; AuROC is that of held-out rows. All arms of a run have the same private rows and, by a test
-entropy, the same noise.
+entropy, the same noise. With `--bare` no arm has a schema, and similarity is in the report's cells.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 
 from tests.benchmarks import tables
-from tests.benchmarks.bare import DRAWN, scored
+from tests.benchmarks.bare import DRAWN, MARK, scored
 from tests.benchmarks.bins import grids
 from tests.benchmarks.common import Run, completed, markdown, options, spread, values
-from tests.benchmarks.figures import by_order, propensity
+from tests.benchmarks.figures import by_order, propensity, to_fitted
 
 FIELDS = ["table", "rows", "epsilon", "run", "public", "trusted", "misfit", "one_way", "two_way", "three_way", "mean",
           "propensity", "cpu_seconds"]  # fmt: skip
@@ -80,17 +80,21 @@ def turned(frame: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def one(job: Run, most: int, data: str | None) -> Run:
-    """Return the figures of one arm."""
+def one(job: Run, most: int, data: str | None, *, bare: bool) -> Run:
+    """Return the figures of one arm. A bare fit whose target is lost stops there and has none."""
     import medsynth
     from medsynth import rng
-    from medsynth.errors import TRUSTED
+    from medsynth.errors import TRUSTED, TargetError
     from medsynth.fitting.settings import silent
     from medsynth.mixture.constants import TRUST
 
     name, arm, number = job["table"], job["public"], int(job["run"])
     private, same, (_, test, schema, target) = parts(name, int(job["rows"]), number, most, data)
     public = of_arm(arm, same, AGE[name], most)
+    given: dict[str, Any] = {"schema": schema, "target": target}
+    if bare:
+        private, public, test = (frame.add_suffix(MARK) for frame in (private, public, test))
+        given = {"target": (target := target + MARK)}
     run: Run = dict(job)
     if arm == "alone":
         drawn = public.sample(DRAWN, replace=True, random_state=number).reset_index(drop=True)
@@ -101,14 +105,21 @@ def one(job: Run, most: int, data: str | None) -> Run:
             more: dict[str, Any] = {} if arm == "none" else {"public": path, "citation": f"benchmark, {arm}"}
             start = time.process_time()
             with patch.object(rng, "system_entropy", lambda: rng.SeededEntropy(number)):
-                model = medsynth.fit(
-                    private, epsilon=float(job["epsilon"]), schema=schema, target=target, anyway=True, notice=silent,
-                    seed=number, **more,
-                )  # fmt: skip
+                try:
+                    model = medsynth.fit(
+                        private, epsilon=float(job["epsilon"]), anyway=True, notice=silent, seed=number, **given, **more
+                    )
+                except TargetError:
+                    return run
             run["cpu_seconds"] = round(time.process_time() - start, 1)
         if arm != "none":
             run |= {"trusted": model.ledger.about(TRUSTED)[0].about.entry, "misfit": float(model.tensors[TRUST][1])}
         drawn = medsynth.sample(model, DRAWN)[list(private)]
+    if bare:
+        own = dict(zip(("one_way", "two_way"), to_fitted(drawn, private), strict=False))
+        return run | {
+            key: round(float(value), 4) for key, value in (own | {"mean": scored(drawn, test, target)}).items()
+        }
     by = grids(schema, private)
     ways = by_order(drawn, private, by, (1, 2, 3))
     figures = [*ways, scored(drawn, test, target), propensity(private, drawn, schema)]
@@ -151,6 +162,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--arms", nargs="+", default=ARMS, choices=ARMS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--public-rows", type=int, default=3000)
+    parser.add_argument("--bare", action="store_true", help="fits without a schema")
     given = parser.parse_args(words)
     fewest = {name: 0.8 * len(tables.load(name, given.data)[0]) for name in given.tables}
     jobs: list[Run] = [
@@ -158,4 +170,8 @@ def main(words: list[str]) -> None:
         for number in range(given.runs) for name in given.tables for rows in given.rows if rows <= fewest[name]
         for epsilon in given.epsilons for arm in given.arms
     ]  # fmt: skip
-    print(summary(completed(given.output, FIELDS, jobs, lambda job: one(job, given.public_rows, given.data))))
+    print(
+        summary(
+            completed(given.output, FIELDS, jobs, lambda job: one(job, given.public_rows, given.data, bare=given.bare))
+        )
+    )

@@ -11,14 +11,20 @@ their rules, so there it is another fit, and chance alone changes a share by one
   missing            missing cells of each column
   levels             rows of each declared level, of columns with at most ten
   rows per patient   patients with each number of rows
+  parts of numbers   rows in each quarter of the fitted rows, of the table "kinds" alone
+
+"kinds" is simulated, with a rule of each kind: presence, sums, labels that follow from codes, ages, dates that follow.
+Its rows that break a rule are counted, by pandas alone. --thirty prints the seconds that thirty rules cost.
 
 --truth fits simulated visits instead, and prints death, time to it and last values by outcome next to the truth.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,12 +45,35 @@ from medsynth.patients.contexts import Contexts
 from medsynth.patients.plan import LAST_ROWS, ONE_WAY
 from medsynth.patients.split_rows import ending, rows_column
 from medsynth.patients.training import ChainTraining
+from medsynth.sampling.structure import structure_model
 from medsynth.schema import Schema
 from medsynth.schema.linked import count_column
 from tests.benchmarks.common import DELTA, ROOT, markdown, options
 from tests.benchmarks.tables import SCHEMAS, public
 
-NAMES = ("visits", "pbc", "hospital", "clinic", "omop")
+NAMES = ("kinds", "visits", "pbc", "hospital", "clinic", "omop")
+YES_NO: dict[str, Any] = {"kind": "binary", "levels": ["no", "yes"]}
+PERCENT: dict[str, Any] = {"kind": "count", "bounds": [0, 100]}
+TENTH: dict[str, Any] = {"kind": "continuous", "bounds": [0, 20], "decimals": 1, "missing": True}
+DAY: dict[str, Any] = {"kind": "date", "bounds": ["2020-01-01", "2022-12-31"], "missing": True}
+KINDS: dict[str, Any] = {
+    "sex": {"kind": "binary", "levels": ["F", "M"]}, "pregnant": {**YES_NO, "missing": True},
+    "weeks": {"kind": "count", "bounds": [1, 42], "missing": True}, "died": YES_NO,
+    "cause": {"kind": "categorical", "levels": ["heart", "cancer", "other"], "missing": True},
+    **{f"type_{k}": YES_NO for k in "abo"}, **{f"share_{k}": PERCENT for k in "xyz"},
+    "direct": TENTH, "total": TENTH, "troponin": {**PERCENT, "missing": True}, "drawn": DAY,
+    "ward": {"kind": "categorical", "levels": [*"12345678"]},
+    "department": {"kind": "categorical", "levels": ["medicine", "neuro", "surgery"]},
+    "born": {"kind": "date", "bounds": ["1920-01-01", "2004-12-31"]}, "came": {**DAY, "missing": False},
+    "left": {"kind": "date", "after": "came", "bounds": [0, 90]}, "age": {"kind": "count", "bounds": [0, 110]},
+    "sick": YES_NO,
+}  # fmt: skip
+RULES = [
+    "pregnant is present if and only if sex = F", "weeks is present implies pregnant = yes",
+    "died = no implies cause is missing", "type_a + type_b + type_o = 1", "share_x + share_y + share_z = 100",
+    "direct <= total", "troponin is present if and only if drawn is present", "ward determines department",
+    "age = years(born, came)", "left >= born",
+]  # fmt: skip
 MOST_LEVELS, TRUTH_PATIENTS = 10, 100_000
 PATIENTS, DRAWN = 3000, 10_000  # simulated patients to fit, synthetic rows or patients
 Frame = pd.DataFrame
@@ -63,8 +92,79 @@ def pbc(data: str | None) -> tuple[Frame, Schema]:
     return frame[list(columns)].reset_index(drop=True), Schema.from_dict({**plain, **state})
 
 
+def kinds(run: int) -> tuple[Frame, Schema]:
+    """Return simulated rows that obey a rule of each kind, and their schema."""
+    rng, n = np.random.default_rng(run), PATIENTS
+    woman, kind, ward = rng.random(n) < 0.5, rng.choice(3, n, p=[0.5, 0.4, 0.1]), rng.choice(8, n)
+    pregnant, died, drawn = woman & (rng.random(n) < 0.3), rng.random(n) < 0.2, rng.random(n) < 0.4
+    shares, total = rng.multinomial(100, [0.6, 0.3, 0.1], n), rng.gamma(4, 2, n).clip(0, 20).round(1)
+    came = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n), unit="D")
+    born = pd.Timestamp("1920-01-01") + pd.to_timedelta(rng.integers(0, 31_000, n), unit="D")
+    left = came + pd.to_timedelta(rng.gamma(1.5, 6, n).clip(0, 90).astype(int), unit="D")
+    frame = pd.DataFrame({
+        "sex": np.where(woman, "F", "M"), "pregnant": np.where(woman, np.where(pregnant, "yes", "no"), None),
+        "weeks": pd.Series(rng.integers(4, 42, n)).where(pregnant & (rng.random(n) < 0.9)).astype("Int64"),
+        "died": np.where(died, "yes", "no"), "cause": np.where(died, rng.choice(["heart", "cancer", "other"], n), None),
+        **{f"type_{one}": np.where(kind == k, "yes", "no") for k, one in enumerate("abo")},
+        **{f"share_{one}": shares[:, k] for k, one in enumerate("xyz")},
+        "direct": (total * rng.beta(2, 5, n)).round(1), "total": total,
+        "troponin": pd.Series(rng.integers(0, 100, n)).where(drawn).astype("Int64"),
+        "drawn": (came + pd.to_timedelta(rng.integers(0, 3, n), unit="D")).strftime("%Y-%m-%d").where(drawn),
+        "ward": (ward + 1).astype(str), "department": np.array(["medicine", "neuro", "surgery"])[ward % 3],
+        "born": born.strftime("%Y-%m-%d"), "came": came.strftime("%Y-%m-%d"), "left": left.strftime("%Y-%m-%d"),
+        "age": _years(born, came), "sick": rng.choice(["no", "yes"], n, p=[0.7, 0.3]),
+    })  # fmt: skip
+    return frame, Schema.from_dict({"name": "kinds", "target": "sick", "columns": KINDS, "rules": RULES})
+
+
+def _years(first: pd.DatetimeIndex, last: pd.DatetimeIndex) -> NDArray[np.int64]:
+    before = (last.month < first.month) | ((last.month == first.month) & (last.day < first.day))
+    return np.asarray(last.year - first.year - before, np.int64)
+
+
+def impossible(made: Frame) -> dict[str, int]:
+    """Count rows of "kinds" that break each rule, without medsynth's code."""
+    word = made.astype(object).map(_word)
+    day = {name: pd.DatetimeIndex(pd.to_datetime(made[name])) for name in ("born", "came", "left")}
+    found = {
+        "present if and only if a level": word["pregnant"].notna() != (word["sex"] == "f"),
+        "present implies": word["weeks"].notna() & (word["pregnant"] != "yes"),
+        "implies missing": (word["died"] == "no") & word["cause"].notna(),
+        "yes and no sum to 1": (word[[f"type_{k}" for k in "abo"]] == "yes").sum(axis=1) != 1,
+        "shares sum to 100": made[[f"share_{k}" for k in "xyz"]].astype(int).sum(axis=1) != 100,
+        "one number below another": made["direct"].astype(float) > made["total"].astype(float),
+        "present together": word["troponin"].notna() != word["drawn"].notna(),
+        "labels of one code": made.groupby("ward")["department"].transform("nunique") != 1,
+        "ages": made["age"].astype(int) != _years(day["born"], day["came"]),
+        "dates in order": (day["left"] < day["came"]) | (day["left"] < day["born"]),
+    }
+    return {name: int(np.asarray(rows, bool).sum()) for name, rows in found.items()}
+
+
+def thirty() -> tuple[float, float]:
+    """Return the processor seconds of 60,000 rows without rules and with thirty, the shortest of three runs."""
+    columns = dict[str, Any](y=YES_NO)
+    rules = list[str]()
+    for k in range(10):
+        columns |= {f"low{k}": TENTH, f"high{k}": {**TENTH, "bounds": [7, 30]}, f"day{k}": DAY, f"next{k}": DAY}
+        columns |= {f"x{k}": PERCENT, f"z{k}": PERCENT}
+        rules += [f"low{k} <= high{k}", f"day{k} is present if and only if next{k} is present"]
+        rules += [f"x{k} > 90 implies z{k} > 50"]
+    own = {"name": "thirty", "target": "y", "columns": columns}
+    models = [structure_model(Schema.from_dict({**own, "rules": some})) for some in ([], rules)]
+    seconds = list[list[float]]([[], []])
+    for run in range(3):
+        for model, lasted in zip(models, seconds, strict=True):
+            start = time.process_time()
+            medsynth.sample(model, 60_000, seed=run)
+            lasted.append(time.process_time() - start)
+    return min(seconds[0]), min(seconds[1])
+
+
 def table(name: str, run: int, data: str | None) -> tuple[Frame, Schema]:
     """Return rows to fit and their schema."""
+    if name == "kinds":
+        return kinds(run)
     if name == "pbc":
         return pbc(data)
     if name == "visits":
@@ -163,6 +263,12 @@ def figures(real: Frame, made: Frame, schema: Schema, noise: Noise, table: str =
                 levels = [rows[name].astype("object").map(_word) for rows in both]
                 for one in levels[0].dropna().unique():
                     add(f"levels{where}", f"{name} {one}", part, name, [own == one for own in levels])
+            if schema.name == "kinds" and not column.categorical:
+                numbers = [pd.to_datetime(o[name]) if column.dated else o[name].astype(float) for o in both]
+                edges = [numbers[0].min(), *numbers[0].quantile([0.25, 0.5, 0.75]), numbers[0].max()]
+                for k, (low, high) in enumerate(itertools.pairwise(edges), 1):
+                    inside = [own.between(low, high, inclusive="right" if k > 1 else "both") for own in numbers]
+                    add("parts of numbers", f"{name}, part {k}", part, name, inside)
     if schema.order:
         counts = [rows.groupby(schema.unit)[schema.order].transform("size") for rows in both]
         number = count_column(table) if table else rows_column(schema)
@@ -229,7 +335,10 @@ def compared(name: str, run: int, epsilon: float, data: str | None) -> list[Kind
         elif rules is free:
             model = replace(model, schema=model.schema.model_copy(update={"rules": free.rules}))
         rows, patients = (None, DRAWN) if schema.order else (DRAWN, None)
-        found.append(figures(real, medsynth.sample(model, rows, run, patients=patients), schema, noise))
+        made = medsynth.sample(model, rows, run, patients=patients)
+        if name == "kinds" and rules is schema:
+            print(f"run {run}, rows that break a rule: {impossible(made)}", flush=True)
+        found.append(figures(real, made, schema, noise))
     return found
 
 
@@ -288,7 +397,11 @@ def main(words: list[str]) -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--epsilon", type=float, default=3.7)
     parser.add_argument("--truth", type=int, default=0, metavar="PATIENTS")
+    parser.add_argument("--thirty", action="store_true")
     given = parser.parse_args(words)
+    if given.thirty:
+        print("seconds without rules and with thirty: {:.1f}, {:.1f}".format(*thirty()))
+        return
     if given.truth:
         truth(given.truth, given.runs, given.epsilon)
         return

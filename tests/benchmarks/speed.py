@@ -7,9 +7,11 @@ again.
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tests.benchmarks import tables
-from tests.benchmarks.common import RESULTS, Run, again, append, markdown, measured, options, read
+from tests.benchmarks.common import RESULTS, ROOT, Run, again, append, markdown, measured, options, read, spread
 
 ROWS = 500_000  # Rows that are sampled.
 GROUP = 500_000  # Rows of a large table that are simulated at once.
@@ -143,8 +145,18 @@ def main(words: list[str]) -> None:
     parser = options("speed", __doc__, data=True, output="speed.csv")
     parser.add_argument("--figures", nargs="+", metavar="WORD", default=[""], help="only those that contain a word")
     parser.add_argument("--folder", type=Path, default=RESULTS / "speed", help="of tables and models")
+    parser.add_argument("--against", metavar="COMMIT", help="run commands of this commit and of this tree in turn")
+    parser.add_argument("--pairs", type=int, default=2, help="with --against: runs of each")
     parser.add_argument("--one", nargs=2, help="used for its own processes")
+    parser.add_argument("--inputs", help="used for its own processes")
     given = parser.parse_args(words)
+    if given.inputs:
+        inputs_of(given.folder, given.inputs)
+        return
+    if given.against:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        in_turn(given.against, given.pairs, given.figures, given.folder.absolute())
+        return
     if given.one:
         task, table = given.one
         one(task, table, given.folder, given.data)
@@ -160,6 +172,72 @@ def main(words: list[str]) -> None:
         bar = "" if figure.bar is None else f"{figure.bar:g}"
         lines.append([name, bar, *(runs[name][key] for key in FIELDS[1:])])
     print(markdown(["figure", "at most, s", *COST], lines))
+
+
+CLINIC, SCHEMA, LARGE = "clinic.csv", "clinic.schema.yaml", "clinic-1000000"
+TABLES_OF_REPORT = "--synthetic made.csv --real held.csv --train clinic.csv"
+OWN_FIT = "--epsilon 3.7 --output own.medsynth --force --quiet"
+COMMANDS = {  # side by side: the words of each, and the goal in processor seconds
+    "help": ("--help", None),
+    "plan, 3,772 rows": ("plan 3772 --epsilon 3.7", 1.7),
+    "fit, 100 rows": (f"fit hundred.csv --schema {SCHEMA} --rows 100 --anyway {OWN_FIT}", 4),
+    "fit, 3,772 x 21, without a schema": (f"fit {CLINIC} {OWN_FIT}", 4),
+    "sample, 1,000 rows": ("sample model.medsynth -n 1000 --output own.csv --force", None),
+    "sample, 10,000 rows": ("sample model.medsynth -n 10000 --output own.csv --force", 1.3),
+    "sample, 1,000,000 rows to Parquet": ("sample model.medsynth -n 1000000 --output own.parquet --force", 3),
+    "report, 3,000 rows": (f"report model.medsynth {TABLES_OF_REPORT} --output own.html --force", 10),
+    "fit, 1,000,000 x 21, CSV": (f"fit {LARGE}.csv --schema {SCHEMA} --rows 1000000 {OWN_FIT}", 10),
+    "fit, 1,000,000 x 21, Parquet": (f"fit {LARGE}.parquet --schema {SCHEMA} --rows 1000000 {OWN_FIT}", 10),
+}
+
+
+def tree_of(commit: str, folder: Path) -> Path:
+    """Return the sources of a commit, under the names of its packages, unless they are there."""
+    tree = folder / f"tree-{commit}"
+    if not tree.exists():
+        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(packed)) as file:
+            file.extractall(tree, filter="data")
+        for source in ("cli", "schemas", "sample_data"):
+            (tree / f"medsynth_{source}").symlink_to(source)
+    return tree
+
+
+def in_turn(commit: str, pairs: int, some: list[str], folder: Path) -> None:
+    """Print processor seconds of commands, by the sources of a commit and by these in turn: medians of `pairs`."""
+    wanted = {name: own for name, own in COMMANDS.items() if any(word in name for word in some)}
+    # In a process of its own, because a child's peak is at least that of this process.
+    named = " ".join(words for words, _ in wanted.values())
+    measured(again("speed", f"--inputs={named}", "--folder", str(folder)))
+    lines = []
+    for name, (words, goal) in wanted.items():
+        start = f"import os; from medsynth_cli.main import main; os.chdir({str(folder)!r}); main()"
+        runs: dict[Path, list[Run]] = {tree_of(commit, folder): [], ROOT: []}
+        for tree in [*runs] * pairs:
+            runs[tree].append(measured([sys.executable, "-c", start, *words.split()], tree))
+        cells = [spread([run[key] for run in own], 2) for key in ("cpu", "gib") for own in runs.values()]
+        lines.append([name, "" if goal is None else f"{goal:g}", *cells])
+        print(*lines[-1], file=sys.stderr, flush=True)
+    heads = [f"{what}, {when}" for what in ("processor s", "peak GiB") for when in (commit, "now")]
+    print(markdown(["command", "goal, s", *heads], lines))
+
+
+def inputs_of(folder: Path, commands: str) -> None:
+    """Write the tables and the model that commands name, unless they are there."""
+    from medsynth_sample_data import simulate
+
+    (folder / SCHEMA).write_text(simulate.schema_text())
+    for seed, (name, rows) in enumerate([(CLINIC, 3772), ("hundred.csv", 100), ("made.csv", 3000), ("held.csv", 3000)]):
+        simulate.cohort(rows, seed).to_csv(folder / name, index=False)
+    path = folder / f"{LARGE}.parquet"
+    if LARGE in commands:
+        large_table(path, 1_000_000)
+        if not path.with_suffix(".csv").exists():
+            pd.read_parquet(path).to_csv(path.with_suffix(".csv"), index=False)
+    if "model.medsynth" in commands and not (folder / "model.medsynth").exists():
+        import medsynth
+
+        medsynth.fit(folder / CLINIC, epsilon=3.7, seed=1).save(folder / "model.medsynth")
 
 
 def report_on(rows: int) -> tuple[str, int]:

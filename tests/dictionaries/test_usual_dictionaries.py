@@ -93,6 +93,20 @@ def test_a_code_that_means_missing_and_a_label_that_has_another_code(tmp_path: P
     assert fed.column["levels"] == [1, 3] and "a label has another code" in fed.guesses[0]
 
 
+def test_labels_may_contain_other_signs_and_a_scale_may_have_labels_at_its_ends_alone(tmp_path: Path) -> None:
+    found = of_lines(
+        tmp_path,
+        "variable ¦ label ¦ type ¦ minimum ¦ maximum ¦ values ¦ missing codes",
+        "drug ¦ Drug ¦ levels ¦ ¦ ¦ 1=A|B (both); 2=C; 3=D|E ¦",
+        "vas ¦ Pain ¦ ordinal ¦ ¦ ¦ 0 = none ... 3 = worst ¦ 99",
+        "nrs ¦ Pain ¦ integer ¦ 0 ¦ 10 ¦ 0=none; 10=worst; -1=fehlend ¦ 99",
+    )
+    drug, vas, nrs = (found.outcomes[name].column for name in ("drug", "vas", "nrs"))
+    assert drug["value_labels"] == {1: "A|B (both)", 2: "C", 3: "D|E"} and drug["levels"] == [1, 2, 3]
+    assert (vas["kind"], vas["levels"], vas["missing"]) == ("ordinal", [0, 1, 2, 3], [99, ""])
+    assert (nrs["kind"], nrs["bounds"], nrs["missing"]) == ("count", [0, 10], [99, -1, ""])
+
+
 @pytest.mark.parametrize(
     ("title", "cell"),
     [("Non_Null_Count", "12"), ("Unique Values", "3"), ("Sample values", "7"), ("Null count original", "0")],

@@ -20,6 +20,8 @@ from medsynth.artifact import claim, leans_on
 from medsynth.errors import LEANS, STUDY_TRUST, TRUSTED, Message, TableError, UsageError
 from medsynth.fitting.holdout import was_fitted
 from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.private_table import PrivateTable, open_table
+from medsynth.fitting.public_rows import public_rows_of, settled_by
 from medsynth.fitting.settings import MOST_CITATION, FitSettings
 from medsynth.io.reader import read
 from medsynth.mixture.constants import TRUST, TRUST_WORDS, UNKNOWN
@@ -292,11 +294,57 @@ def test_public_rows_of_some_columns_fit(kept: list[str], patients: Path, open_c
 @pytest.mark.nightly
 @pytest.mark.parametrize("method", ["mixture", "independent", "margins"])
 def test_a_bare_table_may_have_public_rows(method: str, patients: Path, open_csv: Path) -> None:
-    """They are read by what was learned of the private rows."""
+    """They settle its columns, so that nothing is spent on these, and inform what is measured of them."""
     Path("patients.schema.yaml").unlink()
     model = fit(patients, epsilon=20, method=method, anyway=True, notice=lambda text: None)
     assert model.ledger.complete and len(model.ledger.about(TRUSTED)) == 1
+    assert not any("schema" in entry.label for entry in model.ledger.entries)
     assert len(medsynth.sample(model, 20)) == 20
+
+
+def settled(table: Path) -> tuple[PrivateTable, list[str]]:
+    """Return a table without a schema after public rows settled it, and what the fit said of that."""
+    settings = FitSettings(epsilon=3, public="open.csv", citation="c", rows=300)
+    told = list[str]()
+    private = open_table(table, settings, told.append)
+    return settled_by(private, public_rows_of(private, settings, {}), told.append), told
+
+
+def test_public_rows_settle_what_is_open_and_no_private_row_does(patients: Path, open_csv: Path) -> None:
+    """Other private cells change nothing of it. What the public rows lack stays open, and is paid for."""
+    Path("patients.schema.yaml").unlink()
+    private, told = settled(patients)
+    assert private.settled == small_clinic.FEW and not private.open and any("settle" in text for text in told)
+    frame = pd.read_csv(patients, dtype=str, keep_default_na=False)
+    frame.assign(sex_at_birth="z", age_years="-5", t3_nmol_l="one", diagnosis="").to_csv("other.csv", index=False)
+    assert settled(Path("other.csv"))[0].declared == private.declared
+    pd.read_csv("open.csv")[["age_years", "diagnosis"]].to_csv("open.csv", index=False)
+    assert [*settled(patients)[0].open] == ["sex_at_birth", "t3_nmol_l"]
+    planned = medsynth.plan(patients, epsilon=3, public="open.csv", citation="c", rows=300)
+    assert "schema: levels" in list(planned.measurements["measurement"])
+    assert "schema: target levels" not in list(planned.measurements["measurement"])
+
+
+@pytest.mark.parametrize("cell", ["", "unheard-of", "1e9", "=1+1"])
+def test_a_private_cell_that_public_rows_lack_ends_no_fit(cell: str, patients: Path, open_csv: Path) -> None:
+    """It becomes missing or another level, in each column."""
+    Path("patients.schema.yaml").unlink()
+    frame = pd.read_csv(patients, dtype=str, keep_default_na=False)
+    for place, name in enumerate(frame):
+        frame.loc[place, name] = cell
+    frame.to_csv("patients.csv", index=False)
+    assert fit(patients, anyway=True, notice=lambda text: None).ledger.complete
+
+
+def test_a_partly_declared_table_may_have_public_rows(patients: Path, open_csv: Path) -> None:
+    """The codes of its declared columns are those of the settled schema."""
+    schema = Schema.load("patients.schema.yaml").to_dict()
+    del schema["columns"]["sex_at_birth"]["levels"]
+    model = fit(patients, schema=schema, epsilon=30, notice=lambda text: None)
+    drawn, real = medsynth.sample(model, 1000), pd.read_csv(patients)
+    for name in ("sex_at_birth", "diagnosis"):
+        shares = (frame[name].value_counts(normalize=True, dropna=False) for frame in (drawn, real))
+        assert (next(shares) - next(shares)).abs().max() < 0.1
 
 
 def test_a_fit_without_noise_may_have_public_rows(patients: Path, open_csv: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from medsynth.errors import TableError, UsageError
 from medsynth.io import reader
 from medsynth.io.formats import SavedAs, TableFile
+from medsynth.io.table import Table
+from medsynth.schema import Schema
+from medsynth.schema.codec import encode
 
 FRAME = pd.DataFrame({
     "n": [1, 2, None, 4, 5, 6, 7], "x": [0.5, 1.0, None, 2.25, 3.0, -0.0, 1e300],
@@ -47,6 +51,23 @@ def test_pieces_are_the_table_in_memory(name: str, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(cells, whole.cells)
     assert list(cells["large"])[:2] == [str(2**60 + 1), ""]
     assert [list(piece.cells["n"]) for piece in found.chunks()] == [list(piece.cells["n"]) for piece in pieces]
+
+
+def encoded(table: Table) -> list[list[int]]:
+    """The codes of the columns `word` and `n`."""
+    columns: dict[str, Any] = {"n": {"kind": "count", "bounds": [0, 9], "missing": True}}
+    columns["word"] = {"kind": "categorical", "levels": ["a", "b", "ü"], "missing": True}
+    return encode(table, Schema.from_dict({"name": "t", "columns": columns})).tolist()
+
+
+@pytest.mark.parametrize("name", ["plain.csv", "plain.parquet"])
+def test_a_changed_table_has_the_categories_of_its_own_cells(name: str, tmp_path: Path) -> None:
+    """Codes and digest are those of the cells, with categories and without, of all rows and of some."""
+    whole = reader.read(write(tmp_path / name))
+    assert whole.categories
+    for table in (whole, whole.only(np.array([6, 3, 1])), replace(whole, cells=whole.cells[::-1])):
+        plain = Table(table.where, table.header, table.cells.reset_index(drop=True))
+        assert encoded(table) == encoded(plain) and table.digest == plain.digest
 
 
 def test_whole_numbers_among_missing_ones_are_exact_in_a_plain_parquet_file(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_shareable_variant_has_read_no_real_row(model: Any, synthetic: Any, 
     shared = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic")
     content = json.loads(shared.model_dump_json())
     empty = {"utility", "importance", "inference", "fidelity", "quality", "over_time", "tables", "subgroups", "attacks"}
-    empty |= {"outcomes", "relations", "time_to_event", "criteria", "structure", "closest"}
+    empty |= {"outcomes", "relations", "time_to_event", "criteria", "structure", "closest", "approval"}
     assert {key for key, value in content["sections"].items() if value is None} == empty
     source = content["sections"]["source"]
     assert source["real_rows"] is source["train_rows"] is source["digest"] is None

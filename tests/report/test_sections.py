@@ -18,9 +18,10 @@ from medsynth.errors import SchemaError, TableError
 from medsynth.report.build import build
 from medsynth.report.data import tables as inputs
 from medsynth.report.data.columns import cells_of
+from medsynth.report.data.reach import _power
 from medsynth.report.data.tables import Cells
 from medsynth.report.sections.attacks import attacks
-from medsynth.report.sections.claim import _power, privacy
+from medsynth.report.sections.claim import privacy
 from medsynth.report.sections.fidelity import fidelity
 from medsynth.report.sections.inference import fit
 from tests.benchmarks.figures import score

@@ -130,7 +130,7 @@ def test_the_default_delta_follows_the_public_row_count(quick: None) -> None:
     """By whole powers of ten: the declared number, else the table's own, which is public too."""
     from medsynth.fitting.planning import plan_fit
     from medsynth.fitting.settings import FitSettings
-    from medsynth.privacy.accounting.calibration import default_delta
+    from medsynth.privacy.accounting.limits import default_delta
 
     few, many = (plan_fit(rows, FitSettings(epsilon=3.7))[0] for rows in (3_772, 101_766))
     assert (few.delta, many.delta) == (1e-5, 1e-7)

@@ -37,6 +37,7 @@ columns:
 REVIEW = """
 purpose: teaching
 recipient: University of X
+period: 2019 to 2023-06
 access: non-public
 licence: https://creativecommons.org/licenses/by/4.0/
 contact: data@clinic.example
@@ -49,6 +50,10 @@ catalogue:
   access_body: Data Access Body of X
   access_body_contact: https://body.example/contact
   publisher: Clinic of X
+  geography: [DEU]
+  coding_systems: [http://www.wikidata.org/entity/Q45127]
+  custodian: Archive of the clinic
+  custodian_contact: archive@clinic.example
 """
 
 

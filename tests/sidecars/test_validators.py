@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -10,6 +11,8 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 from commands import good
+
+from medsynth.sidecars.healthdcat import period
 
 EXTRA = "pip install -c constraints.txt 'medsynth[metadata]'"
 ENDINGS = ["csv", "csv.gz", "parquet"]
@@ -114,3 +117,74 @@ def test_health_catalogues_find_what_is_mandatory(small: Path, reviewed: bool) -
     types = [str(one) for one in graph.objects(None, name("dct:type"))]
     assert types == ["http://publications.europa.eu/resource/authority/dataset-type/SYNTHETIC_DATA"]
     assert len(list(graph.subjects(rdflib.RDF.type, name("csvw:Column")))) == 17
+
+
+# The twelve elements of the draft on minimum metadata, as shapes: each is there, and of its class.
+SHAPES = """
+@prefix sh: <http://www.w3.org/ns/shacl#> . @prefix dct: <http://purl.org/dc/terms/> .
+@prefix dcat: <http://www.w3.org/ns/dcat#> . @prefix h: <http://healthdataportal.eu/ns/health#> .
+@prefix foaf: <http://xmlns.com/foaf/0.1/> . @prefix cv: <http://data.europa.eu/m8g/> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> . @prefix : <urn:shape:> .
+:agent a sh:NodeShape ; sh:property
+  [ sh:path foaf:name ; sh:minCount 1 ] , [ sh:path cv:contactPoint ; sh:minCount 1 ] .
+:period a sh:NodeShape ; sh:property [ sh:path dcat:startDate ; sh:datatype xsd:date ; sh:minCount 1 ; sh:maxCount 1 ] ,
+  [ sh:path dcat:endDate ; sh:datatype xsd:date ; sh:minCount 1 ; sh:maxCount 1 ] .
+:dataset a sh:NodeShape ; sh:targetClass dcat:Dataset ; sh:property
+  [ sh:path dct:identifier ; sh:minCount 1 ] , [ sh:path dct:title ; sh:minCount 1 ] ,
+  [ sh:path dct:description ; sh:minCount 1 ] , [ sh:path dct:accessRights ; sh:minCount 1 ; sh:maxCount 1 ] ,
+  [ sh:path <http://data.europa.eu/r5r/applicableLegislation> ; sh:minCount 1 ] ,
+  [ sh:path h:healthCategory ; sh:minCount 1 ] , [ sh:path h:hdab ; sh:minCount 1 ; sh:node :agent ] ,
+  [ sh:path dcat:contactPoint ; sh:minCount 1 ] ,
+  [ sh:path dct:temporal ; sh:minCount 1 ; sh:class dct:PeriodOfTime ; sh:node :period ] ,
+  [ sh:path dct:spatial ; sh:minCount 1 ; sh:class dct:Location ] ,
+  [ sh:path h:hasCodingSystem ; sh:minCount 1 ; sh:class dct:Standard ; sh:nodeKind sh:IRI ] ,
+  [ sh:path <http://data.europa.eu/930/custodian> ; sh:minCount 1 ; sh:maxCount 1 ; sh:node :agent ] .
+"""
+ACCESS_LEVELS = ["public", "restricted", "non-public"]
+
+
+def at_level(level: str) -> str:
+    text = Path("review.yaml").read_text().replace("access: non-public", f"access: {level}")
+    Path("review.yaml").write_text(text)
+    good("metadata", "--review", "review.yaml", "--force")
+    return Path("small.package/healthdcat-ap.jsonld").read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("level", ACCESS_LEVELS)
+def test_the_twelve_elements_meet_their_shapes(small: Path, level: str) -> None:
+    pyshacl = pytest.importorskip("pyshacl", reason=EXTRA)
+    text = at_level(level)
+    conforms, _, words = pyshacl.validate(text, data_graph_format="json-ld", shacl_graph=SHAPES,
+                                          shacl_graph_format="turtle")  # fmt: skip
+    assert conforms, words
+    for name in ("dct:temporal", "dct:spatial", "healthdcatap:hasCodingSystem", "geodcatap:custodian"):
+        less = json.dumps({key: value for key, value in json.loads(text).items() if key != name})
+        assert not pyshacl.validate(less, data_graph_format="json-ld", shacl_graph=SHAPES,
+                                    shacl_graph_format="turtle")[0], name  # fmt: skip
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("level", ACCESS_LEVELS)
+def test_the_description_meets_the_shapes_of_the_profile(small: Path, level: str) -> None:
+    """The profile's own shapes for an access level: files in a folder of that name, or in the folder for all levels."""
+    pyshacl, rdflib = pytest.importorskip("pyshacl", reason=EXTRA), pytest.importorskip("rdflib", reason=EXTRA)
+    if not (folder := os.environ.get("MEDSYNTH_HEALTHDCAT_SHAPES")):
+        pytest.skip("MEDSYNTH_HEALTHDCAT_SHAPES names no folder with the shapes of HealthDCAT-AP (.ttl): not shipped")
+    shapes = rdflib.Graph()
+    for path in [*Path(folder).glob("*.ttl"), *(Path(folder) / level).glob("*.ttl")]:
+        shapes.parse(path)
+    conforms, _, words = pyshacl.validate(at_level(level), data_graph_format="json-ld", shacl_graph=shapes)
+    assert conforms, words
+
+
+@pytest.mark.parametrize(("text", "days"), [
+    ("2019", ("2019-01-01", "2019-12-31")), ("from 2019-03 to 2020-02", ("2019-03-01", "2020-02-29")),
+    ("2019-01-05–2019-01-06", ("2019-01-05", "2019-01-06")), ("recently", None), (None, None), ("2020 to 2019", None),
+    ("2019-13", None), ("2019, 2020 and 2021", None), ("ward 20190", None),
+])  # fmt: skip
+def test_a_period_is_read(text: str | None, days: tuple[str, str] | None) -> None:
+    found = period(text)
+    assert found is None if days is None else tuple(day.isoformat() for day in found or ()) == days

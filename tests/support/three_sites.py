@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from in_process import InProcess
 
 from medsynth.artifact import Model
 from medsynth.federated.derivation import derived, with_numbers
@@ -12,7 +13,7 @@ from medsynth.federated.masks import SecretKey, write_key
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
 from medsynth.federated.study import FORMAT, Study, study_of
-from medsynth.federated.transport import InProcess, arrays_of, grouped, packed, unpacked
+from medsynth.federated.transport import arrays_of, grouped, packed, unpacked
 from medsynth.privacy.queries.query import RowQuery
 
 SCHEMA: dict[str, Any] = {

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ...errors import BudgetError, UsageError
+from ...errors import BudgetError
 from ...row_count import PARTS_OF_A_ROW
 from . import accountant
 from .events import (
@@ -22,12 +22,12 @@ from .events import (
     to_json,
 )
 from .ledger import Ledger
+from .limits import check_budget
 from .unit import PrivacyUnit
 
 TOLERANCE = 0.004  # The plan spends at least this close to the budget, relatively.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # Range of noise scales in which a plan is sought.
 PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
-LARGEST_DEFAULT_DELTA = 1e-5
 PARTITION_SELECTION_DELTA, SELECTIONS_DELTA = 0.1, 0.2  # Shares of delta that a partition selection, and all, may use.
 
 
@@ -152,29 +152,6 @@ def equivalent_rows(rows: int, max_rows: int | None, noises: float = 1.0) -> int
     (1000, 500, 500)
     """
     return max(1, math.floor(rows / ((max_rows or 1) * math.sqrt(noises))))
-
-
-def default_delta(public_rows: int | None) -> float:
-    """Return the default delta: 1e-5, or the largest power of ten that times ten public rows is at most 1.
-
-    `public_rows`: the count that neighbouring tables share and a notice lists as public, never one that secret draws
-    left. None if it is not known yet.
-
-    >>> default_delta(None), default_delta(3_772), default_delta(101_766)
-    (1e-05, 1e-05, 1e-07)
-    """
-    if public_rows is None:
-        return LARGEST_DEFAULT_DELTA
-    digits = len(str(10 * max(public_rows, 1) - 1))  # 10^digits is the least power of ten that is at least 10 rows.
-    return min(LARGEST_DEFAULT_DELTA, float(f"1e-{digits}"))
-
-
-def check_budget(epsilon: float, delta: float) -> None:
-    """Raise UsageError unless epsilon is positive and finite and delta is in (0, 1)."""
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise UsageError("`epsilon` must be a positive, finite number. Zero does not switch privacy off; `no_dp` does.")
-    if not (math.isfinite(delta) and 0 < delta < 1):
-        raise UsageError("`delta` must be above 0 and below 1; 1e-5 is usual.")
 
 
 def make_plan(

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pandas as pd
 
 from ...artifact import Model
+from ...fitting.approval import ApprovedPlan
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
 from .columns import values_alone
@@ -65,8 +66,8 @@ class Context:
     `synthetic`, `real` and `train` are tables of text cells; "" is an empty cell. `tables` has them in the form in
     which they are compared, and `predictions` has the classifiers' predictions for the held-out rows. Both are None in
     a shareable report. `sequences` has each table's patients in the declared order, under "real", "train" and
-    "synthetic"; it is empty without an order. `drawn_by_model`, `disjoint`, `fitted_rows`, `fits`, `looks` and `linked`
-    are as in `medsynth.report.build.build`.
+    "synthetic"; it is empty without an order. `drawn_by_model`, `disjoint`, `fitted_rows`, `fits`, `looks`, `linked`
+    are as in `medsynth.report.build.build`, and `approved` is its `plan`.
 
     A report is shareable if its context contains neither a real row nor a figure of real rows: see `shareable`.
     """
@@ -86,6 +87,7 @@ class Context:
     fits: int | None = None
     looks: int = 1
     linked: LinkedFacts | None = None
+    approved: ApprovedPlan | None = None
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)
     groups: tuple[str, ...] = ()

@@ -94,6 +94,10 @@ class CatalogueFacts(Record):
     access_body: str | None = _said("the body that grants access")
     access_body_contact: str | None = _said("its e-mail address or page")
     publisher: str | None = _said("who publishes the table")
+    geography: list[str] = Field(default=[], description="countries such as DEU, or addresses of regions")
+    coding_systems: list[str] = Field(default=[], description="addresses of the code lists that columns use")
+    custodian: str | None = _said("who holds the source table")
+    custodian_contact: str | None = _said("its e-mail address or page")
 
 
 class Purpose(Record):
@@ -112,13 +116,15 @@ class Purpose(Record):
     steward: str | None = _said("who signs")
     privacy_officer: str | None = _said("who signs")
     expert: str | None = _said("who signs")
+    expert_date: str | None = _said("when the expert decided, for HIPAA")
+    expert_reasoning: str | None = _said("why the expert finds the risk very small, for HIPAA")
 
 
 class Review(Purpose):
     """What only people know, as the review file has it. `thresholds` are your house's own."""
 
     table: str | None = _said("name of the source table")
-    period: str | None = _said("when its patients were seen")
+    period: str | None = _said("when its patients were seen, such as 2019 to 2023-06-30")
     inclusion: str | None = _said("which patients it includes")
     contact: str | None = _said("whom to ask about the table")
     fits_on_this_table: int | None = _said("number of all fits, if the budget file does not know them")

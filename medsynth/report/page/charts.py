@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from ..data.reach import Reach
 from ..data.survival import Survival
 from ..data.verdict import Estimate
 from ..sections.attacks import Attacks
-from ..sections.claim import PrivacyLedger, Reach
+from ..sections.claim import PrivacyLedger
 from ..sections.fidelity import Fidelity
 from ..sections.inference import Coefficient, Importance
 from ..sections.over_time import Band, Bars, Trajectory, Transitions

@@ -1,6 +1,7 @@
 """The sections of a report, one module per family. The list below is the order of the page."""
 
 from . import (
+    approval,
     attacks,
     claim,
     closest,
@@ -28,6 +29,7 @@ for section in (
     documentation.PURPOSE,
     documentation.SOURCE,
     documentation.TUNING,
+    approval.APPROVAL,
     utility.UTILITY,
     inference.IMPORTANCE,
     inference.INFERENCE,

@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...arrays import Floats
 from ...artifact import Model
 from ...artifact import claim as sentence
 from ...privacy.accounting import accountant
@@ -21,11 +20,10 @@ from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
 from ..data.proposal import PASSING_ON
 from ..data.question import Question, Wording
+from ..data.reach import Reach, guess, reach
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .registry import Section
 
-POINTS = 41  # Points of the trade-off curve.
-Rates = Floats
 SAMPLING: dict[type, str] = {
     SubsampledGaussian: "Each row joins a batch by an independent secret coin (Poisson sampling).",
     ShardSampledGaussian: (
@@ -36,23 +34,6 @@ SAMPLING: dict[type, str] = {
         "one shard count for any row."
     ),
 }
-
-
-class Reach(Record):
-    """How far an attacker can get at most, by the measurements. `guess_right`: the best chance to guess whether a unit
-    was in the table.
-
-    `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first). From it follow
-    `advantage`, the largest 2 AuROC - 1 of any attack, and `at_one_percent`, the rate at 1 % false alarms.
-    """
-
-    epsilon: float
-    delta: float
-    guess_right: float
-    generic_guess_right: float
-    advantage: float
-    at_one_percent: float
-    curve: list[tuple[float, float]]
 
 
 class Claim(Reach):
@@ -94,33 +75,6 @@ def privacy(model: Model) -> Claim | None:
     )
 
 
-def reach(events: Sequence[tuple[Event_, int]], epsilon: float, delta: float, by: accountant.Accountant) -> Reach:
-    """Return the limits that measurements, of a ledger or of a plan, set to attackers; `by` names the accountant."""
-    deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
-    pairs = [(epsilon, delta), *accountant.profile(events, [float(d) for d in deltas], by)]  # all valid at once
-    # The generic bound is for any (epsilon, delta)-private mechanism. The ledger's own curve is much tighter.
-    generic = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
-    fine = _curve(2001, pairs)
-    return Reach(
-        epsilon=epsilon,
-        delta=delta,
-        guess_right=min(generic, max((1 - x + y) / 2 for x, y in fine)),
-        generic_guess_right=generic,
-        # The curve rises, so the mean of right ends is no less than the area under it.
-        advantage=min(1.0, 2 * sum(y for _, y in fine[1:]) / (len(fine) - 1) - 1),
-        at_one_percent=float(_power(0.01, pairs)),
-        curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
-    )
-
-
-def guess(unit: str, right: float, verb: str = "is") -> str:
-    """Return how often a guess about one unit is right at most, with the condition of these odds."""
-    return (
-        f"If both answers are equally likely at first, a guess whether one {unit} is in the table {verb} right at most "
-        f"{right:.0%} of the time."
-    )
-
-
 def units(model: Model) -> int:
     """Return the number of privacy units, rows or patients, that the public row count corresponds to."""
     if model.ledger.max_rows is None or ROWS_PER_PATIENT not in model.tensors:
@@ -128,17 +82,6 @@ def units(model: Model) -> int:
     shares = model.tensors[ROWS_PER_PATIENT]
     mean = float(np.average(np.arange(1, len(shares) + 1), weights=np.asarray(shares, np.float64)))
     return math.ceil(model.rows / mean)
-
-
-def _power(false: float | Rates, pairs: list[tuple[float, float]]) -> Rates:
-    """Return the largest true-positive rate at each false-positive rate that no pair rules out, in either direction."""
-    bounds = [np.minimum(d + math.exp(e) * false, 1 - math.exp(-e) * (1 - d - false)) for e, d in pairs]
-    return np.asarray(np.maximum(false, np.minimum(1.0, np.min(bounds, axis=0))))
-
-
-def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    rates = np.linspace(0, 1, points)
-    return list(zip(rates.tolist(), _power(rates, pairs).tolist(), strict=True))
 
 
 EPSILON = Question(

@@ -110,7 +110,8 @@ def impossible(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFram
     found = list[RuleCheck]()
     broken = np.zeros(len(synthetic), np.bool_)
     more = _from_rows(columns, real) if real is not None else ()
-    for text in dict.fromkeys((*declared, *suggested_rules(columns), *more)):
+    levels = {name: {"levels": column.levels} for name, column in columns.items()}
+    for text in dict.fromkeys((*declared, *suggested_rules(columns, levels), *more)):
         try:
             rule = schema.rule(text)
         except ValueError:  # a column has other levels, or is a word
