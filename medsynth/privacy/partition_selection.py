@@ -312,7 +312,7 @@ class RawVault:
                 column, far = inference.number(
                     found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single, tailed=tailed
                 )
-                rounded = digits is not None and magnitudes.kept_decimals(digits, std)[0] > column.places
+                rounded = digits is not None and magnitudes.loses_form(digits, std, column.places, kind.zeros)
             gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
             gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest = self._rows - sum(gaps.values())

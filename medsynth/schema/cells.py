@@ -83,15 +83,12 @@ MOMENTS = tuple(
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
 ) + (*MIDNIGHTS, *CLOCKS)
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
-_FORMS = (
-    (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
-    (re.compile(r"(?:19|20)[0-9]{6}(?![0-9])"), ("%Y%m%d",)),
-    (re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})"), ("%d.%m.%Y",)),
-    (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
-)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|(?:19|20)[0-9]{6}(?![0-9])|[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}")
 _ONE_DIGIT = re.compile(r"(?<![0-9])[1-9](?![0-9])")
 _CLOCK = re.compile(r"(?:([0-9])|[01][0-9]|2[0-3]):[0-5][0-9](?(1)|(:[0-5][0-9])?)$")
-_TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?$")
+_TIME = re.compile(
+    r"([ T])(?:[01][0-9]|2[0-3]):[0-5][0-9](?::([0-5][0-9])(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?$"
+)
 
 
 @dataclass(frozen=True)
@@ -189,39 +186,31 @@ def moment(text: str) -> str | None:
     >>> moment("2020-02-29"), moment("2020-02-30"), moment("2020-02-29 00:00:00"), moment("13/4/2020 13:45")
     ('%Y-%m-%d', None, '%Y-%m-%d 00:00:00', '%-d/%-m/%Y %H:%M')
     """
-    if not text[:1].isdigit() or len(text) > 40:
-        return None
     if clock := _CLOCK.match(text):
         return SHORT_CLOCK if clock[1] else CLOCKS[clock[2] is not None]
-    for pattern, orders in _FORMS:
-        if found := pattern.match(text):
-            fitting = [order for order in orders if _iso(found.group(), order)]
-            if not fitting:
-                return None
-            if any(_iso(found.group(), order) in FAR_DAYS for order in fitting):
-                return FAR
-            day = EITHER if len(fitting) > 1 else fitting[0]
-            if _ONE_DIGIT.search(found.group()):
-                day = SHORT_EITHER if day == EITHER else day.replace("%d", "%-d").replace("%m", "%-m")
-            return _with_time(day, text[found.end() :])
-    return None
+    if (found := _DAY.match(text)) is None:
+        return None
+    iso = {day: own for day in DAYS if "-" not in day[:2] and (own := _iso(found.group(), day))}
+    if not iso or set(FAR_DAYS).intersection(iso.values()):
+        return FAR if iso else None
+    day = EITHER if len(iso) > 1 else next(iter(iso))
+    if _ONE_DIGIT.search(found.group()):
+        day = SHORT_EITHER if day == EITHER else day.replace("%d", "%-d").replace("%m", "%-m")
+    return _with_time(day, text[found.end() :])
 
 
 def _with_time(day: str, rest: str) -> str | None:
     """Return the form of a day and the rest of its text: nothing, or a time of day."""
     if not rest:
-        return day if day in MOMENTS else None
+        return day
     time = _TIME.match(rest)
-    if time is None or int(time[2]) > 23 or int(time[3]) > 59 or int(time[4] or 0) > 59:
+    if time is None or (time[4] not in (None, "Z") and day != DAYS[0]):
         return None
-    seconds = int(time[4] or 0) or int(time[5] or 0)
-    zone = time[6] or ""
-    if len(zone) > 1 and day != DAYS[0]:
-        return None
-    written = ("" if time[4] is None else ":%S") + (".000" if time[5] == "000" else "") + (zone if zone == "Z" else "")
-    form = f"{day}{time[1]}%H:%M{written}"
+    seconds = int(time[2] or 0) or int(time[3] or 0)
+    zone = "Z" if time[4] == "Z" else ""
+    form = f"{day}{time[1]}%H:%M{':%S' if time[2] else ''}{'.000' if time[3] == '000' else ''}{zone}"
     form = form if form in MOMENTS else form.replace(".000", "")
-    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or zone == "Z"):
+    if day == DAYS[0] and rest[1:6] == "00:00" and not (seconds or zone):
         return midnight(form)
     form += WITH_SECONDS if seconds else ""
     return form if form in MOMENTS else None

@@ -58,7 +58,7 @@ from .columns.categorical import Binary, Categorical
 from .columns.column import LEVEL_APART, Column, Level, is_apart, numbers_of
 from .columns.date import CLOCK_DAY, Date, ordinal
 from .columns.number import LARGEST_UNITS, Continuous, Count
-from .learned import EMPTY, LIKELY_STDS, ColumnKind, Far, LearnedColumn
+from .learned import EMPTY, HIDDEN_SHARE, LIKELY_STDS, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
@@ -80,7 +80,7 @@ SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike ha
 YEARS_APART = 20  # years without a clear one after which a year is far from the others
 WINDOWS = (1, 3, 10, 30)  # years that are looked at together
 FEW_OUTSIDE = 0.01  # of the rows: dates that may lie outside the bounds
-HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # cell width; noise, as a share of the rows, that hides rows
+HALF_OCTAVE, UNSURE_SHARE = 2**0.5, 0.03  # cell width; noise, as a share of the rows, that hides rows
 NARROW = 4  # days after another date must be this many times narrower than a date's own bounds
 ISO = "%Y-%m-%d"  # the format of dates without a clear form
 MOST_PAIRS = 10  # of columns of dates
@@ -166,15 +166,19 @@ def column_kind(
     sure = partial(surely, least=least)
     fine, decimal = sure(FINES), sure(DECIMALS)
     decimals = decimal > some or sum(found[name] for name in DECIMALS) > numbers / 2
-    zeros = sum(found[name] for name in ZEROS) - DECIMAL_SHARE * numbers  # a tenth of numbers with decimals end so
+    whole = found["whole"]
+    # A tenth of numbers with decimals end with a zero. Whole numbers among them show that zeros are left out.
+    ends = sum(found[name] for name in ZEROS)
+    zeros = ends - max(DECIMAL_SHARE * numbers, whole)
+    odd = max(found[ODD], min(found["pointed"], whole), min(ends, whole) * decimals)
     as_numbers = ColumnKind(
         cells="decimal" if decimals else "whole",
         mixed=some < decimal < numbers / 2,
         short=decimals and fine < max(FINE_SHARE * numbers, least),
-        pointed=found["pointed"] > found["whole"],
+        pointed=found["pointed"] > whole,
         zeros=decimals and zeros > 0,
-        unsure=decimals and abs(zeros) < LIKELY_STDS * std * len(ZEROS) ** 0.5,
-        rewritten=found[ODD] > some,
+        unsure=decimals and not abs(zeros) > LIKELY_STDS * std * len(ZEROS) ** 0.5 > odd,
+        rewritten=odd > max(HIDDEN_SHARE * numbers, least) or (not decimals and found["decimal"] > clear),
         words=surely(["word"]),
         spikes=fine > some and sure((*WHOLES, ZEROS[0])) > max(SPIKES_SHARE * numbers, least),
         codes=tuple(codes),
@@ -421,7 +425,7 @@ def number(
     for text, count in named.items():
         counts[magnitudes.magnitude_cell(np.array([float(text)]))] -= count
     mass -= sum(named.values())
-    if magnitudes.beyond(counts, std) > mass / 2:
+    if magnitudes.believed(counts[[0, magnitudes.MAGNITUDES - 2]], std).sum() > mass / 2:  # a billion and more
         return unread(codes), Far()
     if codes and mass <= CLEAR_STDS * std:  # no number is left: its bounds would be invented
         return unread(codes, numbers=True), Far()
@@ -430,11 +434,10 @@ def number(
     for code in [code for code in codes if is_code_of_a_number(code) and not is_apart(np.array(float(code)), *ends)]:
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     gaps |= named
-    found = magnitudes.scale(counts, std)
+    spread = magnitudes.spread(counts, std)
     # The tail of laboratory values is long, and mostly below the noise.
-    long_tail = tailed or found == "log"
-    long_tail = long_tail or (decimals is not None and magnitudes.spread(counts, std) > magnitudes.TAIL_RATIO)
-    wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > HIDDEN_SHARE * mass)
+    long_tail = tailed or spread > (magnitudes.LOG_RATIO if decimals is None else magnitudes.TAIL_RATIO)
+    wide = _widened(*magnitudes.bounds(counts, std, mass), 16.0 if long_tail else 1.5, unsure=std > UNSURE_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_number, gaps)])
     if decimals is None:
         first = math.floor(low)
@@ -443,8 +446,8 @@ def number(
     else:
         own = _with_decimals(counts, std, kind, decimals, low, high)
     column = (Count if decimals is None else Continuous).model_validate({
-        **own, "scale": found if low >= 0 else "linear", "missing": _outside(gaps, own["bounds"]), "unknown": "missing",
-        "out_of_range": "missing" if apart else "clip",
+        **own, "scale": "log" if low >= 0 and spread > magnitudes.LOG_RATIO else "linear",
+        "missing": _outside(gaps, own["bounds"]), "unknown": "missing", "out_of_range": "missing" if apart else "clip",
         "cut_points": _cut_points(counts, std, levels, own["bounds"], own.get("decimals", 0)),
     })  # fmt: skip
     return column, Far(tuple(named), tuple(f"{value:.2g}" for value in apart))
@@ -474,7 +477,7 @@ def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: f
     """Return single numbers that lie far from all other values, with their noisy counts.
 
     At either end the farthest few are tried together: they are far if all of them lie apart from the bounds of what is
-    left without them.
+    left without them. Cells that lie alone, and neighbours that noise explains, do not widen these bounds.
     """
     numbers = sorted((text for text in levels if is_number(text)), key=float)
     found = dict[str, float]()
@@ -482,8 +485,11 @@ def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: f
         for most in range(min(MOST_CODES, len(ordered)), 0, -1):
             some = {text: levels[text] for text in ordered[:most] if text not in found}
             rest = counts.copy()
-            np.add.at(rest, magnitudes.magnitude_cell(np.array([*map(float, some)])), -np.array([*some.values()]))
-            low, high = magnitudes.bounds(rest, std, mass - sum(some.values()))
+            cells = magnitudes.magnitude_cell(np.array([*map(float, some)]))
+            np.add.at(rest, cells, -np.array([*some.values()]))
+            rest[cells] = magnitudes.believed(rest[cells], 2 * std, clear_stds(magnitudes.MAGNITUDES))  # two noises
+            left = mass - sum(some.values())
+            low, high = magnitudes.bounds(magnitudes.without_far(rest, std, MOST_FAR * left)[0], std, left, CLEAR_STDS)
             nearest = min((abs(float(text)) for text in some), default=0.0)
             reach = max(-low, high)
             if 0 < LEVEL_APART * reach < nearest and sum(some.values()) < mass / 2:
@@ -582,7 +588,8 @@ def day(
     })  # fmt: skip
     far = tuple(text for text in named if not math.isnan(ordinal(text, kind.form)))
     limit = std * clear_stds(YEARS)
-    return column, Far(far, tuple(str(FIRST_YEAR + year) for year in apart if counts[year] > limit))
+    outside = [year for year in apart if counts[year] > limit and not first <= year <= last]
+    return column, Far(far, tuple(str(FIRST_YEAR + year) for year in outside))
 
 
 def _span(years: Floats, std: float, mass: float) -> tuple[int, int]:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED_NAME = "learned"  # the name of each schema that a fit learned
-NAMES_IN_SENTENCE = 12
+NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 MOSTLY_LOST = 0.8  # share of a column's values without which it is lost
+HIDDEN_SHARE = 0.025  # share of the rows from which on a loss that the noise may hide is named
 LIKELY_STDS = 1.65  # standard deviations of noise from which on rows have probably lost their level
 LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
 EMPTY = ("",)  # the only level of a column whose cells are all empty
@@ -221,13 +222,16 @@ class Learned:
             n: (*(c.levels if c.categorical else ()), *c.gap_words) for n, c in columns.items() if n in self.columns
         }
         yield LearnedFact("escaped", [n for n, own in words.items() if any(map(ESCAPED.search, map(str, own)))])
-        yield LearnedFact(TIMES, [n for n in self.columns if _shows_clock(columns[n])])
+        forms = {n: str(getattr(columns[n], "format", "")) for n in self.columns}
+        yield LearnedFact(TIMES, [n for n, form in forms.items() if is_timed(form) and not form.endswith("Z")])
         yield LearnedFact(
             "after", [f"{n} after {columns[n].depends_on[0]}" for n in self.columns if columns[n].depends_on]
         )
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
+        kept = [n for n, c in learned if c.kept and not (c.merged or c.lost) and n != target]
+        yield LearnedFact("hidden", [n for n in kept if LIKELY_STDS * self.columns[n].std > HIDDEN_SHARE * self.rows])
         shown = {n: c for n, c in learned if columns[n].modelled and not columns[n].categorical}
         yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
         yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])
@@ -236,13 +240,10 @@ class Learned:
         yield LearnedFact("only", each, [*only])
         yield LearnedFact(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
         yield LearnedFact("keys", [n for n, _ in learned if not columns[n].modelled])
-        yield LearnedFact(WARNING, [repr(n) for n in self._repeated])
-
-    @property
-    def _repeated(self) -> list[str]:
-        """The columns whose numbers read like keys of several rows each, unless their names mean amounts."""
-        some = {} if self.schema.unit is not None else self.columns
-        return [name for name, column in some.items() if column.repeats and not is_amount(name)]
+        repeated = [repr(n) for n, c in learned if c.repeats and not is_amount(n)]
+        yield LearnedFact(WARNING, repeated if self.schema.unit is None else [])
+        linear = [n for n, c in shown.items() if c.kind.cells == "whole" and columns[n].scale == "linear"]
+        yield LearnedFact("large", [n for n in linear if columns[n].units[1] > LARGE_NUMBER])
 
     def _with_share(self, name: str, count: float) -> str:
         return f"{name} (about {_percent(count, self.rows)} of the rows)"
@@ -260,12 +261,6 @@ class Learned:
         if column.categorical or not column.modelled:
             return "of levels" if column.modelled else "of keys"
         return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
-
-
-def _shows_clock(column: Column) -> bool:
-    """Return whether a column has times without a zone."""
-    written = str(getattr(column, "format", ""))
-    return is_timed(written) and not written.endswith("Z")
 
 
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal
 
 import numpy as np
 
@@ -55,8 +54,8 @@ def magnitude_cell(values: Floats) -> Whole:
     return np.where(np.isnan(values), MAGNITUDES - 1, cells)
 
 
-def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
-    """Return bounds around every cell whose noisy count clearly exceeds the noise, and around probable neighbours.
+def bounds(counts: Floats, std: float, mass: float, probable: float = PROBABLE_STDS) -> tuple[float, float]:
+    """Return bounds around every cell whose noisy count clearly exceeds the noise, and around `probable` neighbours.
 
     Noise alone passes the threshold in any cell with a chance of at most 5 %. In a small table few or no cells pass it.
     Then the likeliest range for `mass` rows is within the bounds too, if it is likelier than none.
@@ -75,9 +74,9 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
         return 0.0, 1.0
     low = min(found)
     high = max(found)
-    while low > 0 and counts[low - 1] > PROBABLE_STDS * std:
+    while low > 0 and counts[low - 1] > probable * std:
         low -= 1
-    while high < last and counts[high + 1] > PROBABLE_STDS * std:
+    while high < last and counts[high + 1] > probable * std:
         high += 1
     return _edge(low, upper=False), _edge(high, upper=True)
 
@@ -180,16 +179,6 @@ def _are_even(counts: Floats, std: float, rows: int, end: float) -> bool:
     expected[len(HALF_OCTAVES) + 1 : -1] = np.diff(np.maximum(edges, 1)) * rows / math.floor(end)
     square = float(np.square((counts - expected) / std).sum())
     return square < MAGNITUDES + CLEAR_STDS * math.sqrt(2 * MAGNITUDES) and expected.max() > EVEN_STDS * std
-
-
-def beyond(counts: Floats, std: float) -> float:
-    """Return the clear noisy counts of the largest magnitude, a billion and more, of either sign."""
-    return float(believed(counts[[0, MAGNITUDES - 2]], std).sum())
-
-
-def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
-    """Return the scale: log for a column without negative numbers whose positive part is wide, else linear."""
-    return "log" if spread(counts, std) > LOG_RATIO else "linear"
 
 
 def spread(counts: Floats, std: float) -> float:
@@ -300,3 +289,11 @@ def kept_decimals(counts: Floats, std: float) -> tuple[int, float | None]:
         if above[:, 1 : places + 1].sum() + CLEAR_STDS * noise < FEW_DECIMALS * above[:, 0].sum():
             return places, float(edge)
     return places, None
+
+
+def loses_form(counts: Floats, std: float, places: int, zeros: bool) -> bool:
+    """Return whether numbers clearly have more decimals than `places`, or fewer if `zeros` fill these up."""
+    table = counts.reshape(-1, MOST_DECIMALS + 1)
+    shown = believed(table.sum(0), std * math.sqrt(len(table)))
+    fewer = bool(shown[1:places].sum() > FEW_DECIMALS * shown.sum())
+    return kept_decimals(counts, std)[0] > places or (zeros and fewer)

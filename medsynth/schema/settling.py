@@ -66,7 +66,8 @@ def _settled(column: Open, found: Column) -> Column:
     if isinstance(column, OpenLevels):
         own, learned = _levels(column, found)
     elif isinstance(column, OpenNumbers | OpenDates) and found.categorical:  # no number or date was found
-        own, learned = KINDS[column.given["kind"]], {"missing": True, "unknown": "missing", BOUNDS: _any(column)}
+        ends = ["1900-01-01", "2099-12-31"] if isinstance(column, OpenDates) else [0, 1]
+        own, learned = KINDS[column.given["kind"]], {"missing": True, "unknown": "missing", BOUNDS: ends}
     else:
         own, learned = type(found), found.to_dict()
     given = {key: value for key, value in given.items() if key in entries(own) and key != LEVELS}
@@ -135,10 +136,3 @@ def _both(declared: Any, learned: Any) -> Any:
     words = [*(declared if isinstance(declared, list) else [""]), *(learned if isinstance(learned, list) else [""])]
     codes = list({str(word): word for word in words}.values())
     return True if codes == [""] else codes
-
-
-def _any(column: Open) -> list[Any]:
-    """Return bounds of a column in which no value was found."""
-    if isinstance(column, OpenDates):
-        return ["1900-01-01", "2099-12-31"]
-    return [0, 1]

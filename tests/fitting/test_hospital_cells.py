@@ -31,7 +31,7 @@ from medsynth.rng import SeededEntropy
 from medsynth.schema.codec import csv_cells, encode
 
 COLUMNS, EPSILON = 12, 60.0
-LOSSES = {LOST, WARNING, "merged", "unread", "far", "codes", "only", "keys", "empty"}
+LOSSES = {LOST, WARNING, "merged", "hidden", "large", "unread", "far", "codes", "only", "keys", "empty"}
 FORMS = {"rewritten", "unsure", TIMES}  # what was found is right, its form may not be
 FILES = ("t.csv", "t.parquet", "t.xlsx", "frame")
 GROUPS = [[*CASES][k :: -(-len(CASES) // COLUMNS)] for k in range(-(-len(CASES) // COLUMNS))]

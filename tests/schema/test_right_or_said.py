@@ -18,7 +18,7 @@ from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
-from medsynth.schema import Categorical, Date, inference
+from medsynth.schema import Categorical, Date, Schema, inference, magnitudes
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.learned import ColumnKind, Learned, LearnedColumn
 
@@ -47,8 +47,8 @@ def written(found: Learned, frame: pd.DataFrame) -> pd.Series:
     return csv_cells(encode(from_frame(frame), found.schema), found.schema)["x"]
 
 
-def codes_with_numbers(word: str, share: float) -> Cells:
-    return lambda rng: np.where(rng.random(N) < share, word, rng.integers(5, 60, N).astype(str))
+def codes_with_numbers(word: str, share: float, low: int = 5) -> Cells:
+    return lambda rng: np.where(rng.random(N) < share, word, rng.integers(low, 12 * low, N).astype(str))
 
 
 LONG = ["362969004123456789", "38341003123456781", "22298006123456782", "73211009123456783"]
@@ -170,3 +170,61 @@ def test_other_forms_of_dates_are_lost_and_named(form: str) -> None:
     found, _ = learned(lambda rng: days.strftime(form).to_numpy(), 0)
     said = [text for text in found.summary() if text.about.kind == LOST]
     assert found.columns["x"].lost and len(said) == 1 and "x. Hardly" in said[0]
+
+
+WIDENED = {"a clear cell far away": (1e6, 6.0), "a neighbour": (200.0, 2.5), "two noises of the code": (888.8, 5.0)}
+
+
+@pytest.mark.parametrize("noise", WIDENED)
+def test_noise_does_not_hide_a_far_code(noise: str) -> None:
+    """Each of these cells alone made the code a value, in one fit of forty together."""
+    counts = np.zeros(magnitudes.MAGNITUDES)
+    for value, count in ((140.0, 1800.0), (888.8, 200.0), WIDENED[noise]):
+        counts[magnitudes.magnitude_cell(np.array([value]))] += count
+    digits = np.zeros(magnitudes.MOST_DECIMALS + 1)
+    digits[1] = N
+    column, far = inference.number(
+        counts, 1.0, digits, ColumnKind(cells="decimal", short=True), {}, rows=N, levels={"888.8": 200.0}
+    )
+    assert "888.8" in column.gap_words and far.codes == ("888.8",)
+
+
+@pytest.mark.parametrize(("low", "named"), [(2_000_000, True), (2000, False)])
+def test_large_whole_numbers_are_named(low: int, named: bool) -> None:
+    """A key that is missing in some rows is not read as a key: the user decides."""
+    found, _ = learned(codes_with_numbers("", 0.2, low), 0)
+    assert any("Large whole numbers" in text and "x. If" in text for text in found.summary()) == named
+
+
+@pytest.mark.parametrize("share", [0.07, 0.5])
+def test_numbers_that_come_back_with_fewer_or_more_decimals_are_named(share: float) -> None:
+    """Too few decimals among whole numbers are lost; of two kinds of decimals, one comes back as the other."""
+
+    def cells(rng: np.random.Generator) -> Any:
+        rest = "{:.2f}" if share > 0.1 else "{:.0f}"
+        return [("{:.1f}" if rng.random() < share else rest).format(value) for value in rng.normal(50, 9, N)]
+
+    found, frame = learned(cells, 0)
+    assert (written(found, frame) == frame["x"]).mean() > 0.97 or any(
+        "x come back in another form" in text for text in found.summary()
+    )
+
+
+def test_a_loss_that_the_noise_hides_is_named() -> None:
+    """Twenty counts add up to noise of a few percent of 600 rows."""
+    kept = {str(k): 28.0 for k in range(20)}
+    column = Categorical(levels=tuple(range(20)), unknown="missing", missing=True)
+    for std, named in ((5.0, False), (20.0, True)):
+        made = LearnedColumn(kind=ColumnKind(cells="whole"), kept=kept, rest=10.0, std=std, column=column)
+        found = Learned(schema=Schema(name="t", columns={"x": column}), columns={"x": made}, rows=600)
+        assert any("rare values of x," in text for text in found.summary()) == named
+
+
+def test_a_year_within_the_bounds_is_not_far() -> None:
+    """One clear year of births among many that the noise hides."""
+    years = np.zeros(inference.YEARS)
+    years[70:150] = 12.0
+    years[142] = 40.0
+    column: Any
+    column, far = inference.day(years, 6.0, ColumnKind(cells="date"), {}, rows=1000)
+    assert column.bounds[0].year < 1992 < column.bounds[1].year and not far.near
