@@ -32,7 +32,10 @@ BudgetName = Annotated[
     Path | None,
     typer.Option(help="With --table: name of the budget file [default: by the database].", rich_help_panel=ADVANCED),
 ]
-ApprovedFile = Annotated[Path | None, typer.Option(help="JSON file of an approved plan, which the fit may not exceed.")]
+ApprovedFile = Annotated[
+    Path | None,
+    typer.Option(help="JSON file of an approved plan, which the fit may not exceed.", rich_help_panel=ADVANCED),
+]
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model

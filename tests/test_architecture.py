@@ -30,7 +30,7 @@ FLOORS = [
     ["artifact"],
     ["budget"],
     ["sampling"],
-    ["answers", "fitting"],
+    ["fitting", "answers"],
     ["synthesizer", "report", "audit", "federated"],
     ["sidecars"],
 ]

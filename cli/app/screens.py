@@ -39,7 +39,7 @@ Content = dict[str, Any]
 GROUPS = {  # of the review's entries
     "purpose": ("purpose", "recipient", "recipient_controls", "access", "licence"),
     "risks": ("harms", "expiry", "review_date", "incident_contact"),
-    "signatures": ("steward", "privacy_officer", "expert"),
+    "signatures": ("steward", "privacy_officer", "expert", "expert_date", "expert_reasoning"),
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",

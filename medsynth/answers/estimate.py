@@ -130,7 +130,7 @@ def estimate(
     for same in zip(*each, strict=True):
         given = {*conditions, *([] if by is None or same[0].group == EVERYBODY else [column_of(by, model.schema)])}
         basis = _basis(model, same[0].question, given)
-        found += [_combined(same, k, basis, level) for k in range(len(same[0].values))]
+        found += [_of_replicates(same, k, basis, level) for k in range(len(same[0].values))]
     return Estimates(found)
 
 
@@ -178,7 +178,7 @@ def _covers(declared: Regression, asked: Inquiry) -> bool:
     )  # fmt: skip
 
 
-def _combined(same: Sequence[_Asked], k: int, basis: str, level: float) -> Answer:
+def _of_replicates(same: Sequence[_Asked], k: int, basis: str, level: float) -> Answer:
     """Return the answer to one term by all replicates."""
     asked, group = same[0].question, same[0].group
     values = [one.values[k] for one in same]

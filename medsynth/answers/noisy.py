@@ -93,7 +93,7 @@ def example_of(model: Model) -> Example | None:
     sizes = table.sum(axis=1).nlargest(2)
     level = table.sum().idxmax()
     rows = float(table.to_numpy().sum())
-    shares = [(float(table[level][group] / size), float(size / rows)) for group, size in sizes.items()]
+    shares = [(float(table.at[group, level] / size), float(size / rows)) for group, size in sizes.items()]
     noise = float(own["noise_std"].iloc[0]) * math.sqrt(sum(size**-2.0 for size in sizes))
     groups = (f"{target}={sizes.index[0]}", f"{target}={sizes.index[1]}")
     where = f"{target}={sizes.index[0]},{sizes.index[1]}"

@@ -93,6 +93,11 @@ def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str)
     except MedsynthError:
         return {"refused": ""}
     found: dict[str, Any] = {f.name: getattr(part, f.name) for part in (private, private.data) for f in fields(part)}
-    found |= {"data": None, "codes": None if codes is None else codes[: ROWS - 1].tolist(), "notices": notices}
+    found |= {
+        "data": None,
+        "categories": None,
+        "codes": None if codes is None else codes[: ROWS - 1].tolist(),
+        "notices": notices,
+    }
     found["cells"] = found["cells"][: ROWS - 1].to_dict("list")
     return {name: repr(value) for name, value in found.items()}

@@ -226,7 +226,7 @@ class PrivateTable:
             own = f"the number of rows, {rows}"
             facts.append(Message(f"{own}: the row count of the whole table times the training share", own))
         if self.bare:
-            facts.append("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
+            facts.append(Message("that no schema is declared: the fit learns kinds, levels, bounds, and pays for them"))
         else:
             if len(self.undeclared) + len(self.settled) < len(schema.columns):
                 declared = f"the schema {schema.name!r}"
@@ -254,7 +254,7 @@ class PrivateTable:
         if settings.one_row_a_patient:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
         if settings.public is not None:
-            settles = f": it settles what is open of {', '.join(self.settled)}" if self.settled else ""
+            settles = f": it settles {', '.join(self.settled)}" if self.settled else ""
             facts.append(Message(f"what `public` shows{settles}", "what `public` shows"))
         return [*facts, Message("`epsilon`, `delta`, the method and its settings", "the settings")]
 

@@ -22,7 +22,6 @@ from ..privacy.accounting.accountant import rounded_up
 from ..report.data.verdict import Review
 from ..schema import Schema
 from ..schema.columns.column import Column
-from ..schema.columns.date import Date
 from ..schema.columns.open import Open
 
 Json = dict[str, Any]
@@ -118,7 +117,7 @@ def detail(private: PrivateTable, plan: Mapping[str, Any], review: Review) -> li
     """
     columns = [(name, column) for _, schema in _schemas(private) for name, column in schema.columns.items()]
     keys = [name for name, column in columns if not column.modelled]
-    dates = [f"{name} ({column.describe().domain})" for name, column in columns if isinstance(column, Date)]
+    dates = [f"{name} ({column.describe().domain})" for name, column in columns if column.dated]
     places = [name for name, _ in columns if PLACES.search(name)]
     units = [f"{name} in {unit}" for name, column in columns if (unit := getattr(column, "unit", None))]
     people = [name for name, role in review.roles.items() if role in ("direct identifier", "quasi identifier")]

@@ -125,8 +125,7 @@ def readme(model: Model, facts: Facts) -> str:
         example = (
             f" Example of this table: compare the share of {found.level} between {' and '.join(found.groups)} by a "
             "test at the 5 % level. If the groups were equal, noise of this size would yield p < .05 in up to about "
-            f'{wrong:.0%} of such tables.\n\nAsk the model, not the rows: `medsynth estimate MODEL "difference('
-            f'{found.level}, {found.groups[0]})" --where {found.where}` prints an interval that knows the noise.'
+            f"{wrong:.0%} of such tables.\n\nAsk whoever has the model for estimates: their intervals know the noise."
         )
     return (
         f"# {facts.title}\n\n**P-values and intervals that take these rows as patients are wrong.**{example}\n\n"

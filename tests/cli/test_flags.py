@@ -25,7 +25,7 @@ MAYBE = re.compile(r"--[a-z]|`medsynth ")  # in a file that has no such string e
 # Parameters that no command offers: the command line fills them in itself.
 PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
 PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model", "phase", "disjoint", "fits", "linked", "patients"}
-PYTHON_ONLY |= {"split_number", "fitted_rows", "looks"}
+PYTHON_ONLY |= {"split_number", "fitted_rows", "looks", "estimates", "variances"}
 
 
 def texts(pattern: re.Pattern[str]) -> list[tuple[str, str, bool]]:

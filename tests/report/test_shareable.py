@@ -143,7 +143,7 @@ def test_every_field_of_the_context_counts(model: medsynth.Model, synthetic: pd.
     build(synthetic=synthetic, real=visits(80, 2), train=visits(120, 3), model=model, linked=facts(1.0))
     full = seen.pop()
     public = {"title", "target", "synthetic", "model", "drawn_by_model", "disjoint", "fitted_rows", "fits", "review",
-              "thresholds", "groups", "commands", "rng", "records", "looks"}  # fmt: skip
+              "thresholds", "groups", "commands", "rng", "records", "looks", "approved"}  # fmt: skip
     rows = {"real", "train", "tables", "predictions", "sequences", "linked"}
     assert {each.name for each in dataclasses.fields(Context)} == public | rows
     bare = Context(title="t", target="y", synthetic=full.synthetic)
@@ -202,9 +202,10 @@ def test_every_section_is_on_a_shareable_page_or_needs_real_rows(
     needing = {name for name, each in SECTIONS.items() if "real rows" in each.needs or each.variant == "internal"}
     computed = {name for name, each in SECTIONS.items() if each.compute}
     assert needing and set(steps) == computed - needing
-    # Roles of time and event are for tables of one row per patient; `test_time_to_event.py` has that section.
+    # Roles of time and event are for tables of one row per patient; `test_time_to_event.py` has that section. There is
+    # no approved plan here.
     found = {name for name, record in made.sections.items() if record is not None}
-    assert found == computed - needing - {"time_to_event"}
+    assert found == computed - needing - {"time_to_event", "approval"}
     text = page(made)
     assert SHAREABLE in text and 'class="banner open"' in text and "No real row was read" in text
 

@@ -60,9 +60,9 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
     ),
     "signs": (
         {"odd": 600, "decimal": 330, "pointed": 70},
-        ColumnKind(cells="decimal", short=True, pointed=True, rewritten=True),
+        ColumnKind(cells="decimal", short=True, pointed=True, rewritten=True, unsure=True),
     ),
-    "a few exponents": ({"odd": 30, "fine": 970}, ColumnKind(cells="decimal")),
+    "a few exponents": ({"odd": 30, "fine": 970}, ColumnKind(cells="decimal", unsure=True)),
     "zeros at the end": (
         {"decimal": 800, "decimal zeros": 100, "pointed": 100},
         ColumnKind(cells="decimal", short=True, pointed=True, zeros=True),

@@ -16,6 +16,7 @@ from medsynth.sampling.structure import structure_model
 from medsynth.schema import Schema
 
 NAMES = {
+    "README.md",
     "croissant.json", "data-dictionary.csv", "datapackage.json", "healthdcat-ap.jsonld", "ro-crate-metadata.json",
     "small.synthetic.csv", "small.synthetic.csv.provenance.json",
 }  # fmt: skip

@@ -20,7 +20,7 @@ from ...sampling.draw import MARK, MARKED
 from ...schema import Column, Schema
 from ...schema.cells import MISSING_NUMBERS, MISSING_WORDS
 from ...schema.columns.column import Values, level_text
-from ...schema.columns.date import Date
+from ...schema.columns.date import Date, dates_in
 from ...schema.columns.number import WrittenNumber
 
 INFINITIES = frozenset(sign + word for sign in ("", "+", "-") for word in ("inf", "infinity"))
@@ -71,8 +71,7 @@ def limits_of(schema: Schema | None) -> dict[str, dict[float, str]]:
 
 def dates_of(schema: Schema | None) -> dict[str, Date]:
     """Return the columns of dates, which are compared as years."""
-    columns = schema.columns if schema else {}
-    return {name: column for name, column in columns.items() if isinstance(column, Date)}
+    return dates_in(schema.columns if schema else {})
 
 
 def levels_in_order(schema: Schema | None) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Compute how far an attacker can get by what was measured. It imports no section: `medsynth plan` uses it too."""
+"""Compute how far an attacker can get by what was measured. Plans use it, too, so it imports no section."""
 
 from __future__ import annotations
 

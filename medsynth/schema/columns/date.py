@@ -323,6 +323,11 @@ def check_anchor(column: Column | None) -> None:
         raise ValueError("`after` must name a column of kind date that has no `after` itself")
 
 
+def dates_in(columns: Mapping[str, Column]) -> dict[str, Date]:
+    """Return those of some columns that are dates."""
+    return {name: column for name, column in columns.items() if isinstance(column, Date)}
+
+
 def _days(values: Values) -> Floats:
     return values.astype(np.float64)
 

@@ -18,7 +18,7 @@ from medsynth.io.formats import FileForm
 from medsynth.schema import Schema
 
 SCREENS = (*STEPS, "columns")
-HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7331*7 }}"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=y>\"'>{{ 7331000000019*7 }}"
 MEASURED = {"label": HOSTILE, "multiplier": 2.0, "share": 0.5, "times": 1}
 PLAN = {"guess_right": 0.61, "notes": [HOSTILE], "measurements": [MEASURED]}
 
@@ -44,7 +44,7 @@ def shown(page: Page, screen: str) -> str:
     assert all((attrs.get("src") or "").endswith("app.js") for tag, attrs in tags if tag == "script")
     assert not [tag for tag, _ in tags if tag == "img"]
     assert not [name for _, attrs in tags for name in attrs if name.startswith("on")]
-    assert "51317" not in text and CELL not in text
+    assert str(7331000000019 * 7) not in text and CELL not in text
     names = [attrs.get("name") for tag, attrs in tags if tag == "form" or attrs.get("name") == "changes"]
     assert names.count("changes") == sum(tag == "form" for tag, _ in tags)
     return text
