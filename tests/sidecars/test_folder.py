@@ -44,10 +44,12 @@ def test_the_folder_has_the_table_and_its_descriptions(small: Path) -> None:
 def test_each_description_states_the_claim_and_that_rows_are_synthetic(small: Path) -> None:
     folder = made("--review", "review.yaml")
     claim = json.loads((folder / "small.synthetic.csv.provenance.json").read_text())["claim"]
-    for name in sorted(NAMES - {"small.synthetic.csv", "small.synthetic.csv.provenance.json"}):
+    for name in sorted(NAMES - {"small.synthetic.csv", "small.synthetic.csv.provenance.json", "README.md"}):
         text = (folder / name).read_text()
         for word in ("SYNTHETIC", claim, "method independent", "row", "1e-05"):
             assert word in text, (name, word)
+    readme = (folder / "README.md").read_text()
+    assert claim in readme and "The rows are synthetic." in readme
     for name in sorted(name for name in NAMES if "json" in name and "provenance" not in name):
         text = (folder / name).read_text()
         for word in ("teaching", "University of X", "creativecommons"):
