@@ -489,6 +489,7 @@ def plain_method() -> Iterator[None]:
         yield
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("seeded_entropy")
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")
 @pytest.mark.nightly_for("spss")

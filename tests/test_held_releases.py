@@ -218,6 +218,7 @@ def distances(one: list[Answer], two: list[Answer], records: int, odd: list[int]
 QUICK = ("gs-wgan joint", "mixture public", "pate-gan", "dp-gan weight-bias", "dp-cgan microbatches", "dp-merf")
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for(*(name for name in CASES if name not in QUICK))
 @pytest.mark.parametrize("name", CASES)
 def test_one_row(name: str, held: Any, released: Callable[..., dict[str, Any]]) -> None:

@@ -52,6 +52,7 @@ def test_its_size_and_what_is_missing(extract: pd.DataFrame, schema: Schema) -> 
     assert extract.equals(hospital.extract(8000, 20_000, 0))
 
 
+@pytest.mark.nightly
 def test_it_meets_its_schema_and_keeps_its_rules(schema: Schema, tmp_path: Path) -> None:
     extract = hospital.extract(1200, 3000, 0)
     strict = {n: c.model_copy(update={"out_of_range": "error"}) if hasattr(c, "out_of_range") else c

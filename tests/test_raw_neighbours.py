@@ -195,6 +195,7 @@ def test_an_odd_row_changes_nothing_but_measurements(
     assert is_the_same(fixed, form, schema, tmp_path, changed(CELLS[cell], tuple(rows())))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("schema", ["bare", "open"])
 @pytest.mark.parametrize("cell", RAW)
 def test_bytes_that_no_frame_holds(cell: str, schema: str, fixed: FixedReleases, tmp_path: Path) -> None:
@@ -221,6 +222,7 @@ def test_parquet(name: str, fixed: FixedReleases, tmp_path: Path) -> None:
     assert is_the_same(fixed, "parquet", "bare", tmp_path, changed(cell, (column,)))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["frame", "parquet"])
 @pytest.mark.parametrize("schema", ["bare", "open"])
 def test_a_text_that_pandas_takes_for_another(form: str, schema: str, fixed: FixedReleases, tmp_path: Path) -> None:
@@ -278,6 +280,7 @@ def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: 
     assert drawn.dtypes.to_dict() == frame.dtypes.to_dict() and not drawn.isna().any().any()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("cell", ["a word", "a missing cell", "a number of decimals"])
 def test_what_the_terminal_shows(
     cell: str, fixed: FixedReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -325,6 +328,7 @@ def test_the_rows_that_patients_keep_are_counted_with_noise(fixed: FixedReleases
     assert model.rows != ROWS  # a noisy count; the plan's own is the table's
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("cell", ["a word", "a missing cell", "a number of decimals", "infinity", "a new level"])
 def test_an_odd_patient_of_a_bare_table_changes_nothing_but_measurements(
     cell: str, fixed: FixedReleases, tmp_path: Path

@@ -283,6 +283,7 @@ def test_both_commands(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run.invoke(app, words).exit_code == 2
 
 
+@pytest.mark.nightly
 def test_a_sample_and_its_folder_warn(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(saved.parent)
     done = CliRunner().invoke(app, ["sample", saved.name, "-n", "50", "--force"])

@@ -65,6 +65,7 @@ def test_the_default_is_watched_to_its_last_measurement(quick: None) -> None:
     assert found.claimed_mu is not None and found.claimed_mu > 2 and found.trials == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("all mechanisms")
 @pytest.mark.parametrize("names", [("marginals", "gradient sum"), tuple(CASES)], ids=["two", "all mechanisms"])
 def test_the_command_prints_claims_beside_what_was_proven(

@@ -60,6 +60,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "ward.csv"
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("declared", "declared with a target")
 @pytest.mark.usefixtures("few_trees")
 def test_no_target_from_the_fit_to_the_report(table: Path) -> None:

@@ -92,6 +92,7 @@ def refusal(own: Derived, numbers: list[Any]) -> str:
     return ""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_numbers_of_a_step_have_the_shapes_of_the_studys_network(method: str, quick: None) -> None:
     *_, own = fit(study(method), lambda shape: np.full(shape, 10.0))

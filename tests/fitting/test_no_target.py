@@ -64,6 +64,7 @@ def test_the_fit_goes_on_without_a_target_in_the_same_plan(kind: str, unit: str 
     assert medsynth.sample(model, 20, seed=0).shape == (20, len(model.schema.columns))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [{"target": "last"}, {"method": "dp-cgan"}], ids=["named", "needed"])
 def test_a_target_that_a_person_named_or_the_method_needs_stops_the_fit(options: dict[str, Any]) -> None:
     with pytest.raises(TargetError, match=r"'last' has one class.*set `target` to another column"):

@@ -115,6 +115,7 @@ def test_a_target_that_cannot_serve(named: bool, cohort: pd.DataFrame, clinic: S
     assert any(note.about.kind == DROPPED_TARGET for note in model.ledger.notes)
 
 
+@pytest.mark.nightly
 def test_a_fit_that_holds_rows_out_and_its_report(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke

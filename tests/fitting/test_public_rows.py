@@ -198,6 +198,7 @@ def _on_file() -> Any:
     return json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)["fits"]
 
 
+@pytest.mark.nightly
 def test_a_model_of_an_earlier_fit_has_seen_later_held_out_rows(patients: Path, earlier: medsynth.Model) -> None:
     words = ["patients.csv", "--epsilon", "3", "--holdout", "0.3"]
     for more, seen in ([[], False], [["--public", "a.medsynth", "--citation", "c", "--force"], True]):

@@ -113,11 +113,13 @@ def proposed(cells: Cells, folder: Path) -> set[str]:
     return {*schema.rules}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("which", PLANTED)
 def test_a_relation_is_found_alone(which: str, tmp_path: Path) -> None:
     assert proposed({**planted(which), **base()}, tmp_path) == PLANTED[which]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("which", PLANTED)
 def test_a_relation_that_a_few_rows_break_is_not_found(which: str, tmp_path: Path) -> None:
     """In one row of ten, all columns but the first are those of another row."""
@@ -134,6 +136,7 @@ def test_a_relation_that_a_few_rows_break_is_not_found(which: str, tmp_path: Pat
     assert not proposed({**cut, **base()}, tmp_path) & PLANTED[which] - {"seen >= born"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", range(5))
 def test_chance_makes_no_rule(seed: int, tmp_path: Path) -> None:
     """Also of few rows, and of columns that are nearly constant."""

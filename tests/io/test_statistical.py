@@ -45,6 +45,7 @@ def saved(path: Path, rows: dict[str, Any] = ROWS, **facts: Any) -> Path:
     return path
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cell_is_the_text_of_its_value_in_its_columns_format(kind: str, tmp_path: Path) -> None:
     """A code stays a code: value labels are not applied, and user-missing values are not made missing."""
@@ -86,6 +87,7 @@ def test_what_a_format_makes_of_a_number(kind: str, form: str, value: float, tex
     assert (str(value).removesuffix(".0") if calendar is None else text_of(value, calendar, kind)) == text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_but_names_and_cells_is_read(kind: str, tmp_path: Path) -> None:
     """Other labels, notes, widths, and displayed formats of a file make no other table: so no fit can release them."""
@@ -189,6 +191,7 @@ def test_text_in_another_encoding_asks_for_it(tmp_path: Path) -> None:
     assert list(read(path, SavedAs(encoding="cp1252")).cells["town"])[:2] == ["Zü rich", "Genè ve"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["sav", "dta", "xpt"])
 def test_a_cell_of_any_encoding_is_one_cell(kind: str, tmp_path: Path) -> None:
     """pyreadstat's own decoder keeps letters of Hebrew and Vietnamese for the next cell, which is another patient's."""
@@ -218,6 +221,7 @@ def test_older_files_of_stata_are_those_of_windows(release: int, encoding: str, 
     assert read(path).cells["ward"][0] == ("Zürß" if encoding == "cp1252" else "Zür")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stated", ["ISO-2022-JP", "UTF-7", "IBM930"])
 def test_an_encoding_with_states_that_a_file_states_is_refused(stated: str, tmp_path: Path) -> None:
     path = saved(tmp_path / "t.sav", {"ward": ["abc", "def"], "n": [1.0, 2.0]})
@@ -261,6 +265,7 @@ def test_whatever_the_process_does_is_a_clear_error(
     assert "SECRET" not in str(error.value) + "".join(capfd.readouterr()) and error.value.__context__ is None
 
 
+@pytest.mark.nightly
 def test_a_file_that_needs_too_much_memory_or_has_too_many_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def written(folder: Path, kind: str, frames: list[pd.DataFrame], days: Any = SCH
     return path
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["sav", "zsav", "dta", "xpt"])
 def test_what_is_written_is_what_a_csv_file_contains(kind: str, tmp_path: Path) -> None:
     """Cell by cell; with the formats and, if the format has them, the codes of missing values and the types."""
@@ -70,6 +71,7 @@ def test_what_is_written_is_what_a_csv_file_contains(kind: str, tmp_path: Path) 
         assert facts.missing_user_values == {"stay": ["a", "b"]}
 
 
+@pytest.mark.nightly
 def test_columns_without_values_of_any_type_and_of_huge_numbers(tmp_path: Path) -> None:
     frame = pd.DataFrame({
         "none": pd.Series([None, None], dtype=object), "no_number": [np.nan, np.nan], "huge": [1e300, -1.0],

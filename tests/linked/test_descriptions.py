@@ -28,6 +28,7 @@ def package(model: medsynth.Model, once: Callable[..., Path], tmp_path: Path) ->
     return shutil.copytree(once("linked_package", make) / "ward.package", tmp_path / "ward.package")
 
 
+@pytest.mark.nightly
 def test_each_table_is_a_resource_with_its_keys(package: Path) -> None:
     content = json.loads((package / "datapackage.json").read_text())
     found = {one["name"]: one["schema"] for one in content["resources"]}
@@ -44,6 +45,7 @@ def test_each_table_is_a_resource_with_its_keys(package: Path) -> None:
         assert set(pd.read_csv(package / f"{name}.csv")["synthetic"]) == {"yes"}
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_the_libraries_read_them(package: Path) -> None:
     frictionless = pytest.importorskip("frictionless", reason=EXTRA)

@@ -153,6 +153,7 @@ def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frame
     assert found["patients"].beyond == 1 and found["stays"].orphans == 0
 
 
+@pytest.mark.nightly
 def test_what_waits_is_gone_after_an_error_and_kept_for_a_fit_that_goes_on(
     ward: Path, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_the_claim_and_the_tables_survive_the_file(model: medsynth.Model, tmp_pa
         pd.testing.assert_frame_equal(frame, medsynth.sample_tables(model, 50, seed=4)[name])
 
 
+@pytest.mark.nightly
 def test_parts_go_on_with_fresh_keys(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     from medsynth.sampling import pipeline
 
@@ -154,6 +155,7 @@ def test_conditions_are_about_patients_and_first_rows(model: medsynth.Model, qui
     assert len(firsts) > 150 and set(firsts["ward"]) == {"heart"}
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("seeded_entropy")
 def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: None) -> None:
     """Two tables of one row a patient; and one whose rows would belong to those of a table that has none."""

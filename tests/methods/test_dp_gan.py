@@ -232,6 +232,7 @@ def test_a_bad_public_file_is_named_without_a_cell(
     assert "CANARY7431" not in str(refused.value)
 
 
+@pytest.mark.nightly
 def test_another_public_file_is_another_fit(public: Any, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path) -> None:
     options = {"public": public, "checkpoint": tmp_path / "c"}
     run(cohort, clinic, **options)

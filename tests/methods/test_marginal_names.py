@@ -15,6 +15,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("seeded_entropy")
 def test_columns_named_like_marginals_keep_their_shares(rng: np.random.Generator) -> None:
     """Each column's mean within a tenth of its range: at epsilon 20 the noise is a few rows of 2,000. Seeded."""

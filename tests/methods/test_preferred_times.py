@@ -72,6 +72,7 @@ def clinic(count: int) -> Any:
     return pd.DataFrame(texts)
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("declared")
 @pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")  # few columns, on purpose
 @pytest.mark.parametrize("form", ["bare", "declared"])

@@ -47,6 +47,7 @@ CASES = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("with pairs, as by default")
 @pytest.mark.parametrize(("kept", "shares"), CASES.values(), ids=CASES)
 def test_a_level_keeps_its_share(

@@ -172,6 +172,7 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
             assert np.abs(ROWS[c] * own - table.values[c]).max() < 1.0
 
 
+@pytest.mark.nightly
 def test_a_drawn_prior_alone_is_met_by_its_draws() -> None:
     """With no measurement the fit is what the prior draws: base and class logits vary as the prior says they do."""
     found = []

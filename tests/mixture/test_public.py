@@ -284,6 +284,7 @@ def test_a_density_is_believed_if_the_counts_allow_it() -> None:
 # All of it
 
 
+@pytest.mark.nightly
 def test_public_rows_of_the_same_population_are_trusted_and_help() -> None:
     """The seeds are fixed: it cannot fail by chance."""
     own, found, model, trust = fitted(table(1), epsilon=0.1)

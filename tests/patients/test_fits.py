@@ -181,6 +181,7 @@ def test_keys_of_rows_may_be_their_order(quick: None, keys: list[str]) -> None:
 NAMES = ("gap", "rows", "now:gap", "changes of gap", "rows of the patient", "last row")
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("2")
 @pytest.mark.parametrize("visits", [1, 2])
 def test_any_names_and_patients_of_one_row_alone(quick: None, visits: int) -> None:

@@ -76,6 +76,7 @@ def shares() -> dict[str, tuple[float, float]]:
     return {name: (float(found[0][name].mean()), float(found[1][name].mean())) for name in found[0]}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("column", ["value", "code", "grade"])
 def test_a_share_in_all_rows_is_the_one_that_was_measured(column: str, shares: Any) -> None:
     """The tables of two columns alone would have added 0.12."""

@@ -79,6 +79,7 @@ def test_review_and_thresholds(folder: Any) -> None:
     assert outcome.exit_code == 2 and not (folder / "s.html").exists()
 
 
+@pytest.mark.nightly
 def test_a_drafted_review_is_filled_in_and_printed(folder: Any) -> None:
     """Every entry of the draft is read back, the house's thresholds count, and the page is printed to a PDF."""
     (folder / "review.yaml").unlink(missing_ok=True)
@@ -118,6 +119,7 @@ def test_any_tools_table(folder: Any) -> None:
     assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
 
 
+@pytest.mark.nightly
 def test_without_held_out_rows_nothing_is_judged_by_the_fitted_ones(folder: Any) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")

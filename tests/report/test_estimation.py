@@ -71,6 +71,7 @@ def test_the_shareable_page_says_how_to_combine(model: Model) -> None:
     assert all(not one.terms for one in found.regressions) and found.advice in page(made)
 
 
+@pytest.mark.nightly
 def test_rows_of_no_known_model_and_undeclared_relations_are_for_prediction(model: Model) -> None:
     import dataclasses
 

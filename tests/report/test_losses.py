@@ -50,6 +50,7 @@ def test_of_many_classes_those_that_change_most_are_shown() -> None:
     assert [one.level for one in losses(context(made, real)).shares][:2] == ["d", "e"]
 
 
+@pytest.mark.nightly
 def test_a_shareable_page_names_declared_levels_and_no_real_share(model: Any, synthetic: pd.DataFrame) -> None:
     few = synthetic.head(200).reset_index(drop=True)
     made = build(synthetic=few, real=None, model=model, drawn_by_model=True)

@@ -142,6 +142,7 @@ def not_estimable(made: Report) -> set[str]:
     return {c.predictor for c in record.coefficients if c.real.value is None and c.synthetic.value is None}
 
 
+@pytest.mark.nightly
 def test_odd_columns_in_every_table_are_reported_on() -> None:
     """All at once. A column without two values is named as not estimable; every column has its line of fidelity."""
     made = checked(**sides(ODD, tuple(SIDES)))

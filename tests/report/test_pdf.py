@@ -12,6 +12,7 @@ PAGE = (
 )
 
 
+@pytest.mark.nightly
 def test_a_page_is_printed_and_tagged(tmp_path: Path) -> None:
     try:
         pdf.browser()

@@ -218,6 +218,7 @@ def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: 
     assert made.proposal[0].startswith("Share these rows: no, because nothing limits")
 
 
+@pytest.mark.nightly
 def test_fitted_rows_leave_uses_to_the_board(model: Any, synthetic: Any, halves: Any) -> None:
     made = build(synthetic=synthetic, real=halves[0], fitted_rows=True, model=model, drawn_by_model=True)
     summary: Any = made.sections["verdicts"]

@@ -96,6 +96,7 @@ def test_odd_columns_have_lines(odd: str, where: str) -> None:
     assert lines and all(np.isfinite(one.difference or 0.0) for one in lines)
 
 
+@pytest.mark.nightly
 def test_the_page_has_it_in_both_variants() -> None:
     real, made = clinic(200, 1), clinic(300, 2)
     internal, shareable = (build(synthetic=made, real=table, target="sick") for table in (real, None))

@@ -67,6 +67,7 @@ def test_curves_are_those_of_statsmodels() -> None:
     assert (found.events_real, found.events_synthetic) == ((real.died == "yes").sum(), (made.died == "yes").sum())
 
 
+@pytest.mark.nightly
 def test_hazard_ratios_are_those_of_statsmodels() -> None:
     real, made = cohort(600, 1), cohort(900, 2)
     found = figures(real, made)
@@ -98,6 +99,7 @@ def test_a_model_that_newtons_method_loses_is_estimated() -> None:
         assert np.isfinite(cox(x, Times(time, rng.random(100) < 0.6)).value[[0, 2]]).all(), k
 
 
+@pytest.mark.nightly
 def test_the_verdict_tells_shorter_lives_and_not_the_same_ones() -> None:
     assert TIME_TO_EVENT.verdicts is not None
     told = []

@@ -101,6 +101,7 @@ def test_a_patient_with_one_day_of_followup_may_die_on_it(schema: Schema) -> Non
     assert deaths(drawn(schema, 0, ("died",)), schema, everyone) == 0
 
 
+@pytest.mark.nightly
 def test_later_rows_are_drawn_again_before_a_patient_is_cut(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = list[float]()
     for rounds in (0, 3):
@@ -112,6 +113,7 @@ def test_later_rows_are_drawn_again_before_a_patient_is_cut(schema: Schema, monk
     assert lost[1] < 0.7 * lost[0]
 
 
+@pytest.mark.nightly
 def test_planned_and_written_rows_are_counted(schema: Schema, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     counts = RowCounts()
     model = structure_model(schema)

@@ -29,6 +29,7 @@ def sampled(fitted: Fitted, table: Path, where: tuple[str, ...] = ()) -> Path:
     return table
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("dta", "xpt")
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "sav", "dta", "xpt"])
 def test_a_models_own_rows_are_known(fitted: Fitted, tmp_path: Path, ending: str) -> None:
@@ -53,6 +54,7 @@ def test_the_real_table_is_not(fitted: Fitted, tmp_path: Path, cohort: pd.DataFr
     assert not provenance.drawn_by(fitted[0], table)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ending", ["csv", "parquet", "sav"])
 def test_one_changed_cell_is_found(fitted: Fitted, tmp_path: Path, ending: str) -> None:
     table = sampled(fitted, tmp_path / f"rows.{ending}")

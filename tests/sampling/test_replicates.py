@@ -71,6 +71,7 @@ def test_they_run_where_the_table_never_was_and_leave_the_ledger(saved: Path) ->
     assert saved.read_bytes() == content and [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
+@pytest.mark.nightly
 def test_a_plain_sample_imports_no_torch(saved: Path) -> None:
     code = (
         "import sys, medsynth; medsynth.sample(medsynth.load('small.medsynth'), 50); assert 'torch' not in sys.modules"
@@ -164,6 +165,7 @@ def test_the_command_writes_a_file_for_each(saved: Path, tmp_path: Path) -> None
     assert len(pd.read_csv(tmp_path / "rows-2.csv")) == 30
 
 
+@pytest.mark.nightly
 def test_the_command_draws_them(saved: Path, tmp_path: Path) -> None:
     output = tmp_path / "rows.csv"
     words = [

@@ -61,6 +61,7 @@ def shares(codes: Codes) -> dict[str, list[float]]:
     return found
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rules", [*RULES.values(), ALL], ids=[*RULES, "all"])
 def test_no_row_breaks_a_rule_and_shares_stay(rules: list[str]) -> None:
     """Within four standard errors and one per cent. Shares that contradict a sum move as far as they must."""
@@ -131,6 +132,7 @@ def test_thirty_rules_cost_at_most_half_more() -> None:
     assert len(rows) == 60_000 and min(seconds[1]) < 1.5 * min(seconds[0]), seconds
 
 
+@pytest.mark.nightly
 def test_rules_hold_as_cells_are_written_and_conditions_on_dates_that_follow_take_days() -> None:
     """Two timestamps with seconds in cells without them; and a discharge after an admission."""
     moment = {

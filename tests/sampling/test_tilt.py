@@ -74,6 +74,7 @@ def test_a_table_without_constraints_is_what_the_model_draws() -> None:
     assert np.array_equal(rejection_sample(sampler, schema([]), 50, 1), sampler(50, 1))
 
 
+@pytest.mark.nightly
 def test_few_rows_are_drawn_from_the_same_shares() -> None:
     table = schema(RULES["two numbers"])
     few = np.concatenate([rejection_sample(sampler, table, 20, seed) for seed in range(60)])
@@ -102,6 +103,7 @@ def test_rows_of_a_patient_with_constants_keep_their_shares() -> None:
     assert (again[:, 3] == 1).mean() == pytest.approx(0.1, abs=0.012)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rules", "possible"),
     [(["y = 1 implies stay > 10"], True), (["y = 1 implies stay > 30"], False), (["y = 0"], False)],

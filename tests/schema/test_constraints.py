@@ -188,6 +188,7 @@ def test_the_column_order_is_kept_and_no_number_is_no_trap() -> None:
     assert complete(core, table)[:, table.names.index("height")].tolist() == [0, 221]  # the bound; missing
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_fit_and_sample_keep_rules_end_to_end(quick: None) -> None:
     rng = np.random.default_rng(0)

@@ -45,6 +45,7 @@ def croissant_issues(folder: Path) -> tuple[Any, set[str], set[str]]:
     return found, set(found.metadata.issues.errors), set(found.metadata.issues.warnings)
 
 
+@pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_croissant_loads_the_rows(small: Path, ending: str) -> None:
