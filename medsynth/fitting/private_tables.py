@@ -91,7 +91,7 @@ class PrivateTables(PrivateTable):
             learning += [] if name == self.tables.first else [rows_per_patient(name)]
             learning += partition_selection.queries(schema, name, self.columns)
         in_order = {name: bool(ending(chain_view(self.tables, name))) for name in self.in_order}
-        codes = bool(columns_of_codes(self.tables, planned=True))
+        codes = bool(columns_of_codes(self.tables))
         return [*learning, *with_later_rows(module.queries(config, rows, self.columns, epsilon), in_order, codes=codes)]
 
     def kept(self, name: str) -> tuple[Whole, PrivacyUnits]:

@@ -20,15 +20,14 @@ from ..methods.marginals import cleaned
 from ..methods.registry import METHODS, Progress
 from ..patients import stored
 from ..patients.chain import Chain, later_rows
-from ..patients.codes import columns_of_codes, names_of_codes
-from ..patients.plan import CODES, CODES_SHARE, plan_of_first_rows
+from ..patients.codes import names_of_codes
+from ..patients.plan import CODES, plan_of_first_rows
 from ..patients.split_rows import SplitRows, later_columns, split_rows, with_rows_column
 from ..privacy.accounting.calibration import of_table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.pair_selection import columns_of, select_pairs
 from ..privacy.partition_selection import RawVault
-from ..privacy.queries.cells import ALL_CODES
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
@@ -435,10 +434,7 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
 def _train_together(
     tables: LinkedTables, codes: CodedTables, planned: PlannedFit, out: WayOut, simulated: Codes
 ) -> Arrays:
-    """Train the model of which codes a patient has, over all tables. Return its tensors.
-
-    If it was planned, but what was open turned out to have no codes, the plan's measurements count nothing.
-    """
+    """Train the model of which codes a patient has, over all tables. Return its tensors."""
     from ..patients.codes_training import train_together
 
     if CODES not in planned.plan.events:
@@ -447,10 +443,6 @@ def _train_together(
     names = (*codes.schema.core.names, *names_of_codes(tables))
     units = PrivacyUnits(np.arange(len(codes.patients)), 1)
     vault = vault_of(np.column_stack([codes.patients, codes.together]), names, None, out.releases, units)
-    if not columns_of_codes(tables):
-        for label in CODES_SHARE:
-            vault.measure_histograms(label, {"": ALL_CODES})
-        return {}
     plan = plan_of_first_rows(planned.plan, planned.plan.rows)
     with one_thread():
         return train_together(vault, plan, tables, codes.schema, simulated).tensors(codes.schema)

@@ -27,27 +27,23 @@ from ..schema import Schema
 from ..schema.columns.open import Open
 from ..schema.linked import LinkedTables, chain_view, own
 
-FEWEST_LEVELS, MOST_LEVELS = 3, 1000  # of a column of codes: a patient has one number per level in memory
+FEWEST_LEVELS = 50  # of a column of codes; chains learn smaller ones better: of 20 codes, transitions .41, not .21
+MOST_LEVELS = 1000  # a patient has one number per level in memory
 SMALLEST = 1e-4  # share of patients with a code, and without it
 ROUNDS, SPARE = 4, 50  # of thresholds; patients by which a share's noise is reduced
 PREFIX = "codes."
 PARTS = ("which", "shares", "slopes", "root", "scored")  # tensors of `Together`, without its scores
 
 
-def columns_of_codes(tables: LinkedTables, *, planned: bool = False) -> dict[str, str]:
-    """Return the column of codes of each table that has one: of its columns of levels, that with the most.
-
-    `planned`: whether columns count whose levels are still open.
-    """
+def columns_of_codes(tables: LinkedTables) -> dict[str, str]:
+    """Return the column of codes of each table that has one: of its columns of many declared levels, that with most."""
     found = dict[str, str]()
     for name in (one for one in tables.others if tables.tables[one].order):
         columns = chain_view(tables, name).columns
-        sizes = dict[str, int]()
-        for one in own(tables, name):
-            if planned and isinstance(columns[one], Open):
-                sizes[one] = FEWEST_LEVELS
-            elif columns[one].categorical and one != tables.tables[name].order:
-                sizes[one] = columns[one].size
+        sizes = {
+            one: columns[one].size for one in own(tables, name)
+            if not isinstance(columns[one], Open) and columns[one].categorical and one != tables.tables[name].order
+        }  # fmt: skip
         sizes = {one: size for one, size in sizes.items() if FEWEST_LEVELS <= size <= MOST_LEVELS}
         if sizes:
             found[name] = max(sizes, key=sizes.__getitem__)

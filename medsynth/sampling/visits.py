@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -69,7 +69,8 @@ class CodesLeft:
 
     `left`: (patients, modelled codes), which of them a patient still lacks; `rows`: (patients,) the rows to come.
     `index`: of each level, its place among the modelled codes, or their number. `repeats`: (modelled codes,) how
-    likely a code comes again, relative to its chance in any row.
+    likely a code comes again, relative to its chance in any row. `again`: (patients,) the share of later rows without
+    a modelled code that is new.
     """
 
     chain: Chain
@@ -78,17 +79,22 @@ class CodesLeft:
     rows: Whole
     index: Whole
     repeats: Floats
+    again: Floats
 
     @classmethod
-    def of(cls, chain: Chain, wanted: Wanted, counts: Whole) -> CodesLeft:
-        """Begin with patients of these numbers of rows, (patients,), of whom nothing is drawn."""
+    def of(cls, chain: Chain, wanted: Wanted, first: Codes, counts: Whole) -> CodesLeft:
+        """Begin with patients of these first rows, (patients, core), and numbers of rows, (patients,)."""
         variable = chain.contexts.variables[wanted.column]
         index = np.full(len(variable.group), len(wanted.levels))
         index[wanted.levels] = np.arange(len(wanted.levels))
-        # As many rows as the model has, less those in which a patient has the code for the first time.
-        expected = counts.mean() * variable.shares[wanted.levels] / variable.shares.sum()
-        again = np.clip(1 - wanted.has.mean(0) / np.maximum(expected, 1e-9), 0, 1)
-        return cls(chain, wanted, wanted.has.copy(), counts.copy(), index, again)
+        shares = variable.shares[wanted.levels] / variable.shares.sum()
+        later = counts - 1
+        found = cls(chain, wanted, wanted.has.copy(), counts.copy(), index, shares, np.ones(len(counts)))
+        found.note(first, np.arange(len(first)))
+        # As many later rows as the model has, less those in which a patient has the code for the first time.
+        repeats = np.clip(1 - found.left.mean(0) / np.maximum(later.mean() * shares, 1e-9), 0, 1)
+        again = np.clip(1 - found.left.sum(1) / np.maximum(later, 1), 1e-9, 1)
+        return replace(found, repeats=repeats, again=again)
 
     def note(self, rows: Codes, who: Whole) -> None:
         """Note the drawn rows of the patients `who`, (rows, core): they no longer lack these codes; in place."""
@@ -109,12 +115,16 @@ class CodesLeft:
     def _draw_codes(self, rows: Codes, who: Whole, rng: Stream) -> None:
         """Draw a code that the patient still lacks as often as such rows are left, else one that is not modelled, or
         one that comes again; in place.
+
+        Codes that are not modelled keep their share of all rows, since noise alone may make a code's repeats rare.
         """
         lacks = self.left[who]
         new = rng.random(len(who)) * self.rows[who] < lacks.sum(1)
-        again = np.where(self.wanted.has[who] & ~lacks, self.repeats, 0.0)
-        factor = np.column_stack([np.where(new[:, None], lacks, again), ~new])
         chances = self.chain.code_chances(self.wanted.column, rows)
+        free = chances[:, self.index == lacks.shape[1]].sum(1) / np.maximum(chances.sum(1), 1e-300)
+        other = ~new & (rng.random(len(who)) * self.again[who] < free)
+        again = np.where(self.wanted.has[who] & ~lacks & ~other[:, None], self.repeats, 0.0)
+        factor = np.column_stack([np.where(new[:, None], lacks, again), other])
         chosen = chances * factor[:, self.index]
         nothing = chosen.sum(1) <= 0
         chosen[nothing] = (
@@ -148,10 +158,8 @@ class _Drawn:
     ) -> _Drawn:  # fmt: skip
         """Draw all rows of patients, given their first ones, (patients, columns), and numbers of rows, (patients,)."""
         who = np.arange(len(first))
-        codes = None if wanted is None else CodesLeft.of(chain, wanted, counts)
+        codes = None if wanted is None else CodesLeft.of(chain, wanted, view.core(first, numbers), counts)
         drawn = cls(view, chain, numbers, counts, counts.copy(), [(who, first)], rounds, codes)
-        if codes is not None:
-            codes.note(view.core(first, numbers), who)
         for _ in later_rows(chain, view.core(first, numbers), counts, rng, drawn.next_rows):
             pass  # each turn stores its rows
         return drawn

@@ -26,7 +26,14 @@ UNTYPED = ("t.csv", "t.csv.gz")  # files without types, for columns whose texts 
 FILES = ("t.csv", "t.parquet", "t.xlsx", "frame", "t.csv.gz")
 WRITERS: dict[str, Any] = {".xlsx": pd.DataFrame.to_excel, ".csv": pd.DataFrame.to_csv, ".gz": pd.DataFrame.to_csv}
 NO_TRAINING_ROWS = {"attacks", "criteria", "importance"}
-NO_RECORD = {"synthetic", "tables", "over_time", "outcomes", "time_to_event", "approval"}  # sections of other kinds of tables
+NO_RECORD = {
+    "synthetic",
+    "tables",
+    "over_time",
+    "outcomes",
+    "time_to_event",
+    "approval",
+}  # sections of other kinds of tables
 NO_CLAIM = {"claim", "ledger"}  # a model whose noise a test repeats makes none
 
 

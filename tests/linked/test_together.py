@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,19 @@ import pytest
 
 import medsynth
 from medsynth.fitting.private_tables import coded_tables
+from medsynth.patients import codes as of_codes
+from medsynth.patients import training
 from medsynth.patients.codes import Together, names_of_codes
+from medsynth.patients.plan import CODES
 from medsynth.schema.linked import LinkedTables
 
+from .conftest import write
 from .test_codes import read
+
+
+@pytest.fixture(autouse=True)
+def three_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_codes, "FEWEST_LEVELS", 3)
 
 
 def test_a_patient_has_a_code_of_rows_that_stay(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
@@ -25,8 +35,15 @@ def test_a_patient_has_a_code_of_rows_that_stay(frames: dict[str, pd.DataFrame],
         assert coded[place].tolist() == [int(ward in set(stays["ward"])) for ward in wards]
 
 
-def test_rows_have_the_codes_of_their_patient(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.nightly
+@pytest.mark.usefixtures("quick")
+def test_rows_have_the_codes_of_their_patient(
+    frames: dict[str, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each of them, and no other. Few patients' rows broke a rule: these may have other codes."""
+    monkeypatch.setattr(training, "SIMULATED", 2000)
+    model = medsynth.fit(write(frames, tmp_path / "ward"), epsilon=50, method="independent", seed=0, rows=300)
+    assert any(entry.label == CODES for entry in model.ledger.entries)
     found = dict[int, Any]()
     draw = Together.draw
 

@@ -13,7 +13,7 @@ from medsynth.patients.codes_training import chosen_codes, latent_correlations, 
 from medsynth.privacy.queries.rows import CodedRows
 from medsynth.schema.linked import LinkedTables, joint
 
-CODES = 30
+CODES = 60
 TEXT = f"""
 name: codes
 key: patient

@@ -39,9 +39,8 @@ def test_each_code_of_a_patient_is_in_some_row_and_no_other_is() -> None:
     has = rng.random((patients, MODELLED)) < 0.5
     first = np.where(has.any(1), has.argmax(1), LEVELS - 1)[:, None].astype(np.int32)
     chain: Any = Even()
-    left = CodesLeft.of(chain, Wanted("code", np.arange(MODELLED), has), np.full(patients, ROWS))
+    left = CodesLeft.of(chain, Wanted("code", np.arange(MODELLED), has), first, np.full(patients, ROWS))
     who = np.arange(patients)
-    left.note(first, who)
     found = [first[:, 0]]
     for _ in range(ROWS - 1):
         rows = np.zeros((patients, 1), np.int32)
