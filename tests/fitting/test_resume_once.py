@@ -374,7 +374,18 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 NAMED = {"split_number": "holdout"}
 # Options of a run on which no record of a checkpoint depends.
-FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase", "verbose", "anyway", "decimal_comma")
+FREE = (
+    "checkpoint",
+    "resume",
+    "model_name",
+    "notice",
+    "progress",
+    "phase",
+    "verbose",
+    "anyway",
+    "decimal_comma",
+    "plan",
+)
 
 
 @pytest.mark.nightly
