@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.answers.estimate import BASES, _Asked, _basis, _combined, estimate
+from medsynth.answers.estimate import BASES, _Asked, _basis, _of_replicates, estimate
 from medsynth.answers.noisy import noisy_tables
 from medsynth.answers.questions import Rows, question
 from medsynth.artifact import Model
@@ -178,7 +178,7 @@ def test_a_level_that_no_replicate_has_is_not_certainly_absent() -> None:
     codes = np.zeros((100, 6), np.int32)
     asked = question("share(ward=d)", SCHEMA)
     same = [_Asked(asked, "all rows", 100, asked.answer(Rows(SCHEMA, codes))) for _ in range(5)]
-    found = _combined(same, 0, "counted", 0.95)
+    found = _of_replicates(same, 0, "counted", 0.95)
     assert found.estimate == found.low == 0 and 0.01 < (found.high or 0) < 0.1
 
 
