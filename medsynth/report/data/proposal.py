@@ -93,7 +93,7 @@ def sentences(
         said.append("Share these rows: no, because they are fit for no use that this page judges.")
     else:
         said.append("Share these rows: the board decides, because this page judges no use.")
-    said += [f"They are not fit for {named['not fit']}."] if by["not fit"] else []
+    said += [f"The rows are not fit for {named['not fit']}."] if by["not fit"] else []
     said += [f"The board decides whether they are fit for {unsure}."] if unsure else []
     said += [f"This is open, but the guarantee limits it: {one.question}" for one in asked if allowed(one)]
     if any(one.use == ESTIMATING for one in by["not fit"]):
