@@ -118,9 +118,12 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
         schema, without_level = settle(private, planned, out.releases, rows)
         if schema.order is None:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
+            settled = private.settled
             del private, given, codes  # frees the memory of the raw table
             tensors = train(planned, rows, vault, schema, out.seed, public_rows)
-            tensors |= expected_similarity(planned, rows, schema, tensors, without_level, out.seed)
+            tensors |= expected_similarity(
+                planned, rows, schema, tensors, without_level, out.seed, public_rows, settled
+            )
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         note_counted_rows(planned, tensors)

@@ -8,14 +8,14 @@ renamed copy of the private table passes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..arrays import Arrays, Codes
 from ..artifact import Model, load, trust_of
 from ..budget import Budget
-from ..errors import EARLIER, LEANS, NEEDS_SCHEMA, STUDY_TRUST, TRUSTED, Message, TargetError, UsageError, some
+from ..errors import EARLIER, LEANS, LOST, NEEDS_SCHEMA, STUDY_TRUST, TRUSTED, Message, TargetError, UsageError, some
 from ..io import table as io_table
 from ..methods import registry
 from ..mixture.constants import UNKNOWN
@@ -32,6 +32,8 @@ from ..sampling.draw import Draw
 from ..sampling.pipeline import sample_codes
 from ..schema import Schema
 from ..schema.codec import check_header, csv_cells, encode, known_codes
+from ..schema.columns.column import Column
+from ..schema.inference import OTHER, with_empty
 from .budgets import MODEL
 from .expectation import OfPublicRows
 from .holdout import budgets_of_rows, lists
@@ -48,6 +50,7 @@ WHOSE = {  # `public_patients`, in words
 DRAWN = 10_000  # rows of an earlier fit
 SETTLED_STD = 1.0  # of counts of public rows by which they settle columns: a level needs some six rows
 LEVEL_CHANCE = 1e-5  # of a level that no public row has
+LACKING = 0.05  # share of the model's rows without a value, beyond that of the public rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,11 +210,50 @@ def settled_by(private: PrivateTable, public: PublicRows | None, notice: Notice)
         learned = raw.measure_schema(required=False)
     except TargetError:  # all its columns are keys
         return private
-    found = {name: column for name, column in learned.schema.columns.items() if not learned.columns[name].lost}
+    columns = learned.schema.columns
+    found = {name: columns[name] for name, one in learned.columns.items() if not one.lost}
     if learned.schema.target is None:
         found.pop(target or "", None)
+    found |= {name: with_strangers(column) for name, column in found.items() if name != target and column.categorical}
     text = f"The public rows settle what is open of {len(found)} columns ({some([*found])}). No budget learns them."
     notice(Message(text, None))
     left = tuple(name for name in private.undeclared if name not in found)
     own = declared.with_columns(declared.columns | found)
     return replace(private, declared=own, undeclared=left, settled=tuple(found))
+
+
+def with_strangers(column: Column) -> Column:
+    """Return a column of levels in which a value that public rows lack is `other` if there is one, else missing.
+
+    After learning from the rows themselves it may be another level, because noisy counts show how few such rows are.
+    """
+    content = column.to_dict()
+    if content.get("unknown") in (OTHER, "missing"):
+        return column
+    gaps = content.get("missing", False)
+    missing = with_empty(gaps) if isinstance(gaps, list | tuple) else True
+    return type(column).model_validate({**content, "missing": missing, "unknown": "missing"})
+
+
+def note_lacking(
+    public: PublicRows, core: Schema, codes: Codes, settled: Collection[str], notice: Notice, ledger: Ledger
+) -> None:
+    """Name settled columns that are empty in more rows of the model than of the public rows, which lack their values.
+
+    `codes`: rows of the model, (rows, columns). So this follows from releases.
+    """
+    own = public.codes(core)
+    shares = dict[str, float]()
+    for k, name in enumerate(core.names):
+        known = own[own[:, k] != UNKNOWN, k]
+        if name in settled and len(known):
+            size = core.columns[name].size
+            shares[name] = float((codes[:, k] >= size).mean() - (known >= size).mean())
+    lacking = [f"{name} (about {share:.0%})" for name, share in shares.items() if share > LACKING]
+    if lacking:
+        text = (
+            f"The public rows lack values of {', '.join(lacking)}: so many rows of the model are empty there. Declare "
+            "these columns, or fit without `public`."
+        )
+        notice(Message(text, kind=LOST))
+        ledger.note(text)

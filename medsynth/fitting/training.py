@@ -45,7 +45,7 @@ from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable
 from .private_tables import CodedTables, PrivateTables
-from .public_rows import PublicRows
+from .public_rows import PublicRows, note_lacking
 from .reservation import WayOut
 from .settings import FitOptions
 
@@ -307,9 +307,12 @@ def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
 
 def expected_similarity(
     planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, without_level: Mapping[str, float],
-    seed: int | None,
+    seed: int | None, public: PublicRows | None = None, settled: Collection[str] = (),
 ) -> Arrays:  # fmt: skip
-    """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one."""
+    """Return what the noise leaves of each column, as a tensor: by rows of the model itself, without a private one.
+
+    `public`: the rows that settled the columns `settled`.
+    """
     simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
     if planned.options.no_dp or not (simulated and planned.ledger.complete):
         return {}
@@ -318,6 +321,8 @@ def expected_similarity(
     count = min(rows, expectation.MOST_ROWS)
     codes = method.module.generate(tensors, method.config, schema.core, rows, count, stream_seed(seed, "quality"))
     _note_unread(planned, schema.core, codes, without_level)
+    if public is not None and settled:
+        note_lacking(public, schema.core, codes, settled, planned.options.notice, planned.ledger)
     found = expectation.of_model(plan, schema.core, codes)
     lost = [without_level.get(name, 0.0) for name in schema.core.names]
     return {QUALITY: np.clip(found - lost, 0.0, 1.0).astype(np.float32)}

@@ -337,6 +337,17 @@ def test_a_private_cell_that_public_rows_lack_ends_no_fit(cell: str, patients: P
     assert fit(patients, anyway=True, notice=lambda text: None).ledger.complete
 
 
+def test_what_the_public_rows_lack_is_said(patients: Path, open_csv: Path) -> None:
+    """A level that no public row has is never read as another one: its cells are empty, and the fit says so."""
+    Path("patients.schema.yaml").unlink()
+    pd.read_csv("open.csv").assign(sex_at_birth="F").to_csv("open.csv", index=False)
+    told = list[str]()
+    model = fit(patients, anyway=True, epsilon=20, notice=told.append)
+    real = (pd.read_csv(patients)["sex_at_birth"] == "M").mean()
+    assert abs(medsynth.sample(model, 1000)["sex_at_birth"].isna().mean() - real) < 0.15
+    assert any("lack values of sex_at_birth" in text for text in told)
+
+
 def test_a_partly_declared_table_may_have_public_rows(patients: Path, open_csv: Path) -> None:
     """The codes of its declared columns are those of the settled schema."""
     schema = Schema.load("patients.schema.yaml").to_dict()
