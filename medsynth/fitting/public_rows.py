@@ -252,8 +252,8 @@ def note_lacking(
     lacking = [f"{name} (about {share:.0%})" for name, share in shares.items() if share > LACKING]
     if lacking:
         text = (
-            f"The public rows lack values of {', '.join(lacking)}: so many rows of the model are empty there. Declare "
-            "these columns, or fit without `public`."
+            f"The public rows lack values of {', '.join(lacking)}: this share of the model's rows is empty there. "
+            "Declare these columns, or fit without `public`."
         )
         notice(Message(text, kind=LOST))
         ledger.note(text)
