@@ -126,7 +126,7 @@ def withdraw(
 def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
     """Print what a model file contains: its claim, columns, settings, versions and tensors. --json prints all of it.
 
-    For synthetic rows, print how they were drawn. If rows or model were withdrawn, the first line says so.
+    For synthetic rows, print how they were drawn. The first line names a withdrawal of rows or model.
 
     Examples:
 

@@ -17,8 +17,8 @@ ReviewedFacts = Annotated[
     Path | None, typer.Option(help="YAML file with purpose, recipient, licence, contact and catalogue.")
 ]
 NO_CROISSANT = (
-    "There is no croissant.json: its readers know text with commas or tabs in UTF-8 only. For them, draw the rows with "
-    "`sample -o NAME.parquet`."
+    "The folder lacks croissant.json: its readers know text with commas or tabs in UTF-8 only. For them, draw the rows "
+    "with `sample -o NAME.parquet`."
 )
 Folder = Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write [default: NAME.package].")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ..artifact import Model, claim
-from ..errors import MedsynthError
-from ..io.atomic import atomic_write, check_outputs
+from ..io.atomic import atomic_write, check_outputs, whole_folder
 from ..schema import Column
 from .estimate import Answer, Estimates, estimate
 from .noisy import noisy_tables
@@ -43,13 +41,7 @@ def write_tables(
     listed = noisy_tables(model)
     texts = {one.file: one.lines.to_csv(index=False) for one in listed}
     files = [folder / name for name in (PAGE, *([TABLE_ONE, FIGURES] if replicates else []), *texts)]
-    if folder.exists() and not folder.is_dir():
-        raise MedsynthError(f"{folder} is a file, but a folder is needed. Choose another `output`.")
-    new = not folder.exists()
-    if new and not folder.absolute().parent.is_dir():
-        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
-    folder.mkdir(exist_ok=True)
-    try:
+    with whole_folder(folder):
         check_outputs(*files, force=force)
         if replicates:
             answers = table_one(model, by, replicates, level, seed)
@@ -62,10 +54,6 @@ def write_tables(
                             charged={entry.label: entry for entry in model.ledger.entries})  # fmt: skip
         for path in files:
             atomic_write(path, partial(_write, texts[path.name].encode()), force=force)
-    except BaseException:
-        if new:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
     return WrittenTables(files=files, tables=sum(one.lines["table"].nunique() for one in listed),
                          numbers=sum(len(one.lines) for one in listed))  # fmt: skip
 

@@ -66,26 +66,25 @@ class NoisyTables:
 
 
 class Example(NamedTuple):
-    """Two groups of rows and a level. `where`: a condition for both groups.
+    """Two groups of rows and a level.
 
     `shares`: of the level in each group, and of the group in all rows. `noise_std`: of the difference of the former.
     """
 
     level: str
     groups: tuple[str, str]
-    where: str
     shares: list[tuple[float, float]]
     noise_std: float
 
 
 def example_of(model: Model) -> Example | None:
-    """Return the first column of levels by the two largest classes of the target; None if there is no such column."""
+    """Return the first column of levels by the two largest classes of the target; None without such a column."""
     target = model.schema.target
     columns = model.schema.columns
     names = [name for name, one in columns.items() if not one.ordered and one.modelled and name != target]
     if not names or target is None or columns[target].ordered or why_not(model) is not None:
         return None
-    lines = next(one.lines for one in noisy_tables(model) if one.label == BY_CLASS)
+    lines = noisy_tables(model, BY_CLASS)[0].lines
     own = lines[lines["table"] == f"{target} by {names[0]}"]
     table = own.pivot_table("consistent", "cell_1", "cell_2", aggfunc="sum", sort=False)
     if len(table) < 2 or table.shape[1] < 2:
@@ -96,12 +95,11 @@ def example_of(model: Model) -> Example | None:
     shares = [(float(table.at[group, level] / size), float(size / rows)) for group, size in sizes.items()]
     noise = float(own["noise_std"].iloc[0]) * math.sqrt(sum(size**-2.0 for size in sizes))
     groups = (f"{target}={sizes.index[0]}", f"{target}={sizes.index[1]}")
-    where = f"{target}={sizes.index[0]},{sizes.index[1]}"
-    return Example(f"{names[0]}={level}", groups, where, shares, noise)
+    return Example(f"{names[0]}={level}", groups, shares, noise)
 
 
-def noisy_tables(model: Model) -> list[NoisyTables]:
-    """Return all releases of a model, in the order of the ledger.
+def noisy_tables(model: Model, label: str | None = None) -> list[NoisyTables]:
+    """Return all releases of a model, in the order of the ledger, or those of one measurement.
 
     Raises UsageError for a model that keeps none, ArtifactError for a broken one.
     """
@@ -113,7 +111,7 @@ def noisy_tables(model: Model) -> list[NoisyTables]:
         rows = float(model.tensors[COUNTED_ROWS][0])
         drawn = int(min(max(TIMES * rows, FEWEST), MOST))
         sample = _Sample(sample_codes(model, Draw(rows=drawn, seed=0)), model.schema, stages, rows)
-        return [sample.listed(*one) for one in kept.answered]
+        return [sample.listed(*one) for one in kept.answered if label in (None, one[0])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +208,8 @@ def cell_words(column: Column, cells: CellMap) -> list[str]:
     codes = np.arange(column.size + column.gaps)
     if len(codes) > MOST_CODES:
         plain = cells.plain() if hasattr(cells, "plain") else cells
-        ends: Any = getattr(getattr(plain, "grid", plain), "ends")  # noqa: B009
-        codes = np.unique(np.clip(np.concatenate([ends, ends - 1]), 0, len(codes) - 1))
+        grid: Any = getattr(plain, "grid", plain)
+        codes = np.unique(np.clip(np.concatenate([grid.ends, grid.ends - 1]), 0, len(codes) - 1))
     place = cells_of(cells, codes.astype(np.int32))
     words = [list[str]() for _ in range(cells.cells)]
     for cell in range(cells.cells):

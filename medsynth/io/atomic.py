@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -62,6 +63,31 @@ def check_outputs(*outputs: Path, inputs: tuple[Path, ...] = (), force: bool) ->
             raise MedsynthError(f"{path} cannot be written: there is no folder {path.parent}. Create it first.")
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise MedsynthError(f"{path} cannot be written: its folder is read-only. Choose another `output`.")
+
+
+def check_folder(folder: Path, need: str = "a folder is needed") -> None:
+    """Raise MedsynthError unless this is a folder, or can be made. `need`: why it must be one."""
+    if folder.exists() and not folder.is_dir():
+        raise MedsynthError(f"{folder} is a file, but {need}. Choose another `output`.")
+    if not folder.absolute().parent.is_dir():
+        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[None]:
+    """Make a folder if it does not exist. After an error a new one is removed: it appears whole or not at all.
+
+    Raises MedsynthError if it cannot be made.
+    """
+    check_folder(folder)
+    new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -23,7 +23,7 @@ from .. import __version__
 from ..artifact import Model, claim, leans_on
 from ..errors import MedsynthError, OutputExists, UsageError
 from ..io import statistical_writer
-from ..io.atomic import atomic_write, refuse_existing
+from ..io.atomic import atomic_write, check_folder, refuse_existing
 from ..io.formats import DAMAGE_ERRORS, TableFile, unpacked
 from ..io.statistical import cells_of
 from ..io.statistical_writer import DeclaredColumn
@@ -187,10 +187,7 @@ def _folder(folder: Path) -> Iterator[None]:
 
 def _check_folder(model: Model, folder: Path, ending: str, *, force: bool) -> None:
     """Raise OutputExists if one of the files exists, unless `force`, MedsynthError if none can be written."""
-    if folder.exists() and not folder.is_dir():
-        raise MedsynthError(f"{folder} is a file, but several tables need a folder. Choose another `output`.")
-    if not folder.absolute().parent.is_dir():
-        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
+    check_folder(folder, "several tables need a folder")
     if any(path.exists() for path in files_of(model, folder, PARQUET if ending == CSV else CSV).values()):
         raise OutputExists(f"{folder} contains these tables in another format. Choose another `output`.")
     for path in (*files_of(model, folder, ending).values(), beside(folder)):

@@ -53,8 +53,8 @@ class FirstRows:
 
     def wanted(self, codes: Codes, together: Together, rng: Stream) -> dict[str, Wanted]:
         """Draw which modelled codes patients have in each table with a column of codes."""
-        columns = {self.tables.others.index(name): name for name in columns_of_codes(self.tables)}
         of_codes = columns_of_codes(self.tables)
+        columns = {self.tables.others.index(name): name for name in of_codes}
         counts = {k: self.count(codes, name) for k, name in columns.items()}
         first = dict[int, Whole]()
         for k, name in columns.items():

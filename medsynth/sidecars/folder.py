@@ -16,7 +16,7 @@ from scipy.stats import norm
 from ..answers.noisy import example_of
 from ..artifact import Model
 from ..errors import MedsynthError
-from ..io.atomic import atomic_write, check_outputs
+from ..io.atomic import atomic_write, check_outputs, whole_folder
 from ..report.data.verdict import Review, load
 from .croissant import croissant
 from .datapackage import datapackage
@@ -65,27 +65,17 @@ def write_folder(facts: Facts, folder: Path, text: str, *, force: bool = False) 
     OutputExists unless `force`.
     """
     writers = _writers(facts, text)
-    if folder.exists() and not folder.is_dir():
-        raise MedsynthError(f"{folder} is a file, but a folder is needed. Choose another `output`.")
     if folder.is_dir() and (others := sorted({path.name for path in folder.iterdir()} - set(writers))):
         raise MedsynthError(
             f"{folder} contains {len(others)} other files. Who receives the folder receives them. Choose a new folder "
             "as `output`."
         )
-    if not folder.absolute().parent.is_dir():
-        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
     files = [folder / name for name in writers]
-    new = not folder.exists()
-    folder.mkdir(exist_ok=True)
-    try:
+    with whole_folder(folder):
         inputs = tuple(table.path for table in facts.tables)
         check_outputs(*files, inputs=inputs, force=force)
         for path, write in zip(files, writers.values(), strict=True):
             atomic_write(path, write, force=force)
-    except BaseException:
-        if new:  # whole or not at all
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
     return files
 
 
