@@ -7,7 +7,7 @@ BIN     = $(VENV)/bin
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,federated,verify,cluster,metadata]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,federated,verify,cluster,metadata,fhir]'
 	touch $@
 
 demo: $(VENV)/.installed

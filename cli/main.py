@@ -10,7 +10,7 @@ import typer
 
 from medsynth import __version__
 
-from . import answers, audit, demo, federate, fit, ledger, metadata, methods, plan, report, sample, schema
+from . import answers, audit, demo, export, federate, fit, ledger, metadata, methods, plan, report, sample, schema
 from .app import command as page
 from .console import INTERRUPTED, open_streams
 from .flags import in_lines, register
@@ -62,6 +62,7 @@ app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
 app.command("report")(report.report)
 app.command("metadata")(metadata.metadata)
+app.add_typer(export.app, name="export")
 app.command("ledger")(ledger.ledger)
 app.command("inspect")(ledger.inspect)
 app.command("withdraw")(ledger.withdraw)

@@ -10,7 +10,7 @@ import shutil
 import signal
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -74,12 +74,18 @@ def check_folder(folder: Path, need: str = "a folder is needed") -> None:
 
 
 @contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[None]:
+def whole_folder(folder: Path, names: Collection[str] | None = None) -> Iterator[None]:
     """Make a folder if it does not exist. After an error a new one is removed: it appears whole or not at all.
 
-    Raises MedsynthError if it cannot be made.
+    `names`: the files that are written. Raises MedsynthError if it cannot be made, or if it contains other files, which
+    whoever receives the folder would receive, too.
     """
     check_folder(folder)
+    if names is not None and folder.is_dir() and (others := {path.name for path in folder.iterdir()} - set(names)):
+        raise MedsynthError(
+            f"{folder} contains {len(others)} other files. Who receives the folder receives them. Choose a new folder "
+            "as `output`."
+        )
     new = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
@@ -119,6 +125,20 @@ def atomic_write(
             f"{path} could not be written ({error.strerror}). Free some space or choose another `output`; "
             "the old file, if there was one, is unchanged."
         ) from None
+
+
+def write_together(
+    files: Mapping[str, Path], write: Callable[[dict[str, BinaryIO]], object], *, force: bool = False
+) -> None:
+    """Let `write` fill all files, by name. No file appears before all are complete. Raises as `atomic_write` does."""
+
+    def opened(found: dict[str, BinaryIO]) -> None:
+        if left := [name for name in files if name not in found]:
+            atomic_write(files[left[0]], lambda file: opened({**found, left[0]: file}), force=force)
+        else:
+            write(found)
+
+    opened({})
 
 
 def write_page(path: Path, html: str, data: str, *, force: bool = False, private: bool = False) -> Path:

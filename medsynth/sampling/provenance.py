@@ -23,7 +23,7 @@ from .. import __version__
 from ..artifact import Model, claim, leans_on
 from ..errors import MedsynthError, OutputExists, UsageError
 from ..io import statistical_writer
-from ..io.atomic import atomic_write, check_folder, refuse_existing
+from ..io.atomic import atomic_write, check_folder, refuse_existing, write_together
 from ..io.formats import DAMAGE_ERRORS, TableFile, unpacked
 from ..io.statistical import cells_of
 from ..io.statistical_writer import DeclaredColumn
@@ -157,16 +157,13 @@ def _write(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, *,
     schemas = model.written
 
     def fill(opened: dict[str, BinaryIO]) -> None:
-        if left := [name for name in files if name not in opened]:
-            atomic_write(files[left[0]], lambda file: fill({**opened, left[0]: file}), force=force)
-            return
         write(
             opened, place, as_frames(parts, model, draw), as_bytes(parts, model, draw, form),
             {name: schema.days for name, schema in schemas.items()}, label(model),
             {name: {key: _of_columns(key, one) for key, one in own.header.items()} for name, own in schemas.items()},
         )  # fmt: skip
 
-    fill({})
+    write_together(files, fill, force=force)
 
 
 def files_of(model: Model, place: Path, ending: str = CSV) -> dict[str, Path]:

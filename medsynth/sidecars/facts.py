@@ -208,6 +208,25 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
 def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> Facts:
     """Return the facts about the synthetic table in the file `synthetic`, or the tables in that folder.
 
+    Raises as `proven` does, and UsageError for a wrong review.
+    """
+    found = proven(model, model_path, synthetic)
+    tables = _shared(model, synthetic, found, review)
+    known = {column.name for table in tables for column in table.columns}
+    if unknown := [name for name in review.roles if name not in known]:
+        raise UsageError(f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}.")
+    return Facts(
+        title=f"{review.table or (tables[0].name if model.tables is None else model.name)}, synthetic", tables=tables,
+        method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,
+        delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), leans=leans_on(model),
+        drawn=_drawn(found), medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
+        provenance=beside(synthetic),
+    )  # fmt: skip
+
+
+def proven(model: Model, model_path: Path, synthetic: Path) -> Provenance:
+    """Return the request that drew the rows in the file or folder `synthetic`.
+
     Raises UsageError unless the model in `model_path` provably drew exactly these rows: a description never summarises
     rows of another origin. Raises TableError if there is no such table.
     """
@@ -221,17 +240,7 @@ def gather(model: Model, model_path: Path, synthetic: Path, review: Review) -> F
             f"Nothing proves that {model_path} drew {synthetic}, so it is not described. Draw the rows again, and "
             "change neither the table nor its provenance file."
         )
-    tables = _shared(model, synthetic, found, review)
-    known = {column.name for table in tables for column in table.columns}
-    if unknown := [name for name in review.roles if name not in known]:
-        raise UsageError(f"review: `roles` names columns that the synthetic table does not have: {', '.join(unknown)}.")
-    return Facts(
-        title=f"{review.table or (tables[0].name if model.tables is None else model.name)}, synthetic", tables=tables,
-        method=f"{model.method}, preset {model.preset}" if model.preset else model.method, epsilon=model.epsilon,
-        delta=model.ledger.delta, unit=model.ledger.protects, claim=claim(model), leans=leans_on(model),
-        drawn=_drawn(found), medsynth=model.versions.get("medsynth", found.medsynth), review=review, made=date.today(),
-        provenance=beside(synthetic),
-    )  # fmt: skip
+    return found
 
 
 def _drawn(found: Provenance) -> str:

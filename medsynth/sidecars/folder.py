@@ -65,13 +65,8 @@ def write_folder(facts: Facts, folder: Path, text: str, *, force: bool = False) 
     OutputExists unless `force`.
     """
     writers = _writers(facts, text)
-    if folder.is_dir() and (others := sorted({path.name for path in folder.iterdir()} - set(writers))):
-        raise MedsynthError(
-            f"{folder} contains {len(others)} other files. Who receives the folder receives them. Choose a new folder "
-            "as `output`."
-        )
     files = [folder / name for name in writers]
-    with whole_folder(folder):
+    with whole_folder(folder, writers):
         inputs = tuple(table.path for table in facts.tables)
         check_outputs(*files, inputs=inputs, force=force)
         for path, write in zip(files, writers.values(), strict=True):
