@@ -206,7 +206,7 @@ def _shown(model: Model) -> list[str]:
 def _check(model: Model) -> None:
     """Raise UsageError unless the model draws OMOP tables with the columns that resources need."""
     if model.tables is None or model.tables.first != "person" or model.tables.key != "person_id":
-        raise UsageError("FHIR resources are made of OMOP tables, `person` first. This model has other tables.")
+        raise UsageError("FHIR resources are made of OMOP tables, 'person' first. This model has others.")
     for table in _shown(model):
         for name in (f"{table}_id", TABLES[table].read[0][1]):
             if name not in model.written[table].header:
@@ -236,7 +236,7 @@ def _resources(model: Model, found: Provenance, concepts: Concepts) -> Iterator[
             cells["person"] = cells["person"].merge(died, on="person_id", how="left").fillna("")
         for table in _shown(model):
             names = [*cells[table].columns]
-            known = {*names} - ({_VISIT[0]} - {*model.links(table)})  # keys of visits that are no rows refer to nothing
+            known = {*names} - ({_VISIT[0]} - {*model.links(table)})  # a visit that is not a row has no Encounter
             read = [(path, names.index(name), how) for path, name, how in TABLES[table].read if name in known]
             key = names.index(f"{table}_id")
             for row in cells[table].itertuples(index=False, name=None):
