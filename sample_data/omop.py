@@ -2,12 +2,13 @@
 
 The patients are those of `medsynth_sample_data.visits`, whose processes are known: chronic kidney disease never goes
 back, laboratory values are AR(1), a high creatinine stops a drug. Here each visit is a row of visit_occurrence, and its
-findings are rows of condition_occurrence, drug_exposure and measurement.
+findings are rows of condition_occurrence, drug_exposure and measurement. Whoever dies does so on the day of the last
+visit.
 
     python -m medsynth_sample_data.omop --output cdm
     python -m medsynth_sample_data.omop --patients 2000 --seed 7 --parquet --output small
 
-Either command writes these four tables and person into a folder.
+Either command writes these five tables and person into a folder.
 """
 
 import argparse
@@ -36,7 +37,7 @@ CODED = 0.8  # the chance that a condition is coded at a visit
 
 
 def simulate(patients: int = 8000, seed: int = 0) -> dict[str, pd.DataFrame]:
-    """Return five tables by name, of `patients`; equal arguments, equal rows. Raise ValueError for fewer than one."""
+    """Return six tables by name, of `patients`; equal arguments, equal rows. Raise ValueError for fewer than one."""
     rng = Generator(PCG64([seed, 1]))
     visits = visits_of(patients, seed)
     person_id = pd.factorize(visits["patient_id"])[0] + 1
@@ -51,6 +52,7 @@ def simulate(patients: int = 8000, seed: int = 0) -> dict[str, pd.DataFrame]:
         "condition_occurrence": _conditions(visits, rng),
         "drug_exposure": _drugs(visits, rng),
         "measurement": _measurements(visits),
+        "death": _deaths(visits),
     }
 
 
@@ -76,6 +78,12 @@ def _visits(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
         "visit_occurrence_id": visits["visit_occurrence_id"], "person_id": visits["person_id"],
         "visit_concept_id": kind, "visit_start_date": _days(visits["start"]), "visit_end_date": _days(end),
     })  # fmt: skip
+
+
+def _deaths(visits: pd.DataFrame) -> pd.DataFrame:
+    died = visits[visits["died"] == "yes"]
+    cause = np.where(died["kidney_disease"] == "yes", KIDNEY_DISEASE, 0)
+    return pd.DataFrame({"person_id": died["person_id"], "death_date": _days(died["start"]), "cause_concept_id": cause})
 
 
 def _rows(visits: pd.DataFrame, concepts: Mapping[int, pd.Series]) -> pd.DataFrame:

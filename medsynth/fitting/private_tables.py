@@ -200,8 +200,8 @@ def with_declared_columns(data: Table, tables: LinkedTables, name: str) -> Table
     if tables.other_columns == "leave out":
         names = [column for column in data.header if column in declared.header]
         data = replace(data, header=tuple(names), cells=data.cells[names])
-    links = (key for table in tables.tables.values() for key in (table.order, *table.latest) if key)
-    check_header(data, declared, (tables.key, *links))
+    orders = (table.order for table in tables.tables.values() if table.order)  # no fit reads keys of `latest`
+    check_header(data, declared, (tables.key, *orders))
     return data
 
 

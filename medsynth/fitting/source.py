@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import TableError, UsageError
 from ..io.formats import SUFFIXES_TRIED, named
@@ -12,6 +13,7 @@ from ..schema.declared import ENDING, bundled_files
 from ..schema.linked import LinkedTables
 
 BUNDLED = {"person": "omop"}  # a table that such a folder contains, and the bundled file of tables to use for it
+OPTIONAL = ("death",)  # bundled tables that a folder may lack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +80,12 @@ def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Sourc
         return find(own[0])
     for table, name in BUNDLED.items():
         if named(path, table):
-            notice(f"Tables: the bundled {name!r}, recognised by the table {table!r}.")
-            return Source(tables=bundled(name), folder=path, name=path.resolve().name)
+            content: dict[str, Any] = bundled(name).to_dict()
+            lacking = [other for other in OPTIONAL if not named(path, other)]
+            content["tables"] = {key: one for key, one in content["tables"].items() if key not in lacking}
+            left = f", without {', '.join(lacking)}, which the folder lacks" * bool(lacking)
+            notice(f"Tables: the bundled {name!r}, recognised by the table {table!r}{left}.")
+            return Source(tables=LinkedTables.from_dict(content, name), folder=path, name=path.resolve().name)
     raise TableError(
         f"{path} is a folder without a file *{ENDING} that names its tables (docs/several-tables.md). Write one. If "
         "its files are parts of one table, fit them on a cluster with `scheduler` (docs/how-to/cluster.md)."

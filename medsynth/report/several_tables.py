@@ -27,6 +27,7 @@ from ..schema import Schema
 from ..schema.codec import csv_cells
 from ..schema.linked import LinkedTables, joint
 from .build import build
+from .data.cdm import cdm_checks, is_cdm
 from .data.context import LinkedFacts, TableFacts
 from .data.statistics import lost_relations
 from .data.tables import read
@@ -51,9 +52,10 @@ def read_tables(tables: LinkedTables | None, path: Path, saved: SavedAs = OWN) -
         if file is None:
             raise TableError(f"{path} has no table {name!r}. Name the folder that contains all of them.")
         cells = read(file, saved).cells
-        if lacking := [column for column in table.columns if column not in cells.columns]:
+        wanted = [column for column, one in table.columns.items() if one.written]
+        if lacking := [column for column in wanted if column not in cells.columns]:
             raise TableError(f"{file} has no column {lacking[0]!r}, which {tables.name!r} declares. Add it.")
-        found[name] = cells[list(table.columns)]
+        found[name] = cells[wanted]
     return found
 
 
@@ -187,7 +189,9 @@ def linked_facts(tables: LinkedTables, synthetic: Cells, real: Cells | None, pag
         ))  # fmt: skip
     broken = sum(line.orphans + line.too_early + line.beyond for line in lines)
     lost = Estimate(value=None) if real is None else _codes_lost(tables, synthetic, real)
-    return LinkedFacts(patients=len(synthetic[tables.first]), tables=lines, broken=broken, codes_lost=lost)
+    checks = cdm_checks(synthetic, real) if is_cdm(tables) else []
+    patients_of = len(synthetic[tables.first])
+    return LinkedFacts(patients=patients_of, tables=lines, broken=broken, codes_lost=lost, checks=checks)
 
 
 def _codes_lost(tables: LinkedTables, synthetic: Cells, real: Cells) -> Estimate:
@@ -229,6 +233,8 @@ def _links(tables: LinkedTables, cells: Cells, name: str) -> tuple[int, int]:
     early = apart = 0
     order = tables.tables[name].order or ""
     for key, other in tables.tables[name].latest.items():
+        if key not in cells[name]:  # synthetic rows lack it
+            continue
         held = cells[name][~cells[name][key].isin(list(MISSING_TOKENS))]
         theirs = cells[other].drop_duplicates(key).set_index(key)
         place = theirs.index.get_indexer(pd.Index(held[key]))

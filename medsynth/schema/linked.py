@@ -209,7 +209,8 @@ class LinkedTables(Declaration):
         table = self.tables[name]
         shapes = {self.key: self.tables[self.first].columns[self.key]}
         for key, other in table.latest.items():
-            shapes[key] = self.tables[other].columns[key].model_copy(update={"missing": True})
+            update = {"missing": True, "drop": not table.columns[key].written}
+            shapes[key] = self.tables[other].columns[key].model_copy(update=update)
         facts = {"unit": self.key, "order": table.order, "target": table.target}
         return schema.model_copy(update={"columns": {**schema.columns, **shapes}, **facts})
 

@@ -18,17 +18,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pandas as pd
-
 from .. import __version__
 from ..artifact import Model, claim, leans_on
 from ..dictionaries.concepts import Concept, read_concepts
 from ..errors import UsageError
 from ..io.atomic import check_outputs, whole_folder, write_together
-from ..sampling.pipeline import drawn_parts
 from ..sampling.provenance import Provenance
-from ..schema.codec import csv_cells
 from .facts import proven
+from .omop import Repairs, check_cdm, drawn_cells
 
 Json = dict[str, Any]
 Concepts = Mapping[str, Concept]
@@ -81,6 +78,7 @@ class Exported:
     resources: dict[str, int]
     left_out: list[str]
     uncoded: list[str]
+    repairs: Repairs
 
 
 def _plain(cell: str, concepts: Concepts) -> str | None:
@@ -176,10 +174,10 @@ def write_fhir(
     found = proven(model, model_path, synthetic)
     ids = _concept_ids(model)
     known = {} if concepts is None else read_concepts(concepts, ids)
-    counts = dict.fromkeys(classes, 0)
+    counts, repairs = dict.fromkeys(classes, 0), Repairs()
 
     def write(opened: dict[str, BinaryIO]) -> None:
-        for content in chain(_resources(model, found, known), [_provenance(model, found)]):
+        for content in chain(_resources(model, found, known, repairs), [_provenance(model, found)]):
             classes[content["resourceType"]].model_validate(content)
             line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
             opened[content["resourceType"]].write(line.encode())
@@ -188,7 +186,7 @@ def write_fhir(
     with whole_folder(folder, [path.name for path in files.values()]):
         check_outputs(*files.values(), force=force)
         write_together(files, write, force=force)
-    return Exported(files=[*files.values()], resources=counts, left_out=_left_out(model), uncoded=sorted(
+    return Exported(files=[*files.values()], resources=counts, left_out=_left_out(model), repairs=repairs, uncoded=sorted(
         one for one in ids if one not in known or known[one].vocabulary not in SYSTEMS))  # fmt: skip
 
 
@@ -205,8 +203,7 @@ def _shown(model: Model) -> list[str]:
 
 def _check(model: Model) -> None:
     """Raise UsageError unless the model draws OMOP tables with the columns that resources need."""
-    if model.tables is None or model.tables.first != "person" or model.tables.key != "person_id":
-        raise UsageError("FHIR resources are made of OMOP tables, 'person' first. This model has others.")
+    check_cdm(model)
     for table in _shown(model):
         for name in (f"{table}_id", TABLES[table].read[0][1]):
             if name not in model.written[table].header:
@@ -224,13 +221,13 @@ def _left_out(model: Model) -> list[str]:
     """Return the columns for which no resource has an element, as table.column."""
     used = {(t, column) for t in _shown(model) for column in (f"{t}_id", *(name for _, name, _ in TABLES[t].read))}
     used |= {("death", "person_id"), ("death", DIED[1])}
-    return [f"{t}.{name}" for t, schema in model.written.items() for name in schema.header if (t, name) not in used]
+    written = [(t, name) for t, schema in model.written.items() for name, one in schema.columns.items() if one.written]
+    return [f"{t}.{name}" for t, name in written if (t, name) not in used]
 
 
-def _resources(model: Model, found: Provenance, concepts: Concepts) -> Iterator[Json]:
+def _resources(model: Model, found: Provenance, concepts: Concepts, repairs: Repairs) -> Iterator[Json]:
     """Yield the resources of all rows, drawn again as on file; no file of rows is parsed."""
-    for _, parts in drawn_parts(model, found.draw):
-        cells = {name: _cells(csv_cells(codes, model.written[name]), model, name) for name, codes in parts.items()}
+    for cells in drawn_cells(model, found, repairs):
         if "death" in cells and DIED[1] in cells["death"]:
             died = cells["death"].drop_duplicates("person_id")[["person_id", DIED[1]]]
             cells["person"] = cells["person"].merge(died, on="person_id", how="left").fillna("")
@@ -246,15 +243,6 @@ def _resources(model: Model, found: Provenance, concepts: Concepts) -> Iterator[
                     if (value := how(row[place], concepts)) is not None:
                         _put(content, path, value)
                 yield content
-
-
-def _cells(cells: pd.DataFrame, model: Model, table: str) -> pd.DataFrame:
-    """Return a table's cells with missing values empty, and whole numbers without a decimal point."""
-    for name, column in model.written[table].columns.items():
-        if name in cells:
-            found = cells[name].mask(cells[name].isin(column.gap_words), "")
-            cells[name] = found.str.removesuffix(".0") if name.endswith("_id") or name == "year_of_birth" else found
-    return cells
 
 
 def _put(content: Json, path: str, value: object) -> None:

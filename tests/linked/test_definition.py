@@ -90,7 +90,10 @@ def test_omop_is_bundled_and_recognised(tmp_path: Path) -> None:
     told: list[str] = []
     found = find(tmp_path / "cdm", told.append)
     assert found.tables.to_dict() == bundled("omop").to_dict() and found.name == "cdm"
-    assert "recognised by the table 'person'" in told[0]
+    assert "recognised by the table 'person'" in told[0] and "lacks" not in told[0]
+    (tmp_path / "cdm" / "death.csv").unlink()
+    without = find(tmp_path / "cdm", told.append).tables
+    assert [*without.tables] == [name for name in found.tables.tables if name != "death"] and "death" in told[1]
     assert "omop" not in schema.bundled()  # those are of one table
     for name in found.tables.others[1:]:
         assert placed_by(found.tables, name) == "visit_occurrence"

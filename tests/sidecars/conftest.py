@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import good
+from medsynth_sample_data import omop
 from quick_methods import offer_quick
+
+from medsynth.fitting.source import bundled_text
+from medsynth.patients import training
 
 SCHEMA = """
 name: clinic
@@ -116,5 +121,32 @@ def fitted_small(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
 def small(fitted_small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of that folder, which is the current one."""
     shutil.copytree(fitted_small, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def fitted_cdm(once: Callable[..., Path]) -> Path:
+    """The folder of cdm.medsynth and its synthetic OMOP tables. Read-only."""
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            offer_quick(patch)
+            patch.setattr(training, "SIMULATED", 500)
+            omop.main(["--patients", "60", "--seed", "2", "--output", "cdm"])
+            declared = re.sub(r"max_rows: (\d\d)", "max_rows: 3", bundled_text("omop"))
+            Path("cdm/cdm.tables.yaml").write_text(declared)
+            good("fit", "cdm", "--epsilon", "100", "--rows", "60", "--method", "independent")
+            shutil.rmtree("cdm")  # nothing after this may need a real row
+            good("sample", "--patients", "60", "--seed", "1")
+
+    return once("fitted_cdm", make)
+
+
+@pytest.fixture
+def cdm(fitted_cdm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder, which is the current one."""
+    shutil.copytree(fitted_cdm, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -12,6 +12,7 @@ from ...artifact import Model
 from ...fitting.approval import ApprovedPlan
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
+from .cdm import CdmCheck
 from .columns import values_alone
 from .over_time import Sequences
 from .protocol import TaskPredictions
@@ -44,19 +45,22 @@ class TableFacts(Record):
 class LinkedFacts(Record):
     """Several tables under one claim per patient. `broken`: orphans, early rows and rows above the maximum.
 
-    `codes_lost`: the part of the relations between a patient's codes, in all tables, that is lost.
+    `codes_lost`: the part of the relations between a patient's codes, in all tables, that is lost. `checks`: those of
+    OMOP tables.
     """
 
     patients: int
     tables: list[TableFacts]
     broken: int
     codes_lost: Estimate = Estimate(value=None)
+    checks: list[CdmCheck] = []
 
     @property
     def of_real_rows(self) -> bool:
         """Return whether a figure was computed from real rows."""
         figures = [(table.real_rows_a_patient, table.real_without) for table in self.tables]
-        return any(figure is not None for pair in [*figures, (self.codes_lost.value,)] for figure in pair)
+        figures += [(self.codes_lost.value, check.real) for check in self.checks] or [(self.codes_lost.value, None)]
+        return any(figure is not None for pair in figures for figure in pair)
 
 
 @dataclass(frozen=True, kw_only=True)

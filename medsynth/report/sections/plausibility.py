@@ -219,6 +219,19 @@ CODES = Question(
                   scale=100, decimals=0),
 )  # fmt: skip
 
+CDM = Question(
+    key="cdm_checks",
+    words="Do the tables pass OMOP's own checks?",
+    measure="checks of OHDSI's DataQualityDashboard that synthetic tables fail",
+    limit=0.0,
+    source="the dashboard's own limits, 2.8.9",
+    cure="See under Several tables which checks fail, and whether real rows fail them, too. `medsynth export omop` "
+    "moves a death before a patient's last event to that day.",
+    further_uses=(TESTING, TEACHING),
+    plain=Wording("Of OMOP's own checks, the synthetic tables fail {value}. The limit is {limit}."),
+    decimals=0,
+)
+
 
 def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
     detail = f"{len(found.rules)} rules were checked on every row."
@@ -246,6 +259,10 @@ def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
     if found.codes_lost.value is not None:
         detail = "It is compared which of the most frequent codes each patient has, in all tables."
         lines.append(CODES.judge(found.codes_lost, thresholds, detail))
+    if found.checks:
+        failed = [check for check in found.checks if (check.synthetic or 0.0) > check.limit]
+        detail = f"{len(found.checks)} checks were made, each on all rows of a table."
+        lines.append(CDM.judge(Estimate(value=float(len(failed))), thresholds, detail))
     return lines
 
 
@@ -258,7 +275,7 @@ TABLES = Section(
     "Several tables",
     lambda c: c.linked,
     LinkedFacts,
-    questions=(LINKS, CODES),
+    questions=(LINKS, CODES, CDM),
     verdicts=_links,
     compares=False,
 )  # fmt: skip
