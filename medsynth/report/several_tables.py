@@ -161,7 +161,7 @@ def rows_beside_patients(tables: LinkedTables, name: str, cells: Cells, where: s
     """Return the rows of a table, each with its patient's columns."""
     first = cells[tables.first].drop_duplicates(tables.key)
     rows = _belonging(tables, cells, name)
-    columns = [one for one in tables.view(name).names if one not in rows.columns]
+    columns = [one for one in tables.view(name).names if one not in rows.columns and one in first.columns]
     beside = first.set_index(tables.key)[columns].loc[rows[tables.key]].reset_index(drop=True)
     return _table(where, pd.concat([rows, beside], axis=1))
 

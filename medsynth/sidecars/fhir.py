@@ -25,7 +25,7 @@ from ..errors import UsageError
 from ..io.atomic import check_outputs, whole_folder, write_together
 from ..sampling.provenance import Provenance
 from .facts import proven
-from .omop import Repairs, check_cdm, drawn_cells
+from .omop import Exported, Repairs, check_cdm, drawn_cells
 
 Json = dict[str, Any]
 Concepts = Mapping[str, Concept]
@@ -68,17 +68,6 @@ class Elements:
     type: str
     read: tuple[tuple[str, str, Reader], ...]  # the element, with points before its parts; the column; the reader
     constant: Json = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exported:
-    """The files of resources, their numbers by type, the columns without an element, and ids without a code."""
-
-    files: list[Path]
-    resources: dict[str, int]
-    left_out: list[str]
-    uncoded: list[str]
-    repairs: Repairs
 
 
 def _plain(cell: str, concepts: Concepts) -> str | None:
@@ -186,8 +175,8 @@ def write_fhir(
     with whole_folder(folder, [path.name for path in files.values()]):
         check_outputs(*files.values(), force=force)
         write_together(files, write, force=force)
-    return Exported(files=[*files.values()], resources=counts, left_out=_left_out(model), repairs=repairs, uncoded=sorted(
-        one for one in ids if one not in known or known[one].vocabulary not in SYSTEMS))  # fmt: skip
+    uncoded = sorted(one for one in ids if one not in known or known[one].vocabulary not in SYSTEMS)
+    return Exported(files=[*files.values()], counts=counts, left_out=_left_out(model), uncoded=uncoded, repairs=repairs)
 
 
 def _class_of(name: str) -> Any:

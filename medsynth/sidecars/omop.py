@@ -43,12 +43,17 @@ class Repairs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Completed:
-    """The files of a folder, and the number of rows of each table."""
+class Exported:
+    """The files of a folder, and the numbers of rows or resources by name.
+
+    `left_out`: columns for which no resource has an element; `uncoded`: concepts that are written as their ids.
+    """
 
     files: list[Path]
-    rows: dict[str, int]
-    repairs: Repairs = field(default_factory=Repairs)
+    counts: dict[str, int]
+    repairs: Repairs
+    left_out: list[str] = field(default_factory=list)
+    uncoded: list[str] = field(default_factory=list)
 
 
 def check_cdm(model: Model) -> None:
@@ -107,7 +112,7 @@ def _texts(moments: pd.Series) -> pd.Series:
     return moments.dt.strftime("%Y-%m-%d").fillna("")
 
 
-def write_omop(model: Model, model_path: Path, synthetic: Path, folder: Path, *, force: bool = False) -> Completed:
+def write_omop(model: Model, model_path: Path, synthetic: Path, folder: Path, *, force: bool = False) -> Exported:
     """Write the OMOP tables in the folder `synthetic`, completed, as CSV files into `folder`, whole or not at all.
 
     Raises UsageError unless the model drew these tables, as `proven` does, or without a column that cannot be filled;
@@ -133,7 +138,7 @@ def write_omop(model: Model, model_path: Path, synthetic: Path, folder: Path, *,
     with whole_folder(folder, [path.name for path in files.values()]):
         check_outputs(*files.values(), force=force)
         write_together(files, write, force=force)
-    return Completed(files=[*files.values()], rows={name: len(one) for name, one in tables.items()}, repairs=repairs)
+    return Exported(files=[*files.values()], counts={name: len(one) for name, one in tables.items()}, repairs=repairs)
 
 
 def completed(cells: Cells) -> Cells:

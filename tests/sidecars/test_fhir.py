@@ -35,7 +35,7 @@ def test_each_row_is_a_labelled_resource_that_is_valid_in_both_versions(cdm: Pat
     schema = json.loads(R4.read_text())
     facts = json.loads(good("export", "fhir", "--json").stdout)
     found = resources()
-    assert set(found) == {*TYPES, "Provenance"} and facts["resources"] == {name: len(of) for name, of in found.items()}
+    assert set(found) == {*TYPES, "Provenance"} and facts["counts"] == {name: len(of) for name, of in found.items()}
     ids = {f"{one['resourceType']}/{one['id']}" for of in found.values() for one in of}
     assert len(ids) == sum(map(len, found.values()))
     for name, of in found.items():
