@@ -54,7 +54,6 @@ LABELS = {"security": [
 PROVENANCE = "Provenance"
 NO_CONCEPT = {"text": "No matching concept"}
 IDENTIFIER = re.compile(r"[A-Za-z0-9.-]{1,64}")
-DAY = re.compile(r"\d{4}-\d\d-\d\d")
 MEASURED = re.compile(r"(<=|>=|<|>|) *(-?\d+(?:\.\d+)?)")
 
 
@@ -71,12 +70,6 @@ class Elements:
 
 
 def _plain(cell: str, concepts: Concepts) -> str | None:
-    return cell or None
-
-
-def _day(cell: str, concepts: Concepts) -> str | None:
-    if cell and not DAY.fullmatch(cell):
-        raise UsageError("FHIR needs days such as 2020-12-31 in all columns of dates. Declare them so, and fit again.")
     return cell or None
 
 
@@ -114,36 +107,34 @@ def _quantity(cell: str, concepts: Concepts) -> Json | None:
 def _id(table: str, key: str) -> str:
     name = f"{table.replace('_', '-')}-{key}"
     if not IDENTIFIER.fullmatch(name):
-        raise UsageError(
-            f"FHIR needs keys of letters, digits, points and hyphens, and of 50 characters at most. Declare a `shape` "
-            f"of such keys in {table!r}, and fit again."
-        )
+        cure = "Declare such a `shape` of its keys, and fit again."
+        raise UsageError(f"{table!r}: FHIR needs keys of letters, digits, points and hyphens, 40 at most. {cure}")
     return name
 
 
 _PATIENT = ("subject", "person_id", partial(_reference, "person"))
 _VISIT = ("visit_occurrence_id", partial(_reference, "visit_occurrence"))
-DIED = ("deceasedDateTime", "death_date", _day)
+DIED = ("deceasedDateTime", "death_date", _plain)
 TABLES = {
     "person": Elements(type="Patient", read=(
         ("gender", "gender_concept_id", _gender), ("birthDate", "year_of_birth", _plain), DIED,
     )),
     "visit_occurrence": Elements(type="Encounter", constant={"status": "finished"}, read=(
         ("class", "visit_concept_id", _class), ("type.", "visit_concept_id", _concept), _PATIENT,
-        ("period.start", "visit_start_date", _day), ("period.end", "visit_end_date", _day),
+        ("period.start", "visit_start_date", _plain), ("period.end", "visit_end_date", _plain),
     )),
     "condition_occurrence": Elements(type="Condition", read=(
         ("code", "condition_concept_id", _concept), _PATIENT, ("encounter", *_VISIT),
-        ("onsetDateTime", "condition_start_date", _day),
+        ("onsetDateTime", "condition_start_date", _plain),
     )),
     "drug_exposure": Elements(type="MedicationStatement", constant={"status": "unknown"}, read=(
         ("medicationCodeableConcept", "drug_concept_id", _concept), _PATIENT, ("context", *_VISIT),
-        ("effectivePeriod.start", "drug_exposure_start_date", _day),
-        ("effectivePeriod.end", "drug_exposure_end_date", _day),
+        ("effectivePeriod.start", "drug_exposure_start_date", _plain),
+        ("effectivePeriod.end", "drug_exposure_end_date", _plain),
     )),
     **{table: Elements(type="Observation", constant={"status": "final"}, read=(
         ("code", f"{table}_concept_id", _concept), _PATIENT, ("encounter", *_VISIT),
-        ("effectiveDateTime", f"{table}_date", _day), ("valueQuantity", "value_as_number", _quantity),
+        ("effectiveDateTime", f"{table}_date", _plain), ("valueQuantity", "value_as_number", _quantity),
     )) for table in ("measurement", "observation")},
 }  # fmt: skip
 

@@ -20,9 +20,11 @@ from ..report.data.cdm import ENDS_REQUIRED, EVENTS, days, is_cdm, required
 from ..sampling.pipeline import drawn_parts
 from ..sampling.provenance import Provenance
 from ..schema.codec import csv_cells
+from ..schema.columns.date import Date
 from .facts import proven
 
 Cells = dict[str, pd.DataFrame]  # texts by table; "" is a missing cell
+ISO = "%Y-%m-%d"
 VERSION = 756265  # the concept of version 5.4
 ERAS = {"condition_occurrence": "condition", "drug_exposure": "drug"}
 WINDOW = pd.Timedelta(30, "D")  # between two events of one era, as OHDSI's scripts have it
@@ -57,9 +59,15 @@ class Exported:
 
 
 def check_cdm(model: Model) -> None:
-    """Raise UsageError unless the model draws OMOP tables."""
+    """Raise UsageError unless the model draws OMOP tables, with days as OMOP writes them."""
     if model.tables is None or not is_cdm(model.tables):
         raise UsageError("This needs OMOP tables, 'person' with 'person_id' first. The model has others.")
+    for table, schema in model.written.items():
+        for name, column in schema.columns.items():
+            if isinstance(column, Date) and column.format != ISO and name.endswith("_date"):
+                raise UsageError(
+                    f"{table!r}, {name!r}: OMOP needs days such as 2020-12-31. Declare them, and fit again."
+                )
 
 
 def drawn_cells(model: Model, found: Provenance, repairs: Repairs) -> Iterator[Cells]:
@@ -84,19 +92,18 @@ def drawn_cells(model: Model, found: Provenance, repairs: Repairs) -> Iterator[C
 def _repair(cells: Cells, repairs: Repairs) -> None:
     if "death" not in cells or not len(cells["death"]):
         return
-    starts = [_event(cells, table)[["person_id", "start"]] for table in EVENTS if table in cells]
-    dead = cells["death"]
-    last = dead["person_id"].map(pd.concat(starts).groupby("person_id")["start"].max()) if starts else pd.NaT
-    died = days(dead, "death_date")
-    repairs.deaths += int((last > died).sum())
-    dead["death_date"] = _texts(died.where(~(last > died), last))
+    dead, events = cells["death"], {table: _event(cells, table) for table in EVENTS if table in cells}
+    if events:
+        last = dead["person_id"].map(pd.concat(events.values()).groupby("person_id")["start"].max())
+        early = last > days(dead, "death_date")
+        dead.loc[early, "death_date"] = _texts(last[early])
+        repairs.deaths += int(early.sum())
     died = days(dead, "death_date").groupby(dead["person_id"]).min()
-    for table in EVENTS:
-        if table in cells and EVENTS[table][1] in cells[table]:
-            event = _event(cells, table)
-            until = event["person_id"].map(died)
-            repairs.ends += int((event["end"] > until).sum())
-            cells[table][EVENTS[table][1]] = _texts(event["end"].where(~(event["end"] > until), until))
+    for table, event in events.items():
+        late = event["end"] > event["person_id"].map(died)
+        if (name := EVENTS[table][1]) in cells[table]:
+            cells[table].loc[late, name] = _texts(event["person_id"].map(died)[late])
+            repairs.ends += int(late.sum())
 
 
 def _event(cells: Cells, table: str) -> pd.DataFrame:
@@ -109,7 +116,7 @@ def _event(cells: Cells, table: str) -> pd.DataFrame:
 
 
 def _texts(moments: pd.Series) -> pd.Series:
-    return moments.dt.strftime("%Y-%m-%d").fillna("")
+    return moments.dt.strftime(ISO).fillna("")
 
 
 def write_omop(model: Model, model_path: Path, synthetic: Path, folder: Path, *, force: bool = False) -> Exported:

@@ -76,6 +76,9 @@ def test_nothing_happens_after_death() -> None:
     _repair(cells, repairs)
     assert cells["drug_exposure"]["drug_exposure_end_date"][0] == "2020-06-01"
     assert (repairs.deaths, repairs.ends) == (1, 1)
+    cells["drug_exposure"].loc[1, "drug_exposure_end_date"] = ""
+    _repair(cells, repairs)
+    assert cells["drug_exposure"]["drug_exposure_end_date"][1] == ""
 
 
 @pytest.mark.nightly
