@@ -227,7 +227,6 @@ CDM = Question(
     source="the dashboard's own limits, 2.8.9",
     cure="See under Several tables which checks fail, and whether real rows fail them, too. An export as OMOP moves a "
     "death before a patient's last event to that day.",
-    further_uses=(TESTING, TEACHING),
     plain=Wording("Of OMOP's own checks, the synthetic tables fail {value}. The limit is {limit}."),
     decimals=0,
 )
