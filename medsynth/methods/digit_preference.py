@@ -17,7 +17,7 @@ from ..privacy.queries.content import require
 from ..rng import Stream
 from ..schema import Column, Schema
 from .marginals import GRID_CELLS, Counts, mean_over_priors
-from .preferred_times import DayKinds, HourKinds
+from .preferred_times import HOURS, DayKinds, HourKinds
 from .stratified import choose, uniforms
 
 DECIMAL_PLACES = 4  # last decimal places in which preferred digits are modelled
@@ -99,12 +99,14 @@ class DigitKinds:
 def kinds_of(column: Column, cells: int | None = None) -> Kinds:
     """Return the map to kinds of a column: days of a month, hours, or digits. `cells`: their number, if it is known.
 
-    Models of earlier versions have kinds by digits in all columns.
+    Models of earlier versions have kinds by digits in all columns, or whole hours.
     """
     digits, per_day = DigitKinds(column.units[0], column.size), column.units_of_day
     if cells == digits.cells or not per_day:
         return digits
-    return DayKinds(digits.low, digits.top) if per_day == 1 else HourKinds(digits.low, digits.top, per_day)
+    if per_day == 1:
+        return DayKinds(digits.low, digits.top)
+    return HourKinds(digits.low, digits.top, per_day, full=cells != HOURS + 1)
 
 
 def preferred_kinds(schema: Schema) -> dict[str, Kinds]:

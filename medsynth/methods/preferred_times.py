@@ -1,7 +1,8 @@
 """Kinds of days and of moments, of which some are preferred: the first of a month, or the hours of a day.
 
-Dates that are known by their month are written as its first day, and visits happen in the daytime. `digit_preference`
-measures and draws kinds of numbers by their digits; here are those of calendar days and of timestamps.
+Dates that are known by their month are written as its first day, and visits happen in the daytime. A day whose time is
+not known is often written with midnight. `digit_preference` measures and draws kinds of numbers by their digits; here
+are those of calendar days and of timestamps.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ EPOCH = 719_163  # 1970-01-01, as a day number
 
 @dataclass(frozen=True)
 class HourKinds:
-    """A map from codes of timestamps to their hours. `per_day`: the units of a day. Raises QueryError for others."""
+    """A map from codes of timestamps to their hours, with full hours, such as midnight, apart.
+
+    `per_day`: the units of a day. `full`: whether full hours are apart. Models of earlier versions have hours alone.
+    Raises QueryError for other units and for moments too far away.
+    """
 
     low: int
     top: int
     per_day: int
+    full: bool = True
 
     def __post_init__(self) -> None:
         require(self.per_day in (24 * 60, 24 * 60 * 60), "Hours are those of minutes or seconds.")
@@ -34,34 +40,42 @@ class HourKinds:
     @property
     def cells(self) -> int:
         """The number of kinds, plus one for missing values."""
-        return HOURS + 1
+        return len(self.place)
 
     @property
     def place(self) -> Whole:
-        """The group of each kind, (cells,): hours, and missing values."""
-        return np.array([*[0] * HOURS, -1])
+        """The group of each kind, (cells,): full hours and the rest of each, or whole hours; missing values."""
+        return np.array([*([0, 1] if self.full else [1]) * HOURS, -1])
+
+    @cached_property
+    def _parts(self) -> tuple[Whole, Whole]:
+        """The first unit of a day of each kind and their number, (kinds,)."""
+        starts = np.arange(HOURS) * (self.per_day // HOURS)
+        starts = np.stack([starts, starts + 1], 1).ravel() if self.full else starts
+        return starts, np.diff(starts, append=self.per_day)
 
     def cell_of(self, codes: Codes) -> Whole:
         """Return the kind of each value."""
         units = codes.astype(np.int64) + self.low
-        return np.where(codes < self.top, units % self.per_day // (self.per_day // HOURS), HOURS)
+        kind = np.searchsorted(self._parts[0], units % self.per_day, side="right") - 1
+        return np.where(codes < self.top, kind, self.cells - 1)
 
     def count(self, first: Whole, last: Whole) -> Whole:
         """Count the moments of each kind in each range [first, last]: (kinds, ranges)."""
-        hours = np.arange(HOURS)[:, None]
-        return self._below(hours, last + 1) - self._below(hours, first)
+        kinds = np.arange(self.cells - 1)[:, None]
+        return self._below(kinds, last + 1) - self._below(kinds, first)
 
     def nth(self, kind: Whole, first: Whole, rank: Whole) -> Whole:
         """Return the moment of a `kind` with this `rank`, from zero, among those from `first` on. All (rows,)."""
-        hour = self.per_day // HOURS
-        number = self._below(kind, first) + rank
-        return np.asarray(number // hour * self.per_day + kind * hour + number % hour)
+        starts, lengths = self._parts
+        days, rest = np.divmod(self._below(kind, first) + rank, lengths[kind])
+        return np.asarray(days * self.per_day + starts[kind] + rest)
 
     def _below(self, kind: Whole, end: Whole) -> Whole:
         """Return the number of moments of a kind before `end`."""
-        hour = self.per_day // HOURS
-        rest = end % self.per_day - kind * hour
-        return np.asarray(end // self.per_day * hour + np.clip(rest, 0, hour))
+        starts, lengths = self._parts
+        days, rest = np.divmod(end, self.per_day)
+        return np.asarray(days * lengths[kind] + np.clip(rest - starts[kind], 0, lengths[kind]))
 
 
 @dataclass(frozen=True)
