@@ -22,9 +22,8 @@ EPOCH = 719_163  # 1970-01-01, as a day number
 ROUNDINGS = (60, 15, 5, 1)  # minutes to which a time of day is rounded: each is a kind in each hour
 
 
-@dataclass(frozen=True)
 class Repeated:
-    """A map from codes to kinds of units in periods that repeat from `start` on, each like the first."""
+    """What maps from codes to kinds of units share: periods repeat from `start` on, each like the first."""
 
     low: int
     top: int
@@ -32,7 +31,7 @@ class Repeated:
     @property
     def cells(self) -> int:
         """The number of kinds, plus one for missing values."""
-        return self.groups.shape[1]
+        return len(self.groups.T)
 
     @property
     def groups(self) -> Whole:
@@ -87,6 +86,8 @@ class HourKinds(Repeated):
     QueryError for other units and for moments too far away.
     """
 
+    low: int
+    top: int
     per_day: int
     rounded: bool = True
 
@@ -119,6 +120,9 @@ class HourKinds(Repeated):
 @dataclass(frozen=True)
 class DayKinds(Repeated):
     """A map from codes of days to their day of the month, with the first of January apart. Raises QueryError."""
+
+    low: int
+    top: int
 
     def __post_init__(self) -> None:
         require(1 <= self.low <= self.low + self.top <= LAST_DAY + 1, "The days are too far away.")
