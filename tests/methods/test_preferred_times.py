@@ -29,7 +29,7 @@ def test_kinds_are_counted_and_found_one_by_one(name: str) -> None:
     cells = kinds.cell_of(np.arange(column.size, dtype=np.int32))
     moments = [column._moment((low + code) / column.per_day) for code in range(column.size)]
     expected = [DAYS if (m.month, m.day) == (1, 1) else m.day - 1 for m in moments]
-    hours = [2 * m.hour + ((m.minute, m.second) != (0, 0)) for m in moments]
+    hours = [4 * m.hour + (3 if m.second else sum(m.minute % some > 0 for some in (60, 15, 5))) for m in moments]
     assert cells.tolist() == (expected if name == "days" else hours)
     assert kinds.cell_of(np.array([column.size], np.int32)).tolist() == [kinds.cells - 1]
     spans = [(0, column.size - 1), (7, 7), (3, column.size // 2), (column.size // 3, column.size - 2)]
@@ -48,8 +48,8 @@ def test_which_columns_have_which_kinds() -> None:
     assert isinstance(kinds_of(KINDS["days"]), DayKinds) and isinstance(kinds_of(KINDS["minutes"]), HourKinds)
     clock = Date(bounds=("1900-01-01", "1900-01-01"), resolution="minute", format="%H:%M")
     after = Date(bounds=(0, 900), after="a")
-    assert isinstance(kinds_of(clock), DigitKinds) and isinstance(kinds_of(after), DigitKinds)
-    earlier = len(DigitKinds(0, 9).place)  # of a model of an earlier version
+    assert isinstance(kinds_of(clock), HourKinds) and isinstance(kinds_of(after), DigitKinds)
+    earlier = DigitKinds(0, 9).cells  # of a model of an earlier version
     assert isinstance(kinds_of(KINDS["days"], earlier), DigitKinds)
     hours = kinds_of(KINDS["minutes"], HOURS + 1)
     assert hours.cell_of(np.arange(0, 48 * 60, 30, dtype=np.int32)).tolist() == [*np.repeat(range(24), 2)] * 2
@@ -69,7 +69,7 @@ def clinic(count: int) -> Any:
     rng = np.random.default_rng(0)
     day = pd.Timestamp("2018-01-01") + pd.to_timedelta(rng.integers(0, 1400, count), unit="D")
     seen = day + pd.to_timedelta(rng.integers(8 * 60, 15 * 60, count), unit="min")
-    put = np.where(rng.random(count) < 0.6, day, seen)
+    put = np.where(rng.random(count) < 0.6, day, seen.round("15min"))
     onset = day - pd.to_timedelta(rng.integers(0, 2000, count), unit="D")
     sick = rng.choice(["n", "y"], count)
     texts = {"seen": seen.strftime("%Y-%m-%d %H:%M"), "onset": onset.strftime("%Y-%m-01"),
@@ -97,4 +97,5 @@ def test_hours_of_visits_and_firsts_of_months_come_back(form: str, quick: None) 
     assert hours.between(8, 14).mean() > 0.9
     put = pd.to_datetime(drawn["put"]).dropna().dt
     assert abs(((put.hour == 0) & (put.minute == 0)).mean() - 0.6) < 0.06
+    assert (put.minute % 15 == 0).mean() > 0.9
     assert (pd.to_datetime(drawn["onset"]).dropna().dt.day == 1).mean() > 0.9
