@@ -17,7 +17,7 @@ from ..privacy.queries.content import require
 from ..rng import Stream
 from ..schema import Column, Schema
 from .marginals import GRID_CELLS, Counts, mean_over_priors
-from .preferred_times import DayKinds, HourKinds
+from .preferred_times import HOURS, DayKinds, HourKinds
 from .stratified import choose, uniforms
 
 DECIMAL_PLACES = 4  # last decimal places in which preferred digits are modelled
@@ -29,7 +29,7 @@ FITTING_ROUNDS = 50  # of iterative proportional fitting
 MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), NONZERO_DIGITS), 10**DECIMAL_PLACES])[:, None]
 RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, NONZERO_DIGITS + 1)] + [0])[:, None]
 PLACE = np.array([*np.repeat(np.arange(DECIMAL_PLACES), NONZERO_DIGITS), DECIMAL_PLACES, -1])  # of kinds; of missing
-# Prior standard deviations of a kind's log share around its value without preference: common to a place, and per digit.
+# Prior standard deviations of a kind's log share around its value without preference: common to a group, and per kind.
 PREFERENCE_STDS = (0.05, 2.0)
 
 
@@ -41,8 +41,8 @@ class Kinds(Protocol):
         """The number of kinds, plus one for missing values."""
 
     @property
-    def place(self) -> Whole:
-        """The group of each kind, (cells,). How strongly groups are preferred is learned in common."""
+    def groups(self) -> Whole:
+        """The group of each kind by each grouping, (groupings, cells). How strongly groups are preferred is learned."""
 
     def cell_of(self, codes: Codes) -> Whole:
         """Return the kind of each value."""
@@ -73,9 +73,9 @@ class DigitKinds:
         return len(MODULUS) + 1
 
     @property
-    def place(self) -> Whole:
-        """The group of each kind, (cells,): the place of the last nonzero digit, and missing values."""
-        return PLACE
+    def groups(self) -> Whole:
+        """The group of each kind, (1, cells): the place of the last nonzero digit, and missing values."""
+        return PLACE[None]
 
     def cell_of(self, codes: Codes) -> Whole:
         """Return the kind of each value."""
@@ -99,12 +99,14 @@ class DigitKinds:
 def kinds_of(column: Column, cells: int | None = None) -> Kinds:
     """Return the map to kinds of a column: days of a month, hours, or digits. `cells`: their number, if it is known.
 
-    Models of earlier versions have kinds by digits in all columns.
+    Models of earlier versions have kinds by digits in all columns, or whole hours.
     """
     digits, per_day = DigitKinds(column.units[0], column.size), column.units_of_day
     if cells == digits.cells or not per_day:
         return digits
-    return DayKinds(digits.low, digits.top) if per_day == 1 else HourKinds(digits.low, digits.top, per_day)
+    if per_day == 1:
+        return DayKinds(digits.low, digits.top)
+    return HourKinds(digits.low, digits.top, per_day, rounded=cells != HOURS + 1)
 
 
 def preferred_kinds(schema: Schema) -> dict[str, Kinds]:
@@ -126,11 +128,11 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
     there = expected > 0
     base = np.log(expected[there] / expected.sum())
     measured = [Counts.of_cells(counts[there], std)]
-    place = kinds.place[there]
-    alike = place[:, None] == place
+    groups = kinds.groups[:, there]
+    alike = [*(groups[:, :, None] == groups[:, None]), np.eye(len(base))]
     precisions = (
-        np.linalg.inv(of_place**2 * alike + of_digit**2 * np.eye(len(base))).astype(np.float64)
-        for of_place, of_digit in product(PREFERENCE_STDS, PREFERENCE_STDS)
+        np.linalg.inv(sum(size**2 * same for size, same in zip(sizes, alike, strict=True))).astype(np.float64)
+        for sizes in product(PREFERENCE_STDS, repeat=len(alike))
     )
     found = np.zeros(len(expected))
     found[there] = mean_over_priors(measured, rows, base, precisions)
