@@ -76,6 +76,8 @@ def fit(
 
         medsynth fit hospital.tables.yaml --epsilon 3.7 --resume
 
+        medsynth fit --table visits --database clinic.duckdb --epsilon 3.7
+
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias --plan plan.json
     """
     quiet = quiet or as_json

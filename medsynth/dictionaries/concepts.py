@@ -8,6 +8,7 @@ import csv
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ..errors import TableError
 from ..io.formats import check_regular
@@ -39,7 +40,7 @@ def read_concepts(path: Path, wanted: Collection[str]) -> dict[str, Concept]:
             if lacking := [name for name in NEEDED if name not in header]:
                 raise TableError(f"{path} has no column {lacking[0]!r}. {_CURE}.")
             # Athena separates by tabs and quotes nothing, so a quote is a part of a name.
-            quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+            quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
             identifier, *rest = (header.index(name) for name in NEEDED)
             found = dict[str, Concept]()
             for line, cells in enumerate(csv.reader(file, delimiter=delimiter, quoting=quoting), 2):

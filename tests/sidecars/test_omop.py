@@ -68,6 +68,13 @@ def test_all_days_are_in_the_observation_period_and_no_required_column_lacks() -
         completed(lacking)
 
 
+def test_tables_without_rows_are_completed() -> None:
+    empty = {name: rows.head(0) for name, rows in small().items()}
+    _repair(empty, Repairs())
+    tables = completed(empty)
+    assert all(not len(rows) for rows in tables.values()) and {"observation_period", "drug_era"} <= {*tables}
+
+
 def test_nothing_happens_after_death() -> None:
     cells, repairs = small(), Repairs()
     _repair(cells, repairs)
