@@ -116,7 +116,8 @@ def _event(cells: Cells, table: str) -> pd.DataFrame:
 
 
 def _texts(moments: pd.Series) -> pd.Series:
-    return moments.dt.strftime(ISO).fillna("")
+    found: pd.Series = moments.dt.strftime(ISO).fillna("")
+    return found
 
 
 def write_omop(model: Model, model_path: Path, synthetic: Path, folder: Path, *, force: bool = False) -> Exported:

@@ -120,7 +120,7 @@ def test_health_catalogues_find_what_is_mandatory(small: Path, reviewed: bool) -
     assert len(list(graph.subjects(rdflib.RDF.type, name("csvw:Column")))) == 17
 
 
-# The twelve elements of the draft on minimum metadata, as shapes: each is there, and of its class.
+# The twelve elements of the draft on minimum metadata, and three of DCAT, as shapes: each is there, and of its class.
 SHAPES = """
 @prefix sh: <http://www.w3.org/ns/shacl#> . @prefix dct: <http://purl.org/dc/terms/> .
 @prefix dcat: <http://www.w3.org/ns/dcat#> . @prefix h: <http://healthdataportal.eu/ns/health#> .
@@ -135,7 +135,8 @@ SHAPES = """
   [ sh:path dct:description ; sh:minCount 1 ] , [ sh:path dct:accessRights ; sh:minCount 1 ; sh:maxCount 1 ] ,
   [ sh:path <http://data.europa.eu/r5r/applicableLegislation> ; sh:minCount 1 ] ,
   [ sh:path h:healthCategory ; sh:minCount 1 ] , [ sh:path h:hdab ; sh:minCount 1 ; sh:node :agent ] ,
-  [ sh:path dcat:contactPoint ; sh:minCount 1 ] ,
+  [ sh:path dcat:contactPoint ; sh:minCount 1 ] , [ sh:path dcat:distribution ; sh:minCount 1 ] ,
+  [ sh:path dct:provenance ; sh:minCount 1 ] , [ sh:path h:hasVariables ; sh:minCount 1 ] ,
   [ sh:path dct:temporal ; sh:minCount 1 ; sh:class dct:PeriodOfTime ; sh:node :period ] ,
   [ sh:path dct:spatial ; sh:minCount 1 ; sh:class dct:Location ] ,
   [ sh:path h:hasCodingSystem ; sh:minCount 1 ; sh:class dct:Standard ; sh:nodeKind sh:IRI ] ,
@@ -160,7 +161,8 @@ def test_the_twelve_elements_meet_their_shapes(small: Path, level: str) -> None:
     conforms, _, words = pyshacl.validate(text, data_graph_format="json-ld", shacl_graph=SHAPES,
                                           shacl_graph_format="turtle")  # fmt: skip
     assert conforms, words
-    for name in ("dct:temporal", "dct:spatial", "healthdcatap:hasCodingSystem", "geodcatap:custodian"):
+    for name in ("dct:temporal", "dct:spatial", "healthdcatap:hasCodingSystem", "geodcatap:custodian",
+                 "dct:provenance", "healthdcatap:hasVariables"):  # fmt: skip
         less = json.dumps({key: value for key, value in json.loads(text).items() if key != name})
         assert not pyshacl.validate(less, data_graph_format="json-ld", shacl_graph=SHAPES,
                                     shacl_graph_format="turtle")[0], name  # fmt: skip
