@@ -699,12 +699,13 @@ def _date_after(
     ends = magnitudes.days_after(days, std, rows, rows_std)
     column = own.column
     units = units_between(start.kind, own.kind)
-    if ends is None or not isinstance(column, Date) or start.column is None or is_timed(own.kind.form) > (units > 1):
+    if ends is None or column is None or start.column is None or is_timed(own.kind.form) > (units > 1):
         return None
-    finer = column.per_day // units
+    resolution = ("second" if own.kind.seconds else "minute") if units > 1 else "day"
+    finer = PER_DAY[resolution] // units
     low, high = ends[0] * finer, (ends[1] + 1) * finer - 1
     if NARROW * (high - low + 1) > column.size or (start.has_gaps and not own.has_gaps):
         return None
     given = {"after": first, "missing": column.missing or True, "unknown": "missing"}
-    given |= {"format": own.kind.form or ISO, "resolution": column.resolution}
+    given |= {"format": own.kind.form or ISO, "resolution": resolution}
     return Date.model_validate({"bounds": (low, high), **given})
