@@ -206,8 +206,9 @@ def _edge(cell: int, *, upper: bool) -> float:
 def difference_cell(first: Floats, second: Floats) -> Whole:
     """Return the public cell of the days from one date to another, each a day number or NaN. Same shape.
 
-    Days are counted from one, which is the same day, so that no cell between zero and one is empty. If a date is
-    missing, the last three cells show which is present: none, the first, the second.
+    Minutes between timestamps are counted alike. Days are counted from one, which is the same day, so that no cell
+    between zero and one is empty. If a date is missing, the last three cells show which is present: none, the first,
+    the second.
     """
     days = np.floor(second) - np.floor(first)
     cells = magnitude_cell(days + np.where(days < 0, -1, 1))
