@@ -229,6 +229,7 @@ class Learned:
         yield LearnedFact(
             "after", [f"{n} after {columns[n].depends_on[0]}" for n in self.columns if columns[n].depends_on]
         )
+        yield LearnedFact("hours", [n for n, form in forms.items() if is_timed(form) and columns[n].depends_on])
         yield LearnedFact("order", self._dates_apart())
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
