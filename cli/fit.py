@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from medsynth.fitting.opening import Fittable
     from medsynth.io.database import DatabaseTable
 
+HoldOutShare = Annotated[float | None, typer.Option(help="Probability of holding out a row (or patient).", **DECIMAL)]
+
 
 @guarded
 @with_settings()
@@ -50,9 +52,7 @@ def fit(
     settings: FitSettings,
     table: TableArgument = None,
     scheduler: Scheduler = None,
-    holdout: Annotated[
-        float | None, typer.Option(help="Probability of holding out a row (or patient).", **DECIMAL)
-    ] = None,
+    holdout: HoldOutShare = None,
     table_name: TableName = None,
     database: DatabaseFile = None,
     budget_name: BudgetName = None,
