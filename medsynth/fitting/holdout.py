@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pandas as pd
-
 from .. import rng
 from ..artifact import Model
 from ..budget import Budget
@@ -193,7 +191,8 @@ def hold_out_tables(
     for folder, cells in zip(files.waiting, parts, strict=True):
         folder.mkdir(mode=PRIVATE_FOLDER)
         for name, own in cells.items():
-            _write_private(folder / f"{name}.csv", own)
+            text = csv_text(own, header=True).encode()
+            atomic_write(folder / f"{name}.csv", text, force=True, private=True)
     kept_cells = {name: replace(read.cells[name], cells=own.reset_index(drop=True)) for name, own in parts[0].items()}
     kept_cells[first] = replace(kept_cells[first], expected_rows=expected)
     return replace(private_tables(source.tables, kept_cells), place=table), number_split(files.waiting[1], table)
@@ -204,11 +203,6 @@ def unnamed(tables: LinkedTables) -> LinkedTables:
     return tables.model_copy(
         update={"tables": {name: table.model_copy(update={"file": None}) for name, table in tables.tables.items()}}
     )
-
-
-def _write_private(path: Path, cells: pd.DataFrame) -> None:
-    text = csv_text(cells, header=True).encode()
-    atomic_write(path, lambda file: file.write(text), force=True, private=True)
 
 
 def saved_as(rows: Path, declared: SavedAs) -> SavedAs:

@@ -95,7 +95,7 @@ class Provenance:
         """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
         path = beside(table)
         content = json.dumps({k: v for k, v in asdict(self).items() if k != "counts" or v}, indent=1).encode()
-        atomic_write(path, lambda file: file.write(content + b"\n"), force=force)
+        atomic_write(path, content + b"\n", force=force)
         return path
 
 
