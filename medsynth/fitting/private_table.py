@@ -49,6 +49,7 @@ from .declarations import (
 from .expectation import Expectation
 from .private_rows import independent_rows, order_of_rows, patients, refuse_floats
 from .settings import FitSettings, Notice, TableSettings
+from .source import is_linked
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
@@ -467,22 +468,27 @@ def open_table(
 def possible_targets(path: Path, settings: TableSettings) -> list[str]:
     """Return the columns that may be the target of the table at `path`, the default last; [] if one is declared.
 
-    Only the header is read. Raises as `open_table` does.
+    There are none for several tables. Only the header is read. Raises as `open_table` does.
     """
-    data = reader.header(path, settings.saved)
-    declared = choose_schema(data, settings, path, lambda text: None).schema
+    if is_linked(path):
+        return []
+    declared = choose_schema(reader.header(path, settings.saved), settings, path, lambda text: None).schema
     named = settings.target is not None or declared.target is not None
     return [] if named else may_be_targets(declared)
 
 
-def possible_patients(path: Path, settings: TableSettings) -> tuple[str, ...]:
-    """Return the columns that may name the patients of the table at `path`; none if it is declared who a row is.
+def possible_patients(path: Path, settings: TableSettings) -> tuple[tuple[str, ...], str | None]:
+    """Return the columns that may name the patients of the table at `path`, and one that does by its name.
 
-    Only the header is read. Raises as `open_table` does.
+    There are none if it is declared who a row is, and for several tables. Only the header is read. Raises as
+    `open_table` does.
     """
+    if is_linked(path):
+        return (), None
     data = reader.header(path, settings.saved)
     declared = choose_schema(data, settings, path, lambda text: None).schema
-    return () if who_is_declared(declared, settings) else data.header
+    names = () if who_is_declared(declared, settings) else data.header
+    return names, next(iter(person_keys(names)), None)
 
 
 def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:

@@ -380,7 +380,8 @@ def attacks(
         scored += whole_patients(sequences, patients[member], patients[~member], others, rng)
     worst, found = memberships(scored, member, rng, patients, looks)
     blind = blind_baseline(candidates, member, rng, patients)
-    unique = [_unique(frame) for frame in (tables.train, tables.real)]
+    counts = [keys(frame).value_counts() for frame in (tables.train, tables.real)]
+    unique = [[str(row) for row in own.index[own == 1]] for own in counts]
     made = set(keys(tables.synthetic))
     return Attacks(
         members=len(members),
@@ -406,11 +407,6 @@ def attacks(
 
 def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:
     return frame if len(frame) <= most else frame.iloc[rng.choice(len(frame), most, replace=False)]
-
-
-def _unique(frame: pd.DataFrame) -> list[str]:
-    counts = keys(frame).value_counts()
-    return [str(row) for row in counts.index[counts == 1]]
 
 
 DIFFER = "Rows of the table and other rows differ even without the synthetic ones. So no attack can be judged."

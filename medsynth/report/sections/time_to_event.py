@@ -67,7 +67,8 @@ def time_to_event(
     if roles is None or roles.time not in numbers or any({roles.time, roles.event} - {*frame} for frame in frames):
         return None
     frames = [_known(frame, roles.time, roles.event, rng) for frame in frames]
-    sides = [_times(frame, schema) for frame in frames]
+    happened = [(words(frame[roles.event]) == schema.event_level).to_numpy(np.bool_) for frame in frames]
+    sides = [Times(frame[roles.time].to_numpy(np.float64), own) for frame, own in zip(frames, happened, strict=True)]
     made = sides[0]
     ours = sides[1] if real is not None else None
     gap = Estimate(value=None) if ours is None else largest_gap(ours, made, FEWEST, rng)
@@ -98,12 +99,6 @@ def _known(frame: pd.DataFrame, time: str, event: str, rng: Stream) -> pd.DataFr
     if len(known) > MOST_ROWS:
         known = known.iloc[np.sort(rng.choice(len(known), MOST_ROWS, replace=False))]
     return known.reset_index(drop=True)
-
-
-def _times(frame: pd.DataFrame, schema: Schema) -> Times:
-    assert schema.survival is not None
-    happened = words(frame[schema.survival.event]) == schema.event_level
-    return Times(frame[schema.survival.time].to_numpy(np.float64), happened.to_numpy(np.bool_))
 
 
 def _median(found: Times) -> float | None:
