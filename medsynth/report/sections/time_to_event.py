@@ -17,8 +17,7 @@ from ...rng import Stream
 from ...schema import Schema
 from ..data.columns import words
 from ..data.context import Context
-from ..data.proposal import SURVIVING
-from ..data.question import FEWER, LIVES, Question
+from ..data.question import QUESTIONS
 from ..data.statistics import mean
 from ..data.survival import Survival, Times, drawn, largest_gap, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
@@ -142,15 +141,7 @@ def cox(x: Floats, times: Times) -> RegressionFit:
     return found
 
 
-TIMES = Question(
-    key="time_to_event_gap",
-    words="Do patients live as long until the event?",
-    measure="difference of the survival curves",
-    limit=0.05,
-    cure=f"Do not study the time to the event. {FEWER}",
-    uses=(SURVIVING,),
-    plain=LIVES,
-)
+TIMES = QUESTIONS["time_to_event_gap"]
 
 
 def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Sequence[Verdict]:
