@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import ConfigDict, TypeAdapter
 
 from ...schema.declared import parse_yaml
-from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, decide
+from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, compared
 
 CONVENTION = "a convention of this report; set your own"
 FEWER = "Declare a schema with bounds and levels, leave out columns that nobody needs, or fit with a larger epsilon."
@@ -68,11 +68,28 @@ class Question:
         self, estimate: Estimate, given: Thresholds, detail: str, *, instead: Outcome | None = None,
         advice: str | None = None, allowed: float | None = None,
     ) -> Verdict:  # fmt: skip
-        """Return the verdict on `estimate`. The other arguments are those of `decide`."""
-        return decide(
-            self.key, self.words, self.measure, estimate, self.threshold(given), detail, cure=self.cure,
-            instead=instead, advice=advice, allowed=allowed, decimals=self.decimals,
-        )  # fmt: skip
+        """Return the verdict on `estimate`, by its interval: see `compared`.
+
+        With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met.
+        `advice`: what to do if it is not within; by default the cure, if it is beyond.
+        """
+        threshold = self.threshold(given)
+        outcome = instead or compared(estimate, threshold.limit)
+        advice = advice if advice is not None else self.cure if outcome == "beyond" else ""
+        return Verdict(
+            key=self.key,
+            question=self.words,
+            measure=self.measure,
+            estimate=estimate,
+            limit=threshold.limit,
+            source=threshold.source,
+            outcome=outcome,
+            met={"within": True, "beyond": False, "no guarantee": False}.get(outcome),
+            detail=detail.strip(),
+            advice="" if outcome == "within" else advice,
+            allowed=allowed,
+            decimals=self.decimals,
+        )
 
     def meaning(self, verdict: Verdict) -> str:
         """Return what the figure of a verdict means, or why it is not judged; "" if it passed or the verdict says it.
