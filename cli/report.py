@@ -142,13 +142,7 @@ def report(
         step("reading")
         made = _made(inputs, fitted, saved, pages, spent, quiet, common, step)
         step("writing")
-        from medsynth.report.build import save
-        from medsynth.report.page.pdf import print_page
-
-        for table, one in made.items():
-            save(one, pages[table], force=force)
-            if pdf:
-                print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
+        _save(made, pages, pdf, force)
     failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
     _print(made, pages, several, quiet, as_json, failed)
     if failed:
@@ -176,6 +170,17 @@ def _check(pages: dict[str, Path], inputs: Inputs, others: Sequence[Path | None]
     if pdf:
         check_outputs(*(file.with_suffix(".pdf") for file in pages.values()), force=force)
         browser()
+
+
+def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: bool) -> None:
+    """Write each page, its JSON file and, if wanted, its PDF."""
+    from medsynth.report.build import save
+    from medsynth.report.page.pdf import print_page
+
+    for table, one in made.items():
+        save(one, pages[table], force=force)
+        if pdf:
+            print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
 def _pages(fitted: Model | None, output: Path) -> dict[str, Path]:

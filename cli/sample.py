@@ -112,8 +112,7 @@ def sample(
                 replicates=replicates, mark=mark)  # fmt: skip
     fitted, path = _source(one_of(model_file, model), schema)
     draw = draw.of(fitted)
-    if parquet and fitted.tables is None:
-        raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
+    _check_parquet(fitted, parquet)
     if output == "-":
         return _to_standard_output(fitted, draw)
     usual = "" if fitted.tables else ".parquet" if table_name else fitted.form.ending
@@ -121,6 +120,11 @@ def sample(
     copy = _copier(fitted, target, draw, table_name, database)
     _to_files(fitted, path, target, draw, ".parquet" if parquet else ".csv", force=force, as_json=as_json)
     copy()
+
+
+def _check_parquet(fitted: Model, parquet: bool) -> None:
+    if parquet and fitted.tables is None:
+        raise UsageError("--parquet is for several tables. For one table, use --output NAME.parquet.")
 
 
 def _copier(fitted: Model, target: Path, draw: Draw, name: str | None, database: Path | None) -> Callable[[], None]:

@@ -216,9 +216,7 @@ class Study(BaseModel):
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
-            Message(
-                f"{trust}.{condition if self.trust == 'secure-sum' else ''}", None, kind=STUDY_TRUST, entry=self.trust
-            ),
+            Message(trust, None, kind=STUDY_TRUST, entry=self.trust),
             "A patient with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
             f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",

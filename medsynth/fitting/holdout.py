@@ -21,7 +21,6 @@ from ..io.split import (
     check_fraction,
     expecting,
     file_beside,
-    number_kept,
     number_of,
     number_split,
     split,
@@ -143,7 +142,8 @@ def training_part(
     settings = replace(settings, schema=chosen.given)
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        return expecting(read_rows(train, OWN), read, 1 - fraction), settings, number_kept(heldout, counted or path)
+        number = number_of(heldout) or number_split(heldout, counted or path)
+        return expecting(read_rows(train, OWN), read, 1 - fraction), settings, number
     kept = split(read, fraction, train, heldout, force=True, unit=declared.unit)
     return kept, settings, number_split(heldout, counted or path)
 
@@ -167,7 +167,7 @@ def hold_out_tables(
         waiting = source.tables.model_copy(update={"tables": alone})  # with the file names that their own names give
         kept = open_tables(Source(tables=waiting, folder=files.waiting[0], name=source.name), OWN)
         kept = replace(kept, tables=source.tables, data=replace(kept.cells[first], expected_rows=expected), place=table)
-        return kept, number_kept(files.waiting[1], table)
+        return kept, number_of(files.waiting[1]) or number_split(files.waiting[1], table)
     out = rng.coins(rng.system_entropy(), read.data.rows, fraction)
     if (~out).sum() < 2:
         raise TableError("`holdout` leaves fewer than two patients to train on. Hold out a smaller share.")

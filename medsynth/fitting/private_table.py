@@ -29,7 +29,7 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_o
 from ..privacy.noise import rarely_exceeded
 from ..rng import Entropy
 from ..schema import Schema
-from ..schema.columns.categorical import Categorical, without_levels
+from ..schema.columns.categorical import without_levels
 from ..schema.columns.open import Open
 from ..schema.header import facts_of_a_person, person_keys
 from . import expectation
@@ -112,7 +112,7 @@ class PrivateTable:
         """Return all measurements of a fit: those that learn what is open, then the method's own."""
         learning = partition_selection.queries(self.declared)
         learning += [rows_per_patient()] if self.max_rows else []
-        learning += hierarchy_selection.queries(self.columns_without_levels)
+        learning += hierarchy_selection.queries(without_levels(self.declared.core.columns))
         learning += pair_selection.queries(self.declared)
         known = {name: None if name in self.open else one for name, one in self.declared.core.columns.items()}
         check_columns(getattr(config, "regressions", ()), known, self.target)
@@ -157,11 +157,6 @@ class PrivateTable:
     def order(self) -> str | None:
         """The column that orders a patient's rows."""
         return self.declared.order
-
-    @property
-    def columns_without_levels(self) -> dict[str, Categorical]:
-        """The columns of codes in a hierarchy whose levels are not chosen yet."""
-        return without_levels(self.declared.core.columns)
 
     @property
     def columns(self) -> int:

@@ -108,7 +108,8 @@ def atomic_write(
     """
     refuse_existing(path, force=force)
     try:
-        with sole_writer(path, "part", _permissions(path, private)) as (handle, temporary):
+        permissions = (OWNER if private else USUAL) & (stat.S_IMODE(path.stat().st_mode) if path.exists() else USUAL)
+        with sole_writer(path, "part", permissions) as (handle, temporary):
             with os.fdopen(os.dup(handle), "wb") as file:
                 file.write(content) if isinstance(content, bytes) else content(file)
                 file.flush()
@@ -130,11 +131,6 @@ def write_page(path: Path, html: str, data: str, *, force: bool = False, private
     atomic_write(twin, data.encode(), force=force, private=private)
     atomic_write(path, page, force=force, private=private)
     return twin
-
-
-def _permissions(path: Path, private: bool) -> int:
-    """Return the permissions of a file to write at `path`: never wider than those of the present file."""
-    return (OWNER if private else USUAL) & (stat.S_IMODE(path.stat().st_mode) if path.exists() else USUAL)
 
 
 @contextlib.contextmanager

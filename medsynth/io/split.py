@@ -139,8 +139,3 @@ def _lines(rows: Path) -> list[bytes]:
         return file_beside(rows).read_bytes()[:LONGEST].split(b"\n")
     except OSError:
         return [b""]
-
-
-def number_kept(rows: Path, table: Path) -> str:
-    """Return the number on file of a waiting split, else a new one."""
-    return number_of(rows) or number_split(rows, table)
