@@ -253,7 +253,7 @@ def federated_fit(
     Every sum is in the `checkpoint` before it is used. With `resume`, the sums of an interrupted fit are used again.
     `told` gets one line per measurement. Raises MedsynthError if too few sites answer, or if one refuses.
     """
-    settings = vars(study.fit_settings) | {"seed": seed}
+    settings = vars(study.fit_settings(study.all_settings)) | {"seed": seed}
     options = FitOptions(**settings, checkpoint=checkpoint, resume=resume, notice=notice)
     with sole_user(checkpoint):
         return _fitted(study, transport, options, checkpoint, told)
