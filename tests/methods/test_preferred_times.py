@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.methods.digit_preference import DigitKinds, kinds_of
-from medsynth.methods.preferred_times import DAYS, HOURS, DayKinds, HourKinds
+from medsynth.methods.digit_preference import DAYS, HOURS, DayKinds, DigitKinds, HourKinds, kinds_of
 from medsynth.privacy.queries.content import QueryError
 from medsynth.schema import Date
 
