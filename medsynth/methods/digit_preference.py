@@ -1,13 +1,11 @@
 """Model preferred kinds of numbers: pressures of 120 and 130, even readings, assays with fewer decimals than declared.
 
-Dates that are known by their month are written as its first day, and visits happen in the daytime. So calendar days and
-timestamps have kinds too: the days of a month, and the hours of a day.
+The kinds of days and timestamps are in `preferred_times.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Protocol
 
@@ -19,6 +17,7 @@ from ..privacy.queries.content import require
 from ..rng import Stream
 from ..schema import Column, Schema
 from .marginals import GRID_CELLS, Counts, mean_over_priors
+from .preferred_times import HOURS, DayKinds, HourKinds
 from .stratified import choose, uniforms
 
 DECIMAL_PLACES = 4  # last decimal places in which preferred digits are modelled
@@ -30,11 +29,8 @@ FITTING_ROUNDS = 50  # of iterative proportional fitting
 MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), NONZERO_DIGITS), 10**DECIMAL_PLACES])[:, None]
 RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, NONZERO_DIGITS + 1)] + [0])[:, None]
 PLACE = np.array([*np.repeat(np.arange(DECIMAL_PLACES), NONZERO_DIGITS), DECIMAL_PLACES, -1])  # of kinds; of missing
-# Prior standard deviations of a kind's log share around its value without preference: common to a place, and per digit.
+# Prior standard deviations of a kind's log share around its value without preference: common to a group, and per kind.
 PREFERENCE_STDS = (0.05, 2.0)
-HOURS, DAYS = 24, 31
-LAST_DAY = 3_652_059  # 9999-12-31
-EPOCH = 719_163  # 1970-01-01, as a day number
 
 
 class Kinds(Protocol):
@@ -45,8 +41,8 @@ class Kinds(Protocol):
         """The number of kinds, plus one for missing values."""
 
     @property
-    def place(self) -> Whole:
-        """The group of each kind, (cells,). How strongly groups are preferred is learned in common."""
+    def groups(self) -> Whole:
+        """The group of each kind by each grouping, (groupings, cells). How strongly groups are preferred is learned."""
 
     def cell_of(self, codes: Codes) -> Whole:
         """Return the kind of each value."""
@@ -77,9 +73,9 @@ class DigitKinds:
         return len(MODULUS) + 1
 
     @property
-    def place(self) -> Whole:
-        """The group of each kind, (cells,): the place of the last nonzero digit, and missing values."""
-        return PLACE
+    def groups(self) -> Whole:
+        """The group of each kind, (1, cells): the place of the last nonzero digit, and missing values."""
+        return PLACE[None]
 
     def cell_of(self, codes: Codes) -> Whole:
         """Return the kind of each value."""
@@ -103,12 +99,14 @@ class DigitKinds:
 def kinds_of(column: Column, cells: int | None = None) -> Kinds:
     """Return the map to kinds of a column: days of a month, hours, or digits. `cells`: their number, if it is known.
 
-    Models of earlier versions have kinds by digits in all columns.
+    Models of earlier versions have kinds by digits in all columns, or whole hours.
     """
     digits, per_day = DigitKinds(column.units[0], column.size), column.units_of_day
     if cells == digits.cells or not per_day:
         return digits
-    return DayKinds(digits.low, digits.top) if per_day == 1 else HourKinds(digits.low, digits.top, per_day)
+    if per_day == 1:
+        return DayKinds(digits.low, digits.top)
+    return HourKinds(digits.low, digits.top, per_day, rounded=cells != HOURS + 1)
 
 
 def preferred_kinds(schema: Schema) -> dict[str, Kinds]:
@@ -130,11 +128,11 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
     there = expected > 0
     base = np.log(expected[there] / expected.sum())
     measured = [Counts.of_cells(counts[there], std)]
-    place = kinds.place[there]
-    alike = place[:, None] == place
+    groups = kinds.groups[:, there]
+    alike = [*(groups[:, :, None] == groups[:, None]), np.eye(len(base))]
     precisions = (
-        np.linalg.inv(of_place**2 * alike + of_digit**2 * np.eye(len(base))).astype(np.float64)
-        for of_place, of_digit in product(PREFERENCE_STDS, PREFERENCE_STDS)
+        np.linalg.inv(sum(size**2 * same for size, same in zip(sizes, alike, strict=True))).astype(np.float64)
+        for sizes in product(PREFERENCE_STDS, repeat=len(alike))
     )
     found = np.zeros(len(expected))
     found[there] = mean_over_priors(measured, rows, base, precisions)
@@ -171,104 +169,3 @@ def draw_numbers(first: Whole, last: Whole, weights: Floats, kinds: Kinds, rng: 
     kind = choose((members * (weights[:, None] + 1e-12)).T, of, rng)
     rank = uniforms(of * len(members) + kind, rng)
     return kinds.nth(kind, first, np.floor(rank * members[kind, of]).astype(np.int64))
-
-
-@dataclass(frozen=True)
-class HourKinds:
-    """A map from codes of timestamps to their hours. `per_day`: the units of a day. Raises QueryError for others."""
-
-    low: int
-    top: int
-    per_day: int
-
-    def __post_init__(self) -> None:
-        require(self.per_day in (24 * 60, 24 * 60 * 60), "Hours are those of minutes or seconds.")
-        require(0 <= self.low <= self.low + self.top <= (LAST_DAY + 1) * self.per_day, "The moments are too far away.")
-
-    @property
-    def cells(self) -> int:
-        """The number of kinds, plus one for missing values."""
-        return HOURS + 1
-
-    @property
-    def place(self) -> Whole:
-        """The group of each kind, (cells,): hours, and missing values."""
-        return np.array([*[0] * HOURS, -1])
-
-    def cell_of(self, codes: Codes) -> Whole:
-        """Return the kind of each value."""
-        units = codes.astype(np.int64) + self.low
-        return np.where(codes < self.top, units % self.per_day // (self.per_day // HOURS), HOURS)
-
-    def count(self, first: Whole, last: Whole) -> Whole:
-        """Count the moments of each kind in each range [first, last]: (kinds, ranges)."""
-        hours = np.arange(HOURS)[:, None]
-        return self._below(hours, last + 1) - self._below(hours, first)
-
-    def nth(self, kind: Whole, first: Whole, rank: Whole) -> Whole:
-        """Return the moment of a `kind` with this `rank`, from zero, among those from `first` on. All (rows,)."""
-        hour = self.per_day // HOURS
-        number = self._below(kind, first) + rank
-        return np.asarray(number // hour * self.per_day + kind * hour + number % hour)
-
-    def _below(self, kind: Whole, end: Whole) -> Whole:
-        """Return the number of moments of a kind before `end`."""
-        hour = self.per_day // HOURS
-        rest = end % self.per_day - kind * hour
-        return np.asarray(end // self.per_day * hour + np.clip(rest, 0, hour))
-
-
-@dataclass(frozen=True)
-class DayKinds:
-    """A map from codes of days to their day of the month, with the first of January apart. Raises QueryError."""
-
-    low: int
-    top: int
-
-    def __post_init__(self) -> None:
-        require(1 <= self.low <= self.low + self.top <= LAST_DAY + 1, "The days are too far away.")
-
-    @property
-    def cells(self) -> int:
-        """The number of kinds, plus one for missing values."""
-        return DAYS + 2
-
-    @property
-    def place(self) -> Whole:
-        """The group of each kind, (cells,): days of a month, first of January, missing values."""
-        return np.array([*[0] * DAYS, 1, -1])
-
-    @cached_property
-    def _kind(self) -> Whole:
-        """The kind of each day from `low` on, (top,)."""
-        days = np.arange(self.low - EPOCH, self.low + self.top - EPOCH).astype("datetime64[D]")
-        of_month = (days - days.astype("datetime64[M]")).astype(np.int64)
-        of_year = (days - days.astype("datetime64[Y]")).astype(np.int64)
-        return np.where(of_year == 0, DAYS, of_month)
-
-    @cached_property
-    def _days(self) -> tuple[Whole, Whole]:
-        """The days sorted by kind, as one number each, (top,): kind times `top`, plus day. And each kind's start."""
-        found = np.sort(self._kind * self.top + np.arange(self.top))
-        return found, np.searchsorted(found, np.arange(DAYS + 1) * self.top)
-
-    def cell_of(self, codes: Codes) -> Whole:
-        """Return the kind of each value."""
-        return np.where(codes < self.top, self._kind[np.minimum(codes, self.top - 1)], DAYS + 1)
-
-    def count(self, first: Whole, last: Whole) -> Whole:
-        """Count the days of each kind in each range [first, last]: (kinds, ranges)."""
-        kinds = np.arange(DAYS + 1)[:, None]
-        return self._below(kinds, last + 1) - self._below(kinds, first)
-
-    def nth(self, kind: Whole, first: Whole, rank: Whole) -> Whole:
-        """Return the day of a `kind` with this `rank`, from zero, among those from `first` on. All (rows,)."""
-        days, starts = self._days
-        at = np.minimum(starts[kind] + self._below(kind, first) + rank, self.top - 1)
-        return np.asarray(days[at] - kind * self.top + self.low)
-
-    def _below(self, kind: Whole, end: Whole) -> Whole:
-        """Return the number of days of a kind before `end`."""
-        days, starts = self._days
-        inside = np.clip(end - self.low, 0, self.top)
-        return np.asarray(np.searchsorted(days, kind * self.top + inside) - starts[kind])

@@ -234,7 +234,9 @@ def _date(moments: dict[str, float]) -> ColumnKind:
     starts = (day, day.replace("%-", "%"), EITHER, SHORT_EITHER)
     own = {form: count for form, count in moments.items() if form.startswith(starts)}
     timed = {form: count for form, count in own.items() if form not in (*starts, *MIDNIGHTS)}
-    if sum(timed.values()) < sum(own.values()) / 2:
+    # Midnights among times are times: their share is kept.
+    written = sum(count for form, count in own.items() if form not in starts)
+    if written < sum(own.values()) / 2 or sum(timed.values()) <= DECIMAL_SHARE * written:
         form = max(own.keys() - timed, key=lambda form: (own[form], form))
         return _in_form(*((day, moments, starts) if form in starts else (form, moments, (form,))))
     most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)

@@ -230,8 +230,10 @@ class Learned:
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
-        kept = [n for n, c in learned if c.kept and not (c.merged or c.lost) and n != target]
-        yield LearnedFact("hidden", [n for n in kept if LIKELY_STDS * self.columns[n].std > HIDDEN_SHARE * self.rows])
+        unseen = {n: c for n, c in learned if c.std and not (c.merged or c.lost or c.has_unread) and n != target}
+        noise = {n: LIKELY_STDS * c.std / self.rows for n, c in unseen.items() if columns[n].modelled}
+        hidden = {n: share for n, share in noise.items() if share > HIDDEN_SHARE}
+        yield LearnedFact("hidden", [f"{n} (up to {share:.0%} of the rows)" for n, share in hidden.items()], [*hidden])
         shown = {n: c for n, c in learned if columns[n].modelled and not columns[n].categorical}
         yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
         yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])

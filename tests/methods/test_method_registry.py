@@ -1,7 +1,6 @@
 """The registry: settings are bounded by their fields, facts need no torch, and what is not declared is not offered."""
 
 import inspect
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from medsynth.errors import ArtifactError, SchemaError, UsageError
 from medsynth.methods import registry
 from medsynth.methods.registry import MethodEntry, Preset, bounds, restored_settings
 
-PAGE = Path(__file__).parent / "settings_page.py"
 CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
 
 
@@ -62,14 +60,6 @@ def test_shares_leave_a_rest_and_bounds_are_in_words() -> None:
     with pytest.raises(UsageError, match="a share above 0 and below 1"):
         registry.configured("dp-gan", module, {"class_share": 0})
     assert bounds(module.Config, "rate") == "above 0 and at most 1"
-
-
-def test_the_page_of_settings_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parent.parent.parent / "docs" / "methods" / "settings.md"
-    runpy.run_path(str(PAGE), run_name="__main__")
-    assert page.read_text() == capsys.readouterr().out, (
-        "python tests/methods/settings_page.py > docs/methods/settings.md"
-    )
 
 
 def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,19 +11,20 @@ from medsynth.report.sections.standards import Document, Item
 
 HEAD = """# Where a board finds each item
 
-This page is for board members and data stewards. It lists documents that boards work by, and says for each item where
-the [report](report.md) answers it, and what people still write. The report's last section says the same, with links.
+For board members and data stewards: documents that boards work by, and where the [report](report.md) answers each
+item. The report's last section adds what it states to each item. Where a * is, people write something as well, or
+alone, and that section says what.
 
-Items come from what we could read of each document; the heading says in what form. We quote no clause. If you know a
-document better, trust the document.
+Items come from what we could read of each document, which is named first. We quote no clause. If you know a document
+better, trust the document.
 """
 
 
 def line(item: Item) -> str:
     """Return the table line of an item."""
-    where = "; ".join(SECTIONS[name].title for name in item.sections)
-    answer = ". ".join(part for part in (where, item.answer) if part)
-    return f"| {item.item} | {answer} | {item.people} |"
+    titles = "; ".join(SECTIONS[name].title for name in item.sections)
+    where = titles or ("the last section" if item.answer else "")
+    return f"| {item.item} | {where}{' *' * bool(item.people)} |"
 
 
 def part(document: Document) -> list[str]:
@@ -31,7 +32,7 @@ def part(document: Document) -> list[str]:
     head = [f"## {document.name}", "", f"Read: {document.read.removeprefix('not read: ')}."]
     if not document.items:
         return [*head[:2], "Not read: no document was found."]
-    return [*head, "", "| item | where in the report | for people |", "|---|---|---|", *map(line, document.items)]
+    return [*head, "", "| item | where |", "|---|---|", *map(line, document.items)]
 
 
 if __name__ == "__main__":

@@ -76,6 +76,10 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
         {"%Y-%m-%d %H:%M": 700, "%Y-%m-%d 00:00": 300},
         ColumnKind(cells="date", form="%Y-%m-%d %H:%M"),
     ),
+    "more midnights than moments": (
+        {"%Y-%m-%d %H:%M": 300, "%Y-%m-%d 00:00": 700},
+        ColumnKind(cells="date", form="%Y-%m-%d %H:%M"),
+    ),
     "days among moments": (
         {"%Y-%m-%d %H:%M": 700, "%Y-%m-%d": 300},
         ColumnKind(cells="date", form="%Y-%m-%d %H:%M", rewritten=True),

@@ -18,7 +18,7 @@ from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.calibration import Charge, make_plan
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
-from medsynth.schema import Categorical, Date, Schema, inference, magnitudes
+from medsynth.schema import Categorical, Count, Date, Schema, inference, magnitudes
 from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.learned import ColumnKind, Learned, LearnedColumn
 
@@ -214,10 +214,15 @@ def test_a_loss_that_the_noise_hides_is_named() -> None:
     """Twenty counts add up to noise of a few percent of 600 rows."""
     kept = {str(k): 28.0 for k in range(20)}
     column = Categorical(levels=tuple(range(20)), unknown="missing", missing=True)
+    numbers = Count(bounds=(0, 99), missing=True, unknown="missing")
     for std, named in ((5.0, False), (20.0, True)):
-        made = LearnedColumn(kind=ColumnKind(cells="whole"), kept=kept, rest=10.0, std=std, column=column)
-        found = Learned(schema=Schema(name="t", columns={"x": column}), columns={"x": made}, rows=600)
-        assert any("rare values of x," in text for text in found.summary()) == named
+        levels = LearnedColumn(kind=ColumnKind(cells="whole"), kept=kept, rest=10.0, std=std, column=column)
+        rare = LearnedColumn(kind=ColumnKind(cells="whole"), rest=590.0, unread=9.0, std=std, column=numbers)
+        made, columns = {"x": levels, "y": rare}, {"x": column, "y": numbers}
+        found = Learned(schema=Schema(name="t", columns=columns), columns=made, rows=600).summary()
+        words = "rare values of x (up to 6% of the rows), y (up to 6% of the rows):"
+        assert any(words in text for text in found) == named
+        assert any("rare values of x, y." in text.brief for text in found) == named
 
 
 def test_a_year_within_the_bounds_is_not_far() -> None:

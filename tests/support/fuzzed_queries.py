@@ -14,9 +14,10 @@ import torch
 import medsynth
 from medsynth.errors import QueryError
 from medsynth.methods.adversarial import Indicators, real_loss
-from medsynth.methods.digit_preference import DayKinds, DigitKinds, HourKinds
+from medsynth.methods.digit_preference import DigitKinds
 from medsynth.methods.dp_gan import PenalisedPairLoss
 from medsynth.methods.encoded_rows import Encoding, FourierFeatures, SpanEncoding
+from medsynth.methods.preferred_times import DayKinds, HourKinds
 from medsynth.methods.thyroid_study import ScaledRows
 from medsynth.mixture.matrix import Scores
 from medsynth.mixture.products import Products, ProductsByClass

@@ -75,7 +75,7 @@ class Date(Quantity):
 
     @property
     def units_of_day(self) -> int:
-        return 0 if self.after or self.bounds == (CLOCK_DAY, CLOCK_DAY) else self.per_day
+        return 0 if self.after else self.per_day
 
     @property
     def days(self) -> bool:
