@@ -114,10 +114,11 @@ class RawRows(Sealed):
         return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
 
     def differences(self, first: tuple[str, ColumnKind | Column], second: tuple[str, ColumnKind]) -> Whole:
-        """Return counts of rows by the days from one date to another, both of the same row."""
-        return np.bincount(
-            magnitudes.difference_cell(self._days(*first), self._days(*second)), minlength=magnitudes.DIFFERENCES
-        )
+        """Return counts of rows by the days from one date to another of the same row; by minutes between timestamps."""
+        units = inference.units_between(first[1], second[1])
+        # A minute's part of a day is rounded, perhaps to just below the minute.
+        one, other = (self._days(*date) * units + 1e-3 for date in (first, second))
+        return np.bincount(magnitudes.difference_cell(one, other), minlength=magnitudes.DIFFERENCES)
 
     def _days(self, name: str, kind: ColumnKind | Column) -> Floats:
         """Return each row's day number; NaN for a cell without a date. A declared column reads its own cells."""

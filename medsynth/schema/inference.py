@@ -56,7 +56,7 @@ from .cells import (
 )
 from .columns.categorical import Binary, Categorical
 from .columns.column import LEVEL_APART, Column, Level, is_apart, numbers_of
-from .columns.date import CLOCK_DAY, Date, ordinal
+from .columns.date import CLOCK_DAY, PER_DAY, Date, ordinal
 from .columns.number import LARGEST_UNITS, Continuous, Count
 from .learned import EMPTY, HIDDEN_SHARE, LIKELY_STDS, ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, REQUIRED_SHARE, clear_stds
@@ -683,16 +683,29 @@ def declared_after(first: str, own: ColumnKind, days: Floats, std: float) -> Dat
     return Date.model_validate({"bounds": (0, most), "out_of_range": "missing", **given})
 
 
+def units_between(first: ColumnKind | Column, second: ColumnKind) -> int:
+    """Return the units of a day in which two dates are apart: minutes between timestamps, else days."""
+    timed = isinstance(first, ColumnKind) and is_timed(first.form) and is_timed(second.form)
+    return PER_DAY["minute"] if timed else 1
+
+
 def _date_after(
     first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
 ) -> Date | None:
-    """Return a date as days after the column `first`; None if that is unclear, not narrower, or loses a time."""
+    """Return a date as days, or a timestamp as minutes, after the column `first`.
+
+    None if that is unclear, not narrower, or loses a time.
+    """
     ends = magnitudes.days_after(days, std, rows, rows_std)
     column = own.column
-    other = start.column
-    if ends is None or column is None or other is None or is_timed(own.kind.form):
+    units = units_between(start.kind, own.kind)
+    if ends is None or column is None or start.column is None or is_timed(own.kind.form) > (units > 1):
         return None
-    if NARROW * (ends[1] - ends[0] + 1) > column.size or (start.has_gaps and not own.has_gaps):
+    resolution = ("second" if own.kind.seconds else "minute") if units > 1 else "day"
+    finer = PER_DAY[resolution] // units
+    low, high = ends[0] * finer, (ends[1] + 1) * finer - 1
+    if NARROW * (high - low + 1) > column.size or (start.has_gaps and not own.has_gaps):
         return None
     given = {"after": first, "missing": column.missing or True, "unknown": "missing"}
-    return Date.model_validate({"bounds": ends, "format": own.kind.form or ISO, **given})
+    given |= {"format": own.kind.form or ISO, "resolution": resolution}
+    return Date.model_validate({"bounds": (low, high), **given})

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..errors import LOST, NEEDS_SCHEMA, TIMES, WARNING, Message, TargetError, some
 from ..io.text import ESCAPED
 from .cells import CLOCKS, is_timed
 from .columns.column import Column, level_text
+from .columns.date import dates_in
 from .columns.identifier import Identifier
 from .declared import parse_yaml, yaml_key
 from .header import doubtful, is_amount, may_be_key
@@ -227,6 +229,8 @@ class Learned:
         yield LearnedFact(
             "after", [f"{n} after {columns[n].depends_on[0]}" for n in self.columns if columns[n].depends_on]
         )
+        yield LearnedFact("hours", [n for n, form in forms.items() if is_timed(form) and columns[n].depends_on])
+        yield LearnedFact("order", self._dates_apart())
         yield LearnedFact("present", ["the other columns" if gaps or strange or empty else "any column"])
         merged = [n for n, c in learned if c.merged and not c.lost and n != target]
         yield LearnedFact("merged", [self._with_share(n, self.columns[n].rest) for n in merged], merged)
@@ -246,6 +250,19 @@ class Learned:
         yield LearnedFact(WARNING, repeated if self.schema.unit is None else [])
         linear = [n for n, c in shown.items() if c.kind.cells == "whole" and columns[n].scale == "linear"]
         yield LearnedFact("large", [n for n in linear if columns[n].units[1] > LARGE_NUMBER])
+
+    def _dates_apart(self) -> list[str]:
+        """Return dates of which some pair has common days, and neither date is learned as days after the other."""
+        own = {name: self.schema.columns[name] for name in self.columns}
+        dates = {name: date for name, date in dates_in(own).items() if not date.clock}
+        ends = {name: dates.get(date.after or name, date) for name, date in dates.items()}
+        days = {name: [unit / date.per_day for unit in date.units] for name, date in ends.items()}
+        pairs = [
+            (one, other) for one, other in combinations(dates, 2)
+            if one != dates[other].after and other != dates[one].after
+            and max(days[one][0], days[other][0]) <= min(days[one][1], days[other][1])
+        ]  # fmt: skip
+        return [*dict.fromkeys(name for pair in pairs for name in pair)]
 
     def _with_share(self, name: str, count: float) -> str:
         return f"{name} (about {_percent(count, self.rows)} of the rows)"

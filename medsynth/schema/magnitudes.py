@@ -26,7 +26,7 @@ SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from th
 REPEATED = (0.05, 0.9)  # number of keys that repeat, as a share of the rows: fewer may be days, beds or ages
 LONG, EVEN_STDS = 10_000, 10.0  # a number of five digits; noise that even counts must exceed this many times
 WIDE = 6  # cells: a wider range starts at the same day
-ELSEWHERE = 0.1  # share of the range's rows that may be outside of it, noise included
+ELSEWHERE = 0.1  # share of the range's rows that may be outside of it; twice that with noise
 TAIL_RATIO, TAIL_ROOM = 4.0, 4.0  # of the 90 % and 10 % quantiles, from which on a tail is long; room for days in it
 MOST_DECIMALS, USUAL_DECIMALS = 12, 2  # digits after the point that are counted; and kept if none of them is clear
 REQUIRED_SHARE = 0.95  # share of the rows that a choice must cover
@@ -206,8 +206,9 @@ def _edge(cell: int, *, upper: bool) -> float:
 def difference_cell(first: Floats, second: Floats) -> Whole:
     """Return the public cell of the days from one date to another, each a day number or NaN. Same shape.
 
-    Days are counted from one, which is the same day, so that no cell between zero and one is empty. If a date is
-    missing, the last three cells show which is present: none, the first, the second.
+    Minutes between timestamps are counted alike. Days are counted from one, which is the same day, so that no cell
+    between zero and one is empty. If a date is missing, the last three cells show which is present: none, the first,
+    the second.
     """
     days = np.floor(second) - np.floor(first)
     cells = magnitude_cell(days + np.where(days < 0, -1, 1))
@@ -246,7 +247,8 @@ def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[
     inside = float(counts[low : high + 1].sum())
     elsewhere = rows - inside - float(counts[MAGNITUDES - 1 : MAGNITUDES + 1].sum())
     noise = math.hypot(std * math.sqrt(high - low + 3), rows_std)
-    if elsewhere + CLEAR_STDS * noise > ELSEWHERE * inside:
+    # Without an order half of the rows get the wrong one, so the noise has room.
+    if max(elsewhere, (elsewhere + CLEAR_STDS * noise) / 2) > ELSEWHERE * inside:
         return None
     return math.floor(first) - 1, math.ceil(last) - 1
 

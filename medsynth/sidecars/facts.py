@@ -28,7 +28,7 @@ from ..sampling.pipeline import REPLICATE, drawn_parts, numbers_in_text
 from ..sampling.provenance import Provenance, beside, drawn_by, load
 from ..schema import Schema
 from ..schema.columns.column import Column, level_text
-from ..schema.columns.date import CLOCK_DAY, Date
+from ..schema.columns.date import Date
 from ..schema.columns.dtypes import holds_moments
 from ..schema.columns.number import Quantity, WrittenNumber
 from ..schema.columns.parts import to_dict, whole_of
@@ -289,7 +289,7 @@ def _stored(schema: Schema, path: Path) -> Schema:
     for own in schema.header.values():
         for name, column in own.items():
             texts = whole_of(own) or (column.dtype is not None and not holds_moments(column.dtype))
-            if isinstance(column, Date) and not texts and column.bounds != (CLOCK_DAY, CLOCK_DAY):
+            if isinstance(column, Date) and not texts and not column.clock:
                 form = "%Y-%m-%d" if column.days else "%Y-%m-%d %H:%M:%S"
                 found[name] = column.model_copy(update={"written_as": form})
     return schema.model_copy(update={"columns": found})

@@ -137,7 +137,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, requests: int, seed: int,
 def test_a_fuzzing_server_sees_charged_numbers_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    made = run(tmp_path, monkeypatch, 150, 3, trust, {"method": "independent"})
+    made = run(tmp_path, monkeypatch, 150, 4, trust, {"method": "independent"})
     assert made.answered > 3 and made.refused > 30 and made.furthest > 0
     assert capfd.readouterr() == ("", "")
 

@@ -149,10 +149,35 @@ def test_a_stay_comes_back_from_a_table_without_a_schema() -> None:
     found = raw_vault(from_frame(frame), ROWS, Releases(ledger, SeededEntropy(0)), "long").measure_schema()
     column: Any = found.schema.columns["discharged"]
     assert (column.after, column.bounds[0], column.missing) == ("admitted", 0, True) and 29 <= column.bounds[1] < 64
-    assert "The model learns these dates as days after another date: discharged after admitted." in found.summary()
+    assert "The model learns these dates as the time after another date: discharged after admitted." in found.summary()
     charged = {entry.label: entry.sensitivity for entry in ledger.entries}
     assert charged[selection.FORMATS] == pytest.approx(np.sqrt(3))  # years of two dates, days between them
     codes = encode(from_frame(frame), found.schema)  # nothing is refused
     again = csv_cells(codes, found.schema)
     assert (again.iloc[4:]["discharged"] == frame.iloc[4:]["discharged"]).all()
     assert set(again.index[again["discharged"] == ""]) == {0, 1, 3}  # the day before admission is that day
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seconds", [False, True])
+def test_an_operation_of_minutes_comes_back_from_a_table_without_a_schema(seconds: bool) -> None:
+    """The seed is fixed. Where noise hides the order of the two, that is said."""
+    draw, form = np.random.default_rng(2), "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
+    start = pd.Timestamp("2019-01-01") + pd.to_timedelta(draw.integers(0, 2_000_000, ROWS), unit="min")
+    start += pd.to_timedelta(draw.integers(0, 60, ROWS), unit="s") * seconds
+    end = start + pd.to_timedelta(draw.integers(30, 300, ROWS), unit="min")
+    frame = pd.DataFrame({"start": start.strftime(form), "end": end.strftime(form), "long": draw.random(ROWS) < 0.5})
+    said = list[str]()
+    for epsilon in (3.7, 0.1):
+        releases = Releases(
+            make_plan(bare_queries(), epsilon=epsilon, delta=1e-5, rows=ROWS).ledger("t"), SeededEntropy(0)
+        )
+        found = raw_vault(from_frame(frame), ROWS, releases, "long").measure_schema(required=False)
+        said.append(" ".join(found.summary()))
+        if epsilon > 1:
+            column: Any = found.schema.columns["end"]
+            assert (column.after, column.resolution) == ("start", "second" if seconds else "minute")
+            assert 300 <= column.bounds[1] / (60 if seconds else 1) < 800
+            assert (csv_cells(encode(from_frame(frame), found.schema), found.schema) == frame.astype(str))["end"].all()
+    assert ["the time between them, is not learned: start, end." in words for words in said] == [False, True]
+    assert ["hours of the day are not kept: end." in words for words in said] == [True, False]

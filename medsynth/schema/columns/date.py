@@ -74,6 +74,11 @@ class Date(Quantity):
         return PER_DAY[self.resolution]
 
     @property
+    def clock(self) -> bool:
+        """Whether it is a time of day without a day."""
+        return self.bounds == (CLOCK_DAY, CLOCK_DAY)
+
+    @property
     def units_of_day(self) -> int:
         return 0 if self.after else self.per_day
 
@@ -117,7 +122,7 @@ class Date(Quantity):
                 "cells with other zones keep their clock's time"
             )
         sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
-        if self.bounds == (CLOCK_DAY, CLOCK_DAY):
+        if self.clock:
             sample = datetime.combine(CLOCK_DAY, sample.time())
         whole = (sample, sample.replace(day=1)) if self.per_day == 1 else (sample,)
         try:
@@ -207,7 +212,7 @@ class Date(Quantity):
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Return timestamps; or texts in the column's format, for times of a day or if another `dtype` is declared."""
         days = self._absolute(codes, related)
-        if self.bounds == (CLOCK_DAY, CLOCK_DAY) if dtype is None else not holds_moments(dtype):
+        if self.clock if dtype is None else not holds_moments(dtype):
             return self._texts(days).mask(np.isnan(days), None)
         iso = pd.Series([None if np.isnan(d) else self._moment(d).isoformat() for d in days], dtype=object)
         return pd.to_datetime(iso, errors="coerce")  # days that timestamps cannot represent are missing
