@@ -75,7 +75,7 @@ def _simulate(files: DemoFiles, force: bool) -> int:
     train, heldout = (simulate.cohort(*simulate.COMMITTED[name]) for name in ("clinic.csv", "clinic_heldout.csv"))
     texts = (train.to_csv(index=False), heldout.to_csv(index=False), simulate.schema_text())
     for path, text in zip((files.table, files.heldout, files.schema), texts, strict=True):
-        atomic_write(path, lambda file, text=text: file.write(text.encode()), force=force)  # type: ignore[misc]
+        atomic_write(path, text.encode(), force=force)
     return int(rows)
 
 

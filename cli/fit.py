@@ -112,12 +112,12 @@ def fit(
 
 def _with_answers(table: Path, settings: FitSettings) -> FitSettings:
     """Ask who a row is, then for the target, if nothing declares them. Only the header is read."""
-    from medsynth.fitting.opening import patients_columns, targets
+    from medsynth.fitting.private_table import possible_patients, possible_targets
 
-    names, likely = patients_columns(table, settings)
+    names, likely = possible_patients(table, settings)
     if names and not settings.no_dp:
         settings = _with_patients(names, likely, settings)
-    return _with_target(targets(table, settings), settings)
+    return _with_target(possible_targets(table, settings), settings)
 
 
 def _with_patients(names: Sequence[str], likely: str | None, settings: FitSettings) -> FitSettings:

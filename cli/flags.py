@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from medsynth.errors import NEEDS_MODEL, NEEDS_SCHEMA, MedsynthError
@@ -23,14 +22,17 @@ QUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
 FLAGS: dict[str, str] = {}  # by parameter, such as no_dp: --no-dp; for an argument its name in capitals
 
 
-def register(root: Any) -> None:
+def register(group: Any) -> None:
     """Collect the flags of all commands. If two commands differ, the first in the help counts."""
-    for command in _commands(root):
+    for command in group.commands.values():
+        if hasattr(command, "commands"):
+            register(command)
+            continue
         for parameter in command.params:
             name = parameter.name or ""
             flag = parameter.opts[0] if parameter.param_type_name == "option" else name.upper()
             FLAGS.setdefault(name, flag)
-    FLAGS.update({name: FLAGS[option] for name, option in ALIASES.items()})
+    FLAGS.update({name: FLAGS[option] for name, option in ALIASES.items() if option in FLAGS})
 
 
 def in_lines() -> bool:
@@ -59,11 +61,3 @@ def translated(text: str) -> str:
 def hints(error: MedsynthError, table: str) -> list[str]:
     """Return the commands that cure the problems of an error."""
     return [] if in_lines() else [COMMANDS[one].format(table=table) for one in error.problems if one in COMMANDS]
-
-
-def _commands(group: Any) -> Iterator[Any]:
-    for command in group.commands.values():
-        if hasattr(command, "commands"):
-            yield from _commands(command)
-        else:
-            yield command

@@ -137,14 +137,16 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
         medsynth inspect patients.synthetic.csv
     """
     from medsynth.artifact import claim, load, quality
+    from medsynth.sampling import provenance
     from medsynth.sidecars.withdrawal import withdrawn
 
     found = withdrawn(path := find_model(model))
     heads = [found.sentence] if found else []
     facts = {"withdrawn": found.model_dump() if found else None}
-    if path.suffix != ".medsynth" and (drawn := _drawn(path)):
-        lines = [f"{name:<14} {value}" for name, value in drawn.items() if value not in (None, "", [], {})]
-        return result(facts | drawn, "\n".join([*heads, *lines]), as_json=as_json)
+    if path.suffix != ".medsynth" and (drawn := provenance.load(path)):
+        listed = asdict(drawn)  # how synthetic rows were drawn
+        lines = [f"{name:<14} {value}" for name, value in listed.items() if value not in (None, "", [], {})]
+        return result(facts | listed, "\n".join([*heads, *lines]), as_json=as_json)
     fitted = load(path)
     from medsynth.sampling.replicates import released, why_not
 
@@ -160,14 +162,6 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
     }
     heads += [translated(claim(fitted)), *(text for text in [quality(fitted), _doubt(fitted)] if text)]
     result(content, "\n".join([*heads, *_contents(fitted)]), as_json=as_json)
-
-
-def _drawn(rows: Path) -> dict[str, Any]:
-    """Return how synthetic rows were drawn, as their provenance file states it; nothing without one."""
-    from medsynth.sampling import provenance
-
-    found = provenance.load(rows)
-    return {} if found is None else asdict(found)
 
 
 def _doubt(fitted: Model) -> str:

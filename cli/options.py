@@ -54,10 +54,9 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "settings": (list[str] | None, {"names": ["--set"]}),
     "na_values": (list[str] | None, {}),
     "drop": (list[str] | None, {"metavar": "COLUMN"}),
-    "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
-    **dict.fromkeys(COUNTS_OF_LINES, (int | None, {"parser": whole_number, "metavar": "N"})),
-    "patients": (int | None, {"parser": whole_number, "metavar": "N"}),
-    "header_lines": (int | None, {"parser": whole_number, "metavar": "N"}),
+    **dict.fromkeys(
+        ("rows", "patients", "header_lines", *COUNTS_OF_LINES), (int | None, {"parser": whole_number, "metavar": "N"})
+    ),
     "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
     "unit": (str | None, {"metavar": "COLUMN"}),
     "method": (str | None, {"metavar": "NAME", "more": "`medsynth methods` lists them."}),
@@ -71,12 +70,6 @@ def flag_of(name: str) -> str:
     """Return the flag of a field of FitSettings."""
     _, shape = SHAPES.get(name, (None, {}))
     return str(shape.get("names", [f"--{name.replace('_', '-')}"])[0])
-
-
-def _doc(name: str) -> str:
-    """Return the help of a field of FitSettings, with flags in place of field names."""
-    doc = FitSettings.__dataclass_fields__[name].metadata["doc"]
-    return re.sub(r"`(\w+)`", lambda match: flag_of(match[1]), doc)
 
 
 ADVANCED = "Advanced options"  # the second group in the help
@@ -169,7 +162,8 @@ def _option(name: str, required: bool) -> inspect.Parameter:
     kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], DECIMAL if "float" in str(field.type) else {})
     shape = {"names": [flag_of(name)], **shape}
     panel = None if field.metadata["common"] else ADVANCED
-    text = f"{_doc(name)} {shape.pop('more', '')}".strip()
+    doc = re.sub(r"`(\w+)`", lambda match: flag_of(match[1]), field.metadata["doc"])
+    text = f"{doc} {shape.pop('more', '')}".strip()
     option = typer.Option(*shape.pop("names"), help=text, rich_help_panel=panel, **shape)
     default = inspect.Parameter.empty if required else None if field.default == () else field.default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])

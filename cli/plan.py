@@ -18,7 +18,6 @@ from .flags import translated
 from .options import WHOLE, Force, Json, whole_number, with_settings
 
 if TYPE_CHECKING:
-    from medsynth.fitting.private_table import PrivateTable
     from medsynth.privacy.accounting.calibration import Plan
 
 
@@ -83,7 +82,11 @@ def plan(
         NOISE_AND_SHARE,
     ]
     if page is not None and not isinstance(private, int):
-        lines += ["", f"Wrote {page} to sign, and {_write(page, private, content, review, table, force)} for `fit`."]
+        from medsynth.report.data.verdict import Review, load
+        from medsynth.sidecars.approval import plan_content, save_plan
+
+        asked = plan_content(private, content, load(review, Review), name_of(Path(table)))
+        lines += ["", f"Wrote {page} to sign, and {save_plan(asked, page, force=force)} for `fit`."]
     result(content, "\n".join(lines), as_json=as_json)
 
 
@@ -120,16 +123,6 @@ def _content(source: Path | int, made: Plan, settings: FitSettings) -> tuple[dic
         "curve": most.curve,
     }
     return content, guess(made.unit.noun, most.guess_right, "would be")
-
-
-def _write(
-    page: Path, private: PrivateTable, content: dict[str, Any], review: Path | None, table: str, force: bool
-) -> Path:
-    """Write the page and the plan's file. Return the file."""
-    from medsynth.report.data.verdict import Review, load
-    from medsynth.sidecars.approval import plan_content, save_plan
-
-    return save_plan(plan_content(private, content, load(review, Review), name_of(Path(table))), page, force=force)
 
 
 def _on_file(source: Path | int, made: Plan) -> dict[str, Any]:

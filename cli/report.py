@@ -80,8 +80,8 @@ class Inputs(NamedTuple):
     name: str  # of the model, which its tables share
     model: Path | None
     synthetic: Path | None
-    real: Path | None
-    train: Path | None
+    real: Path | None = None
+    train: Path | None = None
     fitted_rows: bool = False  # whether the model was fitted to the real rows
 
 
@@ -128,7 +128,7 @@ def report(
         from medsynth.report.data.verdict import failing
 
         wanted = _wanted(fail_on)
-        inputs, fitted = _with_model(_inputs(one_of(model_file, model), synthetic, quiet), synthetic)
+        inputs, fitted = _inputs(one_of(model_file, model), synthetic, quiet)
         several = fitted is not None and fitted.tables is not None
         if several and (target or subgroup):
             raise UsageError(f"`{'target' if target else 'groups'}` works for one table only. Leave it out.")
@@ -154,8 +154,7 @@ def _draft_review(force: bool, quiet: bool, as_json: bool) -> None:
     from medsynth.io.atomic import atomic_write
     from medsynth.report.data.verdict import draft_review
 
-    text = draft_review().encode()
-    atomic_write(DRAFTED, lambda file: file.write(text), force=force)
+    atomic_write(DRAFTED, draft_review().encode(), force=force)
     notify(f"Fill it in, then: medsynth report --review {DRAFTED}", quiet=quiet)
     result({"review": str(DRAFTED)}, f"Wrote {DRAFTED}.", as_json=as_json)
 
@@ -184,16 +183,6 @@ def _save(made: dict[str, Report], pages: dict[str, Path], pdf: bool, force: boo
             print_page(pages[table], pages[table].with_suffix(".pdf"), force=force, private=not one.shareable)
 
 
-def _with_model(inputs: Inputs, synthetic: Path | None) -> tuple[Inputs, Model | None]:
-    """Return the model, if the report is about one, and the inputs with its table unless another is `synthetic`."""
-    from medsynth.artifact import load
-
-    if inputs.model is None:
-        return inputs, None
-    model = load(inputs.model)
-    return inputs._replace(synthetic=synthetic or find_synthetic(inputs.folder, inputs.name, model)), model
-
-
 def _pages(fitted: Model | None, output: Path) -> dict[str, Path]:
     """Return the page of the model, and that of each table that has an order, by name: next to hospital.report.html it
     is hospital.visits.report.html for visits.
@@ -210,8 +199,9 @@ def _common(review: Path | None, thresholds: Path | None, plan: Path | None, spe
     from medsynth.report.data.verdict import Review, Thresholds, load
 
     limits = load(thresholds, Thresholds) if thresholds else None
+    commands = [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
     return {"thresholds": limits, "review": load(review, Review), "fits": len(spent.fits) if spent else None,
-            "plan": None if plan is None else ApprovedPlan.load(plan), "commands": _command_line()}  # fmt: skip
+            "plan": None if plan is None else ApprovedPlan.load(plan), "commands": commands}  # fmt: skip
 
 
 def _made(
@@ -306,15 +296,19 @@ def _is_split(inputs: Inputs) -> bool:
     return all(given and there and given.resolve() == there.resolve() for given, there in both)
 
 
-def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
-    """Find the model and the synthetic table, by the given names or in their usual places."""
+def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> tuple[Inputs, Model | None]:
+    """Find the model and the synthetic table, by the given names or in their usual places. Return the model, too."""
+    from medsynth.artifact import load
+
     # A table given by name may not come from the newest model. Then use only a given model, or one of the same name.
     path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
     name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
     if path is None and synthetic is None:
         raise MedsynthError("There is no model in this folder. Fit and sample first, or name a table with --synthetic.")
-    folder = path.parent if path else Path()
-    return Inputs(folder, name, path, synthetic or named(folder, f"{name}.synthetic"), None, None)
+    if path is None:
+        return Inputs(Path(), name, None, synthetic), None
+    fitted = load(path)
+    return Inputs(path.parent, name, path, synthetic or find_synthetic(path.parent, name, fitted)), fitted
 
 
 def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool, several: bool) -> Inputs:
@@ -346,11 +340,6 @@ def _spent(inputs: Inputs) -> Spent | None:
 
     budget = budget_of_model(inputs.model or inputs.folder / f"{inputs.name}.medsynth", inputs.real)
     return budget.spent() if budget else None
-
-
-def _command_line() -> list[str]:
-    """Return the command as it was typed, for the page."""
-    return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
 
 
 def _print(

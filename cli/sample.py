@@ -18,7 +18,6 @@ from .options import DatabaseFile, Force, Json, ModelArgument, ModelOption, Tabl
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
-    from medsynth.combining import Combined
     from medsynth.sampling import Draw
 
 
@@ -270,18 +269,13 @@ def combine(
     if not found:
         raise UsageError(f"{results} has no rows.")
     heading = f"{'term':<28} {'estimate':>12} {'std error':>11} {f'{level:.0%} interval':>27} {'p':>8}"
-    lines = [heading, *(_line(term, one) for term, one in found.items())]
+    lines = [heading]
+    for term, one in found.items():
+        interval = f"{one.low:.5g} to {one.high:.5g}"
+        lines.append(f"{term[:28]:<28} {one.estimate:>12.5g} {one.std_error:>11.4g} {interval:>27} {one.p_value:>8.2g}")
     if cured := [term for term, one in found.items() if one.cured]:
         lines.append(f"A negative variance was replaced: {', '.join(cured)}. Draw more replicates or more rows.")
-    content = {"rule": rule, "level": level, "terms": {term: _plain(one) for term, one in found.items()}}
-    result(content, "\n".join(lines), as_json=as_json)
-
-
-def _line(term: str, one: Combined) -> str:
-    interval = f"{one.low:.5g} to {one.high:.5g}"
-    return f"{term[:28]:<28} {one.estimate:>12.5g} {one.std_error:>11.4g} {interval:>27} {one.p_value:>8.2g}"
-
-
-def _plain(one: Combined) -> dict[str, object]:
-    """Return the estimate as plain data. JSON has no infinity, so degrees of a normal interval are null."""
-    return asdict(one) | {"degrees": one.degrees if one.degrees < float("inf") else None}
+    # JSON has no infinity, so degrees of a normal interval are null.
+    degrees = {term: one.degrees if one.degrees < float("inf") else None for term, one in found.items()}
+    terms = {term: asdict(one) | {"degrees": degrees[term]} for term, one in found.items()}
+    result({"rule": rule, "level": level, "terms": terms}, "\n".join(lines), as_json=as_json)

@@ -82,7 +82,7 @@ def draft(
     taken = looking.taken
     one = partial(drafts.draft, name, headers.get(name, ()), taken.get(name), looking.rules, comma=looking.comma)
     text = drafts.draft_tables(name, headers, taken) if several else one()
-    atomic_write(output, lambda file: file.write(text.encode()), force=force)
+    atomic_write(output, text.encode(), force=force)
     lines = list[str]()
     for path, names in zip(read, headers.values(), strict=True):
         lines += [f"The header of {path}: {some(names, MOST_WORDS, '')}.", *doubts(names, saved)]
@@ -157,7 +157,7 @@ def import_(
     header = table_header(header_of, saved) if header_of else None
     found = import_schema(dictionary, header, name_of(header_of) if header_of else "", of, saved.encoding,
                           labels_are_public=labels_are_public)  # fmt: skip
-    atomic_write(target, lambda file: file.write(found.text.encode()), force=force)
+    atomic_write(target, found.text.encode(), force=force)
     entries = {
         name: {"fate": one.fate, "guesses": one.guesses, "open": one.open} for name, one in found.outcomes.items()
     }
@@ -192,7 +192,7 @@ def template(
 
     check_outputs(output, inputs=(header_of,) if header_of else (), force=force)
     text = make(table_header(header_of, saved) if header_of else ())
-    atomic_write(output, lambda file: file.write(text.encode()), force=force)
+    atomic_write(output, text.encode(), force=force)
     of_table = f" --table {header_of}" if header_of else ""
     told = f"Wrote {output}. Fill it in from public knowledge, then: medsynth schema import {output}{of_table}"
     result({"codebook": str(output)}, told, as_json=as_json)

@@ -201,7 +201,7 @@ class Model:
         body = json.dumps(self.describe())  # columns keep their order
         metadata = {"medsynth": body, "sha256": _digest(body, self.tensors)}
         content = _in_order(save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata))
-        atomic_write(Path(path), lambda file: file.write(content), force=force)
+        atomic_write(Path(path), content, force=force)
         return Path(path)
 
 

@@ -37,6 +37,7 @@ def files() -> Iterator[Path]:
         ("sample_data", "py"),
         ("medsynth", "html"),
         ("medsynth", "yaml"),
+        ("medsynth", "json"),
     ):
         yield from sorted((ROOT / folder).rglob(f"*.{ending}"))
 

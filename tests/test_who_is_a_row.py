@@ -228,16 +228,16 @@ def test_without_messages_the_result_says_it_first(
 
 def test_no_cell_decides_about_the_question(tmp_path: Path) -> None:
     """Whatever the keys: all the same, all different, empty. Later records that nobody can read do not matter."""
-    from medsynth.fitting.opening import patients_columns
+    from medsynth.fitting.private_table import possible_patients
     from medsynth.fitting.settings import FitSettings
 
     settings, path = FitSettings(epsilon=1), tmp_path / "t.csv"
     lines = [["1,a,1"] * 30, [f"{k},a,1" for k in range(30)], [",,"] * 30, ["1,a,1", "1", '"', "\x00"]]
     for cells in lines:
         path.write_text("\n".join(["patient_id,b,c", *cells]))
-        assert patients_columns(path, settings) == (("patient_id", "b", "c"), "patient_id")
-        assert patients_columns(path, replace(settings, one_row_a_patient=True)) == ((), None)
-        assert patients_columns(path, replace(settings, unit="b")) == ((), None)
+        assert possible_patients(path, settings) == (("patient_id", "b", "c"), "patient_id")
+        assert possible_patients(path, replace(settings, one_row_a_patient=True)) == ((), None)
+        assert possible_patients(path, replace(settings, unit="b")) == ((), None)
 
 
 def test_a_count_of_rows_is_planned_for_a_patient() -> None:

@@ -150,7 +150,7 @@ class Choices:
     def save(self, folder: Path) -> None:
         """Write the choices next to the table, for the next start."""
         text = json.dumps(asdict(self), indent=1)
-        atomic_write(folder / f"{self.name}.medsynth-app", lambda file: file.write(text.encode()), force=True)
+        atomic_write(folder / f"{self.name}.medsynth-app", text.encode(), force=True)
 
 
 def load(folder: Path, table: str) -> Choices:

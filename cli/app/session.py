@@ -86,7 +86,7 @@ class Session:
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder as a whole. What it replaces was shown to the person first."""
         self.changes += 1
-        atomic_write(self.folder / name, lambda file: file.write(text.encode()), force=True)
+        atomic_write(self.folder / name, text.encode(), force=True)
 
     def say(self, text: str) -> str:
         """Return one of the page's texts."""
@@ -103,11 +103,7 @@ class Session:
 
     def short(self, message: str) -> str:
         """Return a message in the page's words, with the names of this folder's files alone."""
-        return plain(self.nearby(message), self.texts)
-
-    def nearby(self, message: str) -> str:
-        """Return a message with the names of this folder's files alone."""
-        return printable(message.replace(f"{self.folder}{os.sep}", ""))
+        return plain(printable(message.replace(f"{self.folder}{os.sep}", "")), self.texts)
 
     def number(self, value: float, digits: int = 0) -> str:
         """Return a number as the language writes it, with at most this many decimals."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -121,7 +121,8 @@ def estimate(
     conditions = parse(where, model.schema)
     groups = ({EVERYBODY: -1} if overall or by is None else {}) | ({} if by is None else groups_of(model, by))
     each = list[list[_Asked]]()
-    for rows in replicate_rows(model, replicates, seed):
+    for _, drawn in replicates_apart(model, Draw(seed=seed, replicates=replicates).of(model)):
+        rows = Rows(model.schema, np.concatenate([codes for _, tables in drawn for codes in tables.values()]))
         some = rows.some(rows.meeting(conditions))
         codes = some.of(column_of(by, model.schema)) if by else np.empty(0)
         parts = {group: some if code < 0 else some.some(codes == code) for group, code in groups.items()}
@@ -132,13 +133,6 @@ def estimate(
         basis = _basis(model, same[0].question, given)
         found += [_of_replicates(same, k, basis, level) for k in range(len(same[0].values))]
     return Estimates(found)
-
-
-def replicate_rows(model: Model, replicates: int, seed: int) -> Iterator[Rows]:
-    """Yield as many rows of each replicate as the model has."""
-    draw = Draw(seed=seed, replicates=replicates).of(model)
-    for _, parts in replicates_apart(model, draw):
-        yield Rows(model.schema, np.concatenate([codes for _, tables in parts for codes in tables.values()]))
 
 
 def groups_of(model: Model, by: str) -> dict[str, int]:

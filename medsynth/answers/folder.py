@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ..artifact import Model, claim
 from ..io.atomic import atomic_write, check_outputs, whole_folder
@@ -53,13 +52,9 @@ def write_tables(
                             table_one=TABLE_ONE * bool(replicates), figures=FIGURES,
                             charged={entry.label: entry for entry in model.ledger.entries})  # fmt: skip
         for path in files:
-            atomic_write(path, partial(_write, texts[path.name].encode()), force=force)
+            atomic_write(path, texts[path.name].encode(), force=force)
     return WrittenTables(files=files, tables=sum(one.lines["table"].nunique() for one in listed),
                          numbers=sum(len(one.lines) for one in listed))  # fmt: skip
-
-
-def _write(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
 
 
 def _page(model: Model, title: str, **given: Any) -> str:

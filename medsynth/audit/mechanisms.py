@@ -207,10 +207,6 @@ def _second_moments(vault: Vault) -> float:
     return float(along @ found[2] @ along)
 
 
-def _rows_per_patient(vault: Vault) -> float:
-    return float(vault.measure_rows_per_patient(LABEL)[PATIENT_ROWS - 1])
-
-
 def _levels_of_codes(present: bool, releases: Recorder) -> Trial:
     """Attack levels of a hierarchy: all rows have one code, so the target adds one to a count at every level."""
     vault = Vault(np.full((CODED_ROWS + present, 1), PLACE[0], np.int32), ("code",), releases)
@@ -393,11 +389,6 @@ def _upstream(joint: bool) -> Answer:
     )
 
 
-def _upstream_in_order(shards: Shards, fakes: Tensor) -> float:
-    first, *_ = [_upstream(False)(shards, fakes) for _ in range(SHARDS)]
-    return first
-
-
 def _lot(mu: float = SAMPLED_MU) -> dict[str, Any]:
     return {"mu": mu, "rate": RATE, "event": events.SubsampledGaussian(multiplier=1 / mu, rate=RATE)}
 
@@ -424,7 +415,7 @@ ALL = (
     Case(name="second moments", worst_case="one row more, whose vector has norm one",
          attack=of_vault(_second_moments, SINGLE)),
     Case(name="rows per patient", worst_case="one patient more", max_rows=PATIENT_ROWS,
-         attack=of_vault(_rows_per_patient, _patient)),
+         attack=of_vault(lambda vault: float(vault.measure_rows_per_patient(LABEL)[PATIENT_ROWS - 1]), _patient)),
     Case(name="levels of a hierarchy", worst_case="one row whose code is counted at every level", labels=HIERARCHY,
          attack=_levels_of_codes, event=Gaussian(multiplier=math.sqrt(len(HIERARCHY)) / MU)),
     Case(name="kinds, levels and formats", worst_case="one row of a common level in each of nine columns",
@@ -444,7 +435,8 @@ ALL = (
          attack=of_vault(partial(_norms, others=0), ALONE)),
     Case(name="upstream gradient", worst_case=TURNS_CRITIC, attack=_of_shards(_upstream(False)), **SHARD),
     Case(name="upstream gradient, joint", worst_case=TURNS_CRITIC, attack=_of_shards(_upstream(True)), **SHARD),
-    Case(name="upstream gradient in order", worst_case=TURNS_CRITIC, attack=_of_shards(_upstream_in_order),
+    Case(name="upstream gradient in order", worst_case=TURNS_CRITIC,
+         attack=_of_shards(lambda shards, fakes: [_upstream(False)(shards, fakes) for _ in range(SHARDS)][0]),
          event=events.PublicOrderGaussian(multiplier=1 / MU, shards=SHARDS), releases=SHARDS),
     Case(name="sum of upstream gradients", worst_case=TURNS_CRITIC, attack=_of_shards(_sum)),
     Case(name="teachers' votes", worst_case="a row that its teacher alone takes for real",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..cores import one_thread
 from ..errors import UsageError
+from ..io.atomic import write_page
 from ..methods import registry
 from ..schema import Schema
 from ..schema.columns.categorical import without_levels
@@ -172,3 +177,19 @@ def _fits(schema: Schema, method: str | None, quick: bool, confidence: float) ->
     for name in [chosen] if chosen in SETTINGS else [] if quick or method else SETTINGS:
         yield Task(f"{name}, canaries", 25.0, partial(audit_one_run, name, schema, confidence))
     yield Task("synthetic rows", 0.2 * trials.drawn, partial(audit_rows, schema, trials.drawn, confidence))
+
+
+def page(audit: Audit) -> str:
+    """Return the audit as HTML."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    parts = [(part, list(group)) for part, group in groupby(audit.findings, key=lambda finding: finding.part)]
+    text = (resources.files(__package__) / "templates" / "audit.html").read_text(encoding="utf-8")
+    template = environment.from_string(text)
+    return str(template.render(audit=audit, parts=parts, first=audit.findings[0], inputs=audit.inputs_by_mode()))
+
+
+def save(audit: Audit, output: Path, *, force: bool = False) -> Path:
+    """Write the page and its JSON twin next to it. Returns the twin's path. Raises MedsynthError for existing files."""
+    return write_page(output, page(audit), json.dumps(audit.to_json(), indent=1), force=force)

@@ -101,13 +101,13 @@ class SiteCritics:
         method, first = self._method, not self._rounds.steps
         features = self._map or (_indicators(own) if first else self._features(self._rounds.steps[0][1:]))
         classes = features.given[1].cells
-        width = _width(features)
         if len(numbers) != 2:
             raise QueryError("A step must contain two arrays of generated rows.")
         pools, fakes = numbers
         times = method.warm if first else method.critic_steps
         ones = fakes.shape[-1]
         shapes = [(times, classes, method.pool, ones), (config.batch, ones)]
+        width = features.width
         inside = all(a.dtype == np.int32 and a.size and a.min() >= 0 and a.max() < width for a in (pools, fakes))
         if [pools.shape, fakes.shape] != shapes or not inside:
             raise QueryError("The step's generated rows do not have the shape that the study's method requires.")
@@ -131,7 +131,7 @@ class SiteCritics:
         classes = features.given[1].cells
         shards = self._vault.split_into_shards(count, features, classes, self._method.critic)
         for pools, *_ in self._rounds.steps:
-            for pool in indicators(pools, _width(features)):
+            for pool in indicators(pools, features.width):
                 shards.train(pool)
         return shards
 
@@ -164,8 +164,3 @@ def _restored(kept: Sequence[Floats]) -> tuple[int, Releases]:
 def _indicators(own: Derived) -> Indicators:
     assert isinstance(own.query, ShardsAsked) and isinstance(own.query.features, Indicators)
     return own.query.features
-
-
-def _width(features: Indicators) -> int:
-    """Return the number of indicators of a row, including those of its class."""
-    return sum(cells.cells for cells in features.cells.values()) + features.given[1].cells

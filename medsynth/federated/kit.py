@@ -38,8 +38,7 @@ def restrict(kit: Path, *, force: bool = False) -> list[Path]:
     }
     written = []
     for name, content in ((RESOURCES, resources), (PERMISSIONS, permissions)):
-        text = json.dumps(content, indent=2).encode()
-        atomic_write(local / name, lambda file, text=text: file.write(text), force=force)  # type: ignore[misc]
+        atomic_write(local / name, json.dumps(content, indent=2).encode(), force=force)
         written.append(local / name)
     return written
 

@@ -17,7 +17,7 @@ from ..artifact import Model
 from ..errors import BudgetError, MedsynthError, QueryError
 from ..fitting.planning import PlannedFit, choose_method
 from ..fitting.settings import FitOptions, Notice
-from ..fitting.training import rows_of_patients, seal, train
+from ..fitting.training import plan_on, rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
@@ -253,7 +253,7 @@ def federated_fit(
     Every sum is in the `checkpoint` before it is used. With `resume`, the sums of an interrupted fit are used again.
     `told` gets one line per measurement. Raises MedsynthError if too few sites answer, or if one refuses.
     """
-    settings = vars(study.fit_settings) | {"seed": seed}
+    settings = vars(study.fit_settings(study.all_settings)) | {"seed": seed}
     options = FitOptions(**settings, checkpoint=checkpoint, resume=resume, notice=notice)
     with sole_user(checkpoint):
         return _fitted(study, transport, options, checkpoint, told)
@@ -285,7 +285,7 @@ def _fitted(
     own = file.seed if seed is None else seed
     measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), own, told)
     rows, sizes = rows_of_patients(measurements, plan)
-    tensors = train(planned, rows, measurements, study.table_schema, own, None)
+    tensors = train(planned, plan_on(planned, rows), measurements, study.table_schema.core, own)
     return seal(planned, rows, study.table_schema, {**tensors, **sizes}), sites.finish
 
 

@@ -164,12 +164,8 @@ class Study(BaseModel):
         count = self._configured(self.settings).shard_count(equivalent_rows(self.rows, self.table_schema.max_rows))
         return {**self.settings, "shards": max(1, count // len(self.sites)) * len(self.sites)}
 
-    @property
-    def fit_settings(self) -> FitSettings:
-        """The study as settings of a fit."""
-        return self._fit_settings(self.all_settings)
-
-    def _fit_settings(self, settings: dict[str, Any]) -> FitSettings:
+    def fit_settings(self, settings: dict[str, Any]) -> FitSettings:
+        """Return the study as settings of a fit, with these `settings` of its method."""
         return FitSettings(
             epsilon=self.epsilon, delta=self.delta, schema=self.table_schema, method=self.method, preset=self.preset,
             settings=settings, rows=self.rows, device="cpu", anyway=True,
@@ -181,7 +177,7 @@ class Study(BaseModel):
 
     def _configured(self, settings: dict[str, Any]) -> Any:
         module = registry.load(registry.settle(self.method, self.preset), self.preset)
-        return registry.configured(self.method, module, method_settings(self._fit_settings(settings), public=False))
+        return registry.configured(self.method, module, method_settings(self.fit_settings(settings), public=False))
 
     def plan(self) -> Plan:
         """Return every measurement with its noise. Raise UsageError or BudgetError if sites cannot answer them."""
@@ -216,9 +212,7 @@ class Study(BaseModel):
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
-            Message(
-                f"{trust}.{condition if self.trust == 'secure-sum' else ''}", None, kind=STUDY_TRUST, entry=self.trust
-            ),
+            Message(trust, None, kind=STUDY_TRUST, entry=self.trust),
             "A patient with records at several sites is protected at each of them; their epsilons add up.",
             f"Against whoever gets the model, including the other sites, epsilon is {rounded_up(plan.epsilon)}. "
             f"{TOWARDS[self.trust]}. No claim relies on sampling that the server or a site can see.",

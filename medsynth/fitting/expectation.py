@@ -90,19 +90,16 @@ def counts_columns(plan: Plan) -> bool:
 def of_table(plan: Plan, schema: Schema) -> float:
     """Return the expected one-way similarity of a table: the mean over its declared and its open columns."""
     columns, learned = len(schema.core.columns), len(schema.core.open)
-    open_part = of_open_columns(plan, columns, learned) if learned else 0.0
+    events = tuple(plan.events.items())
+    open_part = of_open_columns(events, plan.delta, plan.equivalent_rows, columns, learned) if learned else 0.0
     if learned == columns or not counts_columns(plan):
         return open_part
     return (learned * open_part + (columns - learned) * of_schema(plan, schema)) / columns
 
 
-def of_open_columns(plan: Plan, columns: int, learned: int) -> float:
-    """Return the expected one-way similarity of `learned` open columns, the mean over simulated tables."""
-    return _of_open_columns(tuple(plan.events.items()), plan.delta, plan.equivalent_rows, columns, learned)
-
-
 @functools.lru_cache(maxsize=256)
-def _of_open_columns(events: Planned, delta: float, rows: int, columns: int, learned: int) -> float:
+def of_open_columns(events: Planned, delta: float, rows: int, columns: int, learned: int) -> float:
+    """Return the expected one-way similarity of `learned` open columns, the mean over simulated tables."""
     used, some = min(rows, MOST_ROWS), min(max(learned, 2), MOST_COLUMNS)
     # What is declared is known: its questions, which the plan lacks, are answered without noise.
     answered: dict[str, tuple[Event, int]] = {

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pandas as pd
-
 from .. import rng
 from ..artifact import Model
 from ..budget import Budget
@@ -23,7 +21,6 @@ from ..io.split import (
     check_fraction,
     expecting,
     file_beside,
-    number_kept,
     number_of,
     number_split,
     split,
@@ -31,9 +28,7 @@ from ..io.split import (
 )
 from ..io.table import LargeTable, Table
 from ..io.writer import csv_text
-from ..schema import Schema
 from ..schema.codec import encode
-from ..schema.linked import LinkedTables
 from .declarations import schema_of_fit
 from .opening import check_settings
 from .private_rows import refuse_floats
@@ -121,36 +116,20 @@ def training_part(
 ) -> tuple[Table | LargeTable | PrivateTables, FitSettings, str]:
     """Hold rows out of training, or patients of several tables, each with the probability `fraction`.
 
-    Returns the training part, the settings of its fit and the split's number. Declared `rows` and `patients` become
-    the expected numbers of the training part. `counted`: the path under which the budget counts the table, if it is
-    another. Raises UsageError, TableError or SchemaError.
+    All cells are checked against the schema first. With `resume`, the waiting split is used. All rows of a patient stay
+    together if the schema or `unit` names the column of patients.
+
+    Returns the training part, the settings of its fit with the declared schema, if there is one, and the split's
+    number. The number of rows that the secret draws kept is private: the returned table states the expected number.
+    Declared `rows` and `patients` become those of the training part. `counted`: the path under which the budget counts
+    the table, if it is another. Raises UsageError, TableError or SchemaError.
     """
-    declared = {name: own for name in ("rows", "patients") if (own := getattr(settings, name)) is not None}
-    settings = replace(settings, **{name: max(2, round(own * (1 - fraction))) for name, own in declared.items()})
+    counts = {name: own for name in ("rows", "patients") if (own := getattr(settings, name)) is not None}
+    settings = replace(settings, **{name: max(2, round(own * (1 - fraction))) for name, own in counts.items()})
     if files.tables:
         check_settings(settings)  # before rows are split
         tables, number = hold_out_tables(find(path), files, fraction, settings.saved, resume=resume)
         return tables, settings, number
-    table, schema, number = hold_out(path, files, fraction, settings, resume=resume, notice=notice, counted=counted)
-    return table, replace(settings, schema=schema), number
-
-
-def hold_out(
-    path: Path,
-    files: HoldOut,
-    fraction: float,
-    settings: FitSettings,
-    *,
-    resume: bool,
-    notice: Notice,
-    counted: Path | None = None,
-) -> tuple[Table | LargeTable, Schema | None, str]:
-    """Check all cells of the table at `path` against its schema, then split it; with `resume`, use the waiting split.
-
-    Returns the training rows, the declared schema, if there is one, and the split's number. The number of rows that the
-    secret draws kept is private: the returned table states the expected number. All rows of a patient stay together if
-    the schema or `unit` names the column of patients. Raises UsageError, TableError or SchemaError.
-    """
     check_fraction(fraction)
     read = read_rows(path, settings.saved)
     chosen = schema_of_fit(read, settings, path, notice)
@@ -160,11 +139,13 @@ def hold_out(
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
     train, heldout = files.waiting
+    settings = replace(settings, schema=chosen.given)
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        return expecting(read_rows(train, OWN), read, 1 - fraction), chosen.given, number_kept(heldout, counted or path)
+        number = number_of(heldout) or number_split(heldout, counted or path)
+        return expecting(read_rows(train, OWN), read, 1 - fraction), settings, number
     kept = split(read, fraction, train, heldout, force=True, unit=declared.unit)
-    return kept, chosen.given, number_split(heldout, counted or path)
+    return kept, settings, number_split(heldout, counted or path)
 
 
 def hold_out_tables(
@@ -182,9 +163,11 @@ def hold_out_tables(
     table, first = source.folder / source.name, source.tables.first
     if resume:  # a fit that is resumed keeps its split
         files.check_waiting()
-        kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name), OWN)
+        alone = {name: one.model_copy(update={"file": None}) for name, one in source.tables.tables.items()}
+        waiting = source.tables.model_copy(update={"tables": alone})  # with the file names that their own names give
+        kept = open_tables(Source(tables=waiting, folder=files.waiting[0], name=source.name), OWN)
         kept = replace(kept, tables=source.tables, data=replace(kept.cells[first], expected_rows=expected), place=table)
-        return kept, number_kept(files.waiting[1], table)
+        return kept, number_of(files.waiting[1]) or number_split(files.waiting[1], table)
     out = rng.coins(rng.system_entropy(), read.data.rows, fraction)
     if (~out).sum() < 2:
         raise TableError("`holdout` leaves fewer than two patients to train on. Hold out a smaller share.")
@@ -193,22 +176,11 @@ def hold_out_tables(
     for folder, cells in zip(files.waiting, parts, strict=True):
         folder.mkdir(mode=PRIVATE_FOLDER)
         for name, own in cells.items():
-            _write_private(folder / f"{name}.csv", own)
+            text = csv_text(own, header=True).encode()
+            atomic_write(folder / f"{name}.csv", text, force=True, private=True)
     kept_cells = {name: replace(read.cells[name], cells=own.reset_index(drop=True)) for name, own in parts[0].items()}
     kept_cells[first] = replace(kept_cells[first], expected_rows=expected)
     return replace(private_tables(source.tables, kept_cells), place=table), number_split(files.waiting[1], table)
-
-
-def unnamed(tables: LinkedTables) -> LinkedTables:
-    """Return the tables with the file names that their own names give."""
-    return tables.model_copy(
-        update={"tables": {name: table.model_copy(update={"file": None}) for name, table in tables.tables.items()}}
-    )
-
-
-def _write_private(path: Path, cells: pd.DataFrame) -> None:
-    text = csv_text(cells, header=True).encode()
-    atomic_write(path, lambda file: file.write(text), force=True, private=True)
 
 
 def saved_as(rows: Path, declared: SavedAs) -> SavedAs:

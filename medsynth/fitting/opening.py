@@ -13,10 +13,9 @@ from ..errors import UsageError
 from ..io.table import LargeTable, Table
 from ..patients.split_rows import ending
 from ..schema import Schema
-from ..schema.header import person_keys
 from ..schema.impossible import refuse_impossible_rules
 from .cluster import ClusterTable
-from .private_table import PrivateTable, open_table, possible_patients, possible_targets
+from .private_table import PrivateTable, open_table
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice
 from .source import find, is_linked
@@ -84,20 +83,6 @@ def _may_end(schema: Schema, name: str) -> bool:
     """Return whether a column could state how patients end, by its name and levels: sex or a drug could not."""
     column = schema.columns[name]
     return column.categorical and bool(END_WORDS.search(" ".join([name, *map(str, column.levels)]).lower()))
-
-
-def targets(source: Path, settings: FitSettings) -> list[str]:
-    """Return the columns that may be the target, the default last; [] if one is declared, or for several tables."""
-    return [] if is_linked(source) else possible_targets(source, settings)
-
-
-def patients_columns(source: Path, settings: FitSettings) -> tuple[Sequence[str], str | None]:
-    """Return the columns that may name the patients, and one that does by its name, if there is one.
-
-    There are none if it is declared who a row is, and for several tables.
-    """
-    names = () if is_linked(source) else possible_patients(source, settings)
-    return names, next(iter(person_keys(names)), None)
 
 
 def check_settings(settings: FitSettings) -> None:

@@ -20,6 +20,7 @@ from .training import (
     encode_into_vault,
     expected_similarity,
     note_counted_rows,
+    plan_on,
     rows_in_use,
     seal,
     settle,
@@ -120,7 +121,7 @@ def fit_by(options: FitOptions, source: Fittable) -> Model:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
             settled = private.settled
             del private, given, codes  # frees the memory of the raw table
-            tensors = train(planned, rows, vault, schema, out.seed, public_rows)
+            tensors = train(planned, plan_on(planned, rows), vault, schema.core, out.seed, public_rows)
             tensors |= expected_similarity(
                 planned, rows, schema, tensors, without_level, out.seed, public_rows, settled
             )

@@ -29,7 +29,7 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_o
 from ..privacy.noise import rarely_exceeded
 from ..rng import Entropy
 from ..schema import Schema
-from ..schema.columns.categorical import Categorical, without_levels
+from ..schema.columns.categorical import without_levels
 from ..schema.columns.open import Open
 from ..schema.header import facts_of_a_person, person_keys
 from . import expectation
@@ -49,6 +49,7 @@ from .declarations import (
 from .expectation import Expectation
 from .private_rows import independent_rows, order_of_rows, patients, refuse_floats
 from .settings import FitSettings, Notice, TableSettings
+from .source import is_linked
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
@@ -111,7 +112,7 @@ class PrivateTable:
         """Return all measurements of a fit: those that learn what is open, then the method's own."""
         learning = partition_selection.queries(self.declared)
         learning += [rows_per_patient()] if self.max_rows else []
-        learning += hierarchy_selection.queries(self.columns_without_levels)
+        learning += hierarchy_selection.queries(without_levels(self.declared.core.columns))
         learning += pair_selection.queries(self.declared)
         known = {name: None if name in self.open else one for name, one in self.declared.core.columns.items()}
         check_columns(getattr(config, "regressions", ()), known, self.target)
@@ -156,11 +157,6 @@ class PrivateTable:
     def order(self) -> str | None:
         """The column that orders a patient's rows."""
         return self.declared.order
-
-    @property
-    def columns_without_levels(self) -> dict[str, Categorical]:
-        """The columns of codes in a hierarchy whose levels are not chosen yet."""
-        return without_levels(self.declared.core.columns)
 
     @property
     def columns(self) -> int:
@@ -467,22 +463,27 @@ def open_table(
 def possible_targets(path: Path, settings: TableSettings) -> list[str]:
     """Return the columns that may be the target of the table at `path`, the default last; [] if one is declared.
 
-    Only the header is read. Raises as `open_table` does.
+    There are none for several tables. Only the header is read. Raises as `open_table` does.
     """
-    data = reader.header(path, settings.saved)
-    declared = choose_schema(data, settings, path, lambda text: None).schema
+    if is_linked(path):
+        return []
+    declared = choose_schema(reader.header(path, settings.saved), settings, path, lambda text: None).schema
     named = settings.target is not None or declared.target is not None
     return [] if named else may_be_targets(declared)
 
 
-def possible_patients(path: Path, settings: TableSettings) -> tuple[str, ...]:
-    """Return the columns that may name the patients of the table at `path`; none if it is declared who a row is.
+def possible_patients(path: Path, settings: TableSettings) -> tuple[tuple[str, ...], str | None]:
+    """Return the columns that may name the patients of the table at `path`, and one that does by its name.
 
-    Only the header is read. Raises as `open_table` does.
+    There are none if it is declared who a row is, and for several tables. Only the header is read. Raises as
+    `open_table` does.
     """
+    if is_linked(path):
+        return (), None
     data = reader.header(path, settings.saved)
     declared = choose_schema(data, settings, path, lambda text: None).schema
-    return () if who_is_declared(declared, settings) else data.header
+    names = () if who_is_declared(declared, settings) else data.header
+    return names, next(iter(person_keys(names)), None)
 
 
 def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:

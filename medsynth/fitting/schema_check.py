@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from ..arrays import Floats, Whole
+from ..arrays import Whole
 from ..errors import NEEDS_SCHEMA, OUTSIDE, MedsynthError, Problem, SchemaError, UsageError
 from ..io.formats import USUAL, SavedAs
 from ..io.table import MISSING_TOKENS, LargeTable, Table, is_number
@@ -386,7 +386,8 @@ class _Rules:
             for own, numbers in ((True, recorded), (False, computed)):
                 self.numbers[name, own] += int(np.isfinite(numbers).sum())
                 for places in range(column.places):
-                    self.coarse[name, places, own] += _count_with(places, numbers)
+                    scaled = numbers[np.isfinite(numbers)] * 10.0**places
+                    self.coarse[name, places, own] += int(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).sum())
 
     def remarks(self) -> Iterator[str]:
         """Yield rules that rows break, and columns that a rule computes more finely than they are recorded."""
@@ -418,9 +419,3 @@ def _texts(cells: pd.Series, column: Column) -> Values:
         return np.array([None if text in MISSING_TOKENS else text for text in cells], object)
     place, reading = column.read_rows(cells, {})
     return column.values(reading.codes[place].astype(np.int32), {})
-
-
-def _count_with(places: int, numbers: Floats) -> int:
-    """Return how many of `numbers`, missing ones left out, have at most this number of decimals."""
-    scaled = numbers[np.isfinite(numbers)] * 10.0**places
-    return int(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).sum())

@@ -37,6 +37,7 @@ from ..sampling.tables import FirstRows
 from ..sampling.visits import broken_firsts
 from ..schema import Schema
 from ..schema.codec import encode, hierarchy_positions
+from ..schema.columns.categorical import without_levels
 from ..schema.columns.column import MAX_CODES, Column
 from ..schema.learned import Learned, lost_target
 from ..schema.linked import LinkedTables, chain_view, joint, number_name, placed_by
@@ -144,7 +145,7 @@ def _learned(private: PrivateTable, planned: PlannedFit, raw: RawVault, table: s
 
 def _with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
     """Return the schema with the levels of its hierarchies, chosen by noisy counts if it does not list them."""
-    columns = private.columns_without_levels
+    columns = without_levels(private.declared.core.columns)
     if not columns:
         return schema
     codes = coded(
@@ -191,7 +192,8 @@ def encode_into_vault(
 
 def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes: Coded | None) -> Coded:
     """Return the rows' codes by the core of a settled schema: `codes` if nothing of it was open."""
-    if codes is None or private.open or private.columns_without_levels or private.declared.open_pairs:
+    declared = private.declared
+    if codes is None or private.open or without_levels(declared.core.columns) or declared.open_pairs:
         codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
@@ -271,21 +273,14 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
     planned.ledger.note(f"{text}.")
 
 
+def plan_on(planned: PlannedFit, rows: int) -> Plan:
+    """Return the plan of a fit on this number of rows."""
+    return planned.plan.used_on(rows, _rows_std(planned))
+
+
 def train(
-    planned: PlannedFit,
-    rows: int,
-    vault: Measurements,
-    schema: Schema,
-    seed: int | None,
-    public_rows: PublicRows | None,
-) -> Arrays:
-    """Train the method's generator on this number of rows. Return its tensors."""
-    return trained(planned, planned.plan.used_on(rows, _rows_std(planned)), vault, schema.core, seed, public_rows)
-
-
-def trained(
     planned: PlannedFit, plan: Plan, vault: Measurements, core: Schema, seed: int | None,
-    public_rows: PublicRows | None,
+    public_rows: PublicRows | None = None,
 ) -> Arrays:  # fmt: skip
     """Train the method's generator of the columns of a core, by a plan. Return its tensors."""
     method = planned.method
@@ -316,7 +311,7 @@ def expected_similarity(
     simulated = expectation.counts_columns(planned.plan) and len(schema.core.names) <= expectation.MOST_SIMULATED
     if planned.options.no_dp or not (simulated and planned.ledger.complete):
         return {}
-    plan = planned.plan.used_on(rows, _rows_std(planned))
+    plan = plan_on(planned, rows)
     method = planned.method
     count = min(rows, expectation.MOST_ROWS)
     codes = method.module.generate(tensors, method.config, schema.core, rows, count, stream_seed(seed, "quality"))
@@ -359,7 +354,7 @@ def train_in_order(
     core = of_first.core
     firsts = vault_of(split.first, core.names, None, out.releases, split.patients)
     plan = plan_of_first_rows(planned.plan, patients)
-    found = trained(planned, plan, firsts, core, out.seed, None)
+    found = train(planned, plan, firsts, core, out.seed)
     planned.options.phase("later rows")
     method = planned.method
     count = simulated_patients(mean - 1)
@@ -415,7 +410,7 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
     units = PrivacyUnits(np.arange(len(codes.patients)), 1)
     vault = vault_of(codes.patients, core.names, None, out.releases, units)
     plan = replace(plan_of_first_rows(planned.plan, patients), planned_rows=None)
-    found = trained(planned, plan, vault, core, out.seed, None)
+    found = train(planned, plan, vault, core, out.seed)
     seed = stream_seed(out.seed, "first rows")
     core_codes = method.module.generate(found, method.config, core, patients, SIMULATED_PATIENTS, seed)
     first_rows = FirstRows(private.tables)

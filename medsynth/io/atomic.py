@@ -104,19 +104,20 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def atomic_write(
-    path: Path, write: Callable[[BinaryIO], object], *, force: bool = False, private: bool = False
+    path: Path, content: bytes | Callable[[BinaryIO], object], *, force: bool = False, private: bool = False
 ) -> None:
-    """Let `write` fill a file next to `path`, then move it there in one step; a failure leaves the old file unchanged.
+    """Fill a file next to `path` with `content`, or let it fill the file, then move it to `path` in one step.
 
-    Only the owner can read a `private` file; a replaced file keeps its permissions if they are narrower. Parts that a
-    killed run left of the same output are removed. Raises OutputExists, or MedsynthError if the folder or the disk
-    refuses the file, or if another run is writing it.
+    A failure leaves the old file unchanged. Only the owner can read a `private` file; a replaced file keeps its
+    permissions if they are narrower. Parts that a killed run left of the same output are removed. Raises OutputExists,
+    or MedsynthError if the folder or the disk refuses the file, or if another run is writing it.
     """
     refuse_existing(path, force=force)
     try:
-        with sole_writer(path, "part", _permissions(path, private)) as (handle, temporary):
+        permissions = (OWNER if private else USUAL) & (stat.S_IMODE(path.stat().st_mode) if path.exists() else USUAL)
+        with sole_writer(path, "part", permissions) as (handle, temporary):
             with os.fdopen(os.dup(handle), "wb") as file:
-                write(file)
+                file.write(content) if isinstance(content, bytes) else content(file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -146,15 +147,10 @@ def write_page(path: Path, html: str, data: str, *, force: bool = False, private
     twin = path.with_suffix(".json")
     for output in (path, twin):
         refuse_existing(output, force=force)
-    page, content = html.encode(), data.encode()  # before anything is written
-    atomic_write(twin, lambda file: file.write(content), force=force, private=private)
-    atomic_write(path, lambda file: file.write(page), force=force, private=private)
+    page = html.encode()  # before anything is written
+    atomic_write(twin, data.encode(), force=force, private=private)
+    atomic_write(path, page, force=force, private=private)
     return twin
-
-
-def _permissions(path: Path, private: bool) -> int:
-    """Return the permissions of a file to write at `path`: never wider than those of the present file."""
-    return (OWNER if private else USUAL) & (stat.S_IMODE(path.stat().st_mode) if path.exists() else USUAL)
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ def number_split(rows: Path, table: Path) -> str:
     """Give the split of `table` whose held-out rows are at `rows` a new number, in a file next to them."""
     number = secrets.token_hex(8)
     content = f"{number}\n".encode() + os.fsencode(table.absolute()) + b"\n"
-    atomic_write(file_beside(rows), lambda file: file.write(content), force=True, private=True)
+    atomic_write(file_beside(rows), content, force=True, private=True)
     return number
 
 
@@ -139,8 +139,3 @@ def _lines(rows: Path) -> list[bytes]:
         return file_beside(rows).read_bytes()[:LONGEST].split(b"\n")
     except OSError:
         return [b""]
-
-
-def number_kept(rows: Path, table: Path) -> str:
-    """Return the number on file of a waiting split, else a new one."""
-    return number_of(rows) or number_split(rows, table)

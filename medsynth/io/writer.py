@@ -166,14 +166,8 @@ class ParquetParts:
         import pyarrow
 
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
-        types = self._first(table.schema) if self._writer is None else self._writer.schema
+        types = _settled(table.schema, self._days, self._facts) if self._writer is None else self._writer.schema
         self.add_table(table.cast(types), types)
-
-    def _first(self, schema: pyarrow.Schema) -> pyarrow.Schema:
-        types = _settled(schema, self._days)
-        return types.with_metadata(
-            {**(types.metadata or {}), **{k.encode(): v.encode() for k, v in self._facts.items()}}
-        )
 
     def add_table(self, table: pyarrow.Table, types: pyarrow.Schema) -> None:
         """Add a part. Raise ValueError unless it has the `types` of the first part."""
@@ -198,8 +192,9 @@ def _storable(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
 
 
-def _settled(schema: pyarrow.Schema, days: Collection[str]) -> pyarrow.Schema:
-    """Return the first part's types, with dates in the columns `days`, unless codes make words of these.
+def _settled(schema: pyarrow.Schema, days: Collection[str], more: Mapping[str, str]) -> pyarrow.Schema:
+    """Return the first part's types, with dates in the columns `days`, unless codes make words of these; and `more`
+    texts in its metadata.
 
     A column that is all missing there may contain words later. pandas cannot read its own name of a dictionary.
     """
@@ -213,7 +208,7 @@ def _settled(schema: pyarrow.Schema, days: Collection[str]) -> pyarrow.Schema:
             one = one.with_type(pyarrow.date32())
         fields.append(one)
     facts = {key: re.sub(rb'"dictionary<[^"]*"', b'"object"', text) for key, text in (schema.metadata or {}).items()}
-    return pyarrow.schema(fields, facts)
+    return pyarrow.schema(fields, facts | {key.encode(): text.encode() for key, text in more.items()})
 
 
 @dataclass(frozen=True)

@@ -200,21 +200,24 @@ class Indicators:
     device: str = field(default="cpu", metadata=LOCAL)
 
     def __post_init__(self) -> None:
-        classes = self.given[1].cells
-        width = sum(cells.cells for cells in self.cells.values()) + classes
-        check_size(classes, MOST_WIDTH, what="The classes of the target")
-        check_size(width, MOST_WIDTH, what="The indicators of a row")
+        check_size(self.given[1].cells, MOST_WIDTH, what="The classes of the target")
+        check_size(self.width, MOST_WIDTH, what="The indicators of a row")
+
+    @property
+    def width(self) -> int:
+        """The number of indicators of a row, including those of its class."""
+        return sum(cells.cells for cells in self.cells.values()) + self.given[1].cells
 
     def __call__(self, codes: Codes) -> Tensor:
         """Return indicators, (rows, width)."""
         where = {name: k for k, name in enumerate(self.order)}
         places = np.empty((len(codes), len(self.cells) + 1), np.int64)
-        width = 0
+        before = 0
         for k, (name, cells) in enumerate(self.cells.items()):
-            places[:, k] = width + cells_of(cells, codes[:, where[name]])
-            width += cells.cells
-        places[:, -1] = width + cells_of(self.given[1], column_of(codes, self.order, self.given[0]))
-        x = torch.zeros(len(codes), width + self.given[1].cells)
+            places[:, k] = before + cells_of(cells, codes[:, where[name]])
+            before += cells.cells
+        places[:, -1] = before + cells_of(self.given[1], column_of(codes, self.order, self.given[0]))
+        x = torch.zeros(len(codes), self.width)
         return x.scatter_(1, torch.from_numpy(places), 1.0).to(self.device)
 
 

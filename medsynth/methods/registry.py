@@ -7,9 +7,11 @@ PyTorch is imported only when a method is used.
 from __future__ import annotations
 
 import importlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
@@ -159,110 +161,16 @@ class MethodEntry:
 
 
 RANDOM_FEATURES = "random-features"
-_ENTRIES = (
-    MethodEntry(
-        name="mixture",
-        summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
-        code="medsynth.mixture.method:LatentMixture",
-        conditional_sampling=True,
-        public_rows=True,
-        replicable=True,
-        without_target=True,
-    ),
-    MethodEntry(
-        name="independent",
-        summary="the baseline: the mixture without pairs, with columns independent given the class",
-        code="medsynth.mixture.method:Independent",
-        conditional_sampling=True,
-        public_rows=True,
-        replicable=True,
-        without_target=True,
-    ),
-    MethodEntry(
-        name="margins",
-        summary="each column by itself, at a tiny budget: the second of three layers (docs/layers.md)",
-        code="medsynth.mixture.method:Independent",
-        conditional_sampling=True,
-        public_rows=True,
-        replicable=True,
-        without_target=True,
-        ignores_target=True,
-    ),
-    MethodEntry(
-        name="dp-cgan",
-        summary="a conditional GAN: its critic learns from clipped, noised gradients, and each of them is remembered",
-        code="medsynth.methods.dp_cgan:DpCgan",
-        conditional_sampling=True,
-        presets={
-            RANDOM_FEATURES: Preset(
-                summary="the critic's hidden layer is fixed: random Fourier features, and all noised lots are averaged",
-                code="medsynth.methods.random_features:RandomFeatures",
-                conditional_sampling=False,
-            ),
-            "thyroid-study": Preset(
-                summary="networks and hyper-parameters of the thyroid study, with corrections",
-                code="medsynth.methods.thyroid_study:ThyroidStudy",
-                conditional_sampling=False,
-            ),
-        },
-        microbatches=True,
-    ),
-    MethodEntry(
-        name="gs-wgan",
-        summary="critics trained on shards without noise; only the gradient that the generator receives is noised",
-        code="medsynth.methods.gs_wgan:GsWgan",
-        presets={
-            "public-order": Preset(
-                summary="critics are used in a public order, without amplification by secret sampling",
-                defaults={"public_order": True},
-            ),
-            "all-critics": Preset(
-                summary="the clipped gradients of all critics are added up and noised once: nothing to keep secret",
-                code="medsynth.methods.gs_wgan:AllCritics",
-            ),
-        },
-        conditional_sampling=True,
-    ),
-    MethodEntry(
-        name="dp-gan",
-        summary="a Wasserstein GAN with gradient penalty, its gradients clipped in groups of parameters",
-        code="medsynth.methods.dp_gan:DpGan",
-        presets={
-            "federated-averaging": Preset(
-                summary="each row alone trains the critic for some steps; the changes are clipped and averaged",
-                defaults={"lots": 200, "local_steps": 4},
-            )
-        },
-        conditional_sampling=True,
-        public_rows=True,
-        whole_public_rows=True,
-    ),
-    MethodEntry(
-        name="dp-merf",
-        summary="one noised mean embedding of random features, then free training of the generator",
-        code="medsynth.methods.dp_merf:DpMerf",
-    ),
-    MethodEntry(
-        name="pate-gan",
-        summary="teachers on shards vote on generated rows; noised votes train a student, which trains the generator",
-        code="medsynth.methods.pate_gan:PateGan",
-        conditional_sampling=True,
-    ),
-    MethodEntry(
-        name="g-pate",
-        summary="teachers on shards vote on the gradient that the generator receives; the counts are noised",
-        code="medsynth.methods.g_pate:GPate",
-        conditional_sampling=True,
-    ),
-    MethodEntry(
-        name="loss-noise",
-        summary="noise on the loss, as published; it protects nobody and is here for comparison",
-        code="medsynth.methods.loss_noise:LossNoise",
-        conditional_sampling=True,
-        no_claim="its noise never reaches the released parameters",
-    ),
-)
-METHODS = {entry.name: entry for entry in _ENTRIES}
+
+
+def _entry(facts: dict[str, Any]) -> MethodEntry:
+    """Return the entry of a method in methods.json."""
+    presets = {name: Preset(**own) for name, own in facts.pop("presets", {}).items()}
+    return MethodEntry(**facts, presets=presets)
+
+
+_TEXT = (resources.files(__package__) / "methods.json").read_text(encoding="utf-8")
+METHODS = {entry.name: entry for entry in map(_entry, json.loads(_TEXT))}
 CLAIMING = tuple(name for name, entry in METHODS.items() if entry.makes_claim)
 DEFAULT = "mixture"
 ALIASES = {"warm-dp-cgan": "mixture"}  # earlier names that model files contain

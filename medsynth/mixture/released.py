@@ -54,11 +54,6 @@ def names(query: RowQuery[Any]) -> list[str]:
     return list(query.tables) if isinstance(query, Marginals) else []
 
 
-def _arrays(found: object) -> list[Floats]:
-    """Return the arrays of a query's result."""
-    return [np.asarray(array) for array in (found.values() if isinstance(found, dict) else [found])]
-
-
 class Recorded(Measurements):
     """Measurements that are rounded to the precision of a model file, recorded, and passed on."""
 
@@ -76,7 +71,9 @@ class Recorded(Measurements):
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
         """Return the noised answer, with each number rounded to 24 bits."""
-        rounded = [a.astype(np.float32).astype(np.float64) for a in _arrays(self._of.measure(label, query))]
+        found = self._of.measure(label, query)
+        arrays = found.values() if isinstance(found, dict) else [found]
+        rounded = [np.asarray(array).astype(np.float32).astype(np.float64) for array in arrays]
         event, _ = self._plan.events[label]
         noise = query.scales(event.multiplier * query.sensitivity(self.max_rows))
         self.releases.append(RecordedRelease(label, rounded, [scale.std for scale in noise], names(query)))

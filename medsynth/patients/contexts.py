@@ -31,12 +31,6 @@ def moving(context: Context) -> bool:
     return context[0].startswith(MOVED)
 
 
-def fact_map(fact: str, most: int) -> Regrouped:
-    """Return the map from a fact about a row, 0 to `most`, to its groups."""
-    cells = min(FACT_GROUPS.get(fact, 1), most + 1)
-    return Regrouped(Grid(np.arange(most + 2), 0), np.minimum(np.arange(most + 1), cells - 1), cells)
-
-
 @dataclass(frozen=True, eq=False)
 class Contexts:
     """`variables`: those of the gap and of the columns that change, in the order in which a row gets them; `fixed`:
@@ -56,7 +50,10 @@ class Contexts:
         whose, name = plain(context)
         if whose == OF and name != GAP:
             assert self.schema.max_rows is not None
-            return named(whose, name or VISIT), fact_map(name, self.schema.max_rows - 1)
+            most = self.schema.max_rows  # a fact about a row is less than that
+            cells = min(FACT_GROUPS.get(name, 1), most)
+            groups = np.minimum(np.arange(most), cells - 1)
+            return named(whose, name or VISIT), Regrouped(Grid(np.arange(most + 1), 0), groups, cells)
         variable = self.variable(name)
         return named(whose, name), variable.map(variable.coarse if part is None else part)
 

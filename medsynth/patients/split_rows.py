@@ -10,6 +10,7 @@ from ..arrays import Codes, Whole
 from ..privacy.contribution import PrivacyUnits
 from ..schema import Schema
 from ..schema.columns.number import Count
+from ..schema.rules import END_OF_ROWS
 
 NOW, LAST, FIRST, OF = "now", "last", "first", "of"  # whose value of a column: this row's, the last's, the first's
 GAP = "\0gap"  # between this row and the last, in codes of the order column; no column has such a name
@@ -60,7 +61,8 @@ def ending(schema: Schema) -> list[str]:
 
 def _ends(schema: Schema) -> set[str]:
     """Return the columns that a rule compares in a row, if it reads whether that row is the last."""
-    return {word.name for rule in schema.parsed_rules if rule.reads_last for word in rule.words() if not word.function}
+    rules = (rule for rule in schema.parsed_rules if END_OF_ROWS in (*rule.premise, *rule.conclusion))
+    return {word.name for rule in rules for word in rule.words() if not word.function}
 
 
 def fixed(schema: Schema) -> list[str]:

@@ -32,10 +32,13 @@ def denoised(
     """Remove the noise from a noisy table of two columns as far as possible, given an `expected` table.
 
     Without one, independence is expected. `ordered`: how many first groups of each column are neighbours in value.
+    Along these, the waves of the table are shrunk: a relation of two numbers is smooth, so few waves contain it.
     """
     if expected is None:
         expected = independent(noisy, total)
-    return np.asarray(expected + shrunk_table(noisy - expected, std, ordered))
+    one, other = (_waves(bins, count) for bins, count in zip(noisy.shape, ordered, strict=True))
+    turned = one @ (noisy - expected) @ other.T
+    return np.asarray(expected + one.T @ shrunk(turned.ravel(), std).reshape(turned.shape) @ other)
 
 
 def independent(noisy: Floats, total: float) -> Floats:
@@ -98,17 +101,6 @@ def chances(deviations: Floats, std: float) -> Floats:
         found /= found.sum(1, keepdims=True)
         weights = found.mean(0)
     return np.asarray(found)
-
-
-def shrunk_table(deviations: Floats, std: float, ordered: tuple[int, int]) -> Floats:
-    """Shrink the waves of a table, (bins of one column, bins of the other), along ordered bins; return its deviations.
-
-    A relation of two numbers is smooth, so few of its table's waves contain it. `ordered`: the number of first bins of
-    each column that are neighbours in value.
-    """
-    one, other = (_waves(bins, count) for bins, count in zip(deviations.shape, ordered, strict=True))
-    turned = one @ deviations @ other.T
-    return np.asarray(one.T @ shrunk(turned.ravel(), std).reshape(turned.shape) @ other)
 
 
 def _waves(bins: int, ordered: int) -> Floats:

@@ -303,7 +303,7 @@ class ChainTraining:
         """
         axes = dict[str, list[Axis]]()
         for k, (name, context) in enumerate(keys):
-            axes[str(k)] = [contexts.axis(context), contexts.variables[name].plain_axis]
+            axes[str(k)] = [contexts.axis(context), contexts.axis((NOW, name))]
         noisy = self.vault.measure_marginals(self._label(WITHIN), axes, averaged=True)
         std = self._deviation(WITHIN, len(keys))
         found, apart = dict[tuple[str, Context], Chances](), dict[tuple[str, Context], float]()

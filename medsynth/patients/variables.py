@@ -95,11 +95,6 @@ class Variable:
         )
 
     @property
-    def plain_axis(self) -> Axis:
-        """The axis of coarse groups of the value in this row, whether it is the last row's or not."""
-        return named(NOW, self.name), self.map(self.coarse)
-
-    @property
     def reached(self) -> Whole:
         """The coarse group that each cell leads to, (cells of values in the last row, cells)."""
         found = np.tile(self.coarse, (self.values, 1))

@@ -22,14 +22,11 @@ class _BySection:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        computed = [section for section in SECTIONS.values() if section.compute]
-        properties = {section.id: _json_schema(section, handler) for section in computed}
+        properties = dict[str, JsonSchemaValue]()
+        for one in (section for section in SECTIONS.values() if section.compute):
+            known = {"type": "object"} if one.record is None else handler(TypeAdapter(one.record).core_schema)
+            properties[one.id] = {"title": one.title, "anyOf": [known, {"type": "null"}]}
         return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _json_schema(section: Section, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    known = {"type": "object"} if section.record is None else handler(TypeAdapter(section.record).core_schema)
-    return {"title": section.title, "anyOf": [known, {"type": "null"}]}
 
 
 class Report(Record):

@@ -79,7 +79,7 @@ def reports(
     page. `page_of`: the file name of a table's page. `step` receives the section before it is computed, and the table
     if there are several.
     """
-    pages = [_Page("", model, _single)]
+    pages = [_Page("", model, lambda cells, where: _table(where, cells[""]))]
     left = list[str]()
     if model is not None and model.tables is not None:
         pages, left = _pages(model, synthetic, real, page_of)
@@ -91,17 +91,9 @@ def reports(
         made[page.table] = make(
             **{where: None if cells is None else page.rows(cells, where) for where, cells in sides.items()},
             model=page.model, title=f"{title}, {page.table}" if page.table else title, linked=page.linked,
-            notes=[] if page.table else notes, looks=len(pages), step=partial(_step, step, of),
+            notes=[] if page.table else notes, looks=len(pages), step=lambda name, of=of: step(of + name),
         )  # fmt: skip
     return made
-
-
-def _step(step: Callable[[str], None], before: str, name: str) -> None:
-    step(before + name)
-
-
-def _single(cells: Cells, where: str) -> Table:
-    return _table(where, cells[""])
 
 
 def _table(where: str, rows: pd.DataFrame) -> Table:
@@ -118,7 +110,8 @@ def _pages(
     given = [cells for cells in (synthetic, real) if cells is not None]
     left = [name for name in ordered if any(len(_belonging(tables, cells, name)) < FEWEST_ROWS for cells in given)]
     shown = [name for name in ordered if name not in left]
-    schema = _patients_schema(tables)
+    schema = joint(tables)
+    schema = schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != tables.key}})
     facts = linked_facts(tables, synthetic, real, {n: page_of(n) for n in shown})
     pages = [_Page("", replace(model, schema=schema, tables=None), partial(_patients, tables, schema), facts)]
     for name in shown:
@@ -134,11 +127,6 @@ def target_of(tables: LinkedTables, name: str) -> str:
     own = [one for one in table.columns if one in core and one != table.order and core[one].may_be_target]
     levels, numbers = [one for one in own if core[one].categorical], [one for one in own if not core[one].dated]
     return table.target or [*own, *numbers, *levels][-1]
-
-
-def _patients_schema(tables: LinkedTables) -> Schema:
-    schema = joint(tables)
-    return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != tables.key}})
 
 
 def _patients(tables: LinkedTables, schema: Schema, cells: Cells, where: str) -> Table:

@@ -45,10 +45,6 @@ class PatientRows:
         numbers, whose = np.unique(self.whose[stay], return_inverse=True)
         return PatientRows(self.codes[stay], whose, None if self.lacking is None else self.lacking[numbers])
 
-    def with_any(self, found: Mask) -> PatientRows:
-        """Return all rows of the patients with some row `found`, (rows,)."""
-        return self.some(np.isin(self.whose, self.whose[found]))
-
     def within(self, rows: int) -> PatientRows:
         """Return this number of rows, as `rows_within` chooses them."""
         sizes = np.bincount(self.whose)
@@ -133,7 +129,7 @@ def in_chunks(
         seed = draw.seed if draw.seed is None or not tried else stream_seed(draw.seed, f"patients from {tried}")
         found = drawn(min(most, wanted), seed, None if draw.patients or meets else left)
         tried += min(most, wanted)
-        found = found.with_any(meets(found.codes) if meets else np.ones(len(found.codes), np.bool_))
+        found = found.some(np.isin(found.whose, found.whose[meets(found.codes)] if meets else found.whose))
         kept += found.count
         found = found.some(found.whose < left) if draw.patients else found.within(left)
         left -= found.count if draw.patients else len(found.codes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from ..arrays import Codes
+from ..arrays import Codes, Whole
 from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError, checked_keywords
@@ -27,9 +27,8 @@ from ..methods import registry
 from ..patients.split_rows import ending, with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Where, csv_cells, day_ranges, decode, parse
+from ..schema.codec import Where, column_values, csv_cells, day_ranges, decode, parse
 from .draw import ONE_TABLE_ONLY, Draw, with_mark
-from .keys import give_keys
 from .patients import ROWS_PER_PATIENT, PatientRows, RowCounts, in_chunks, patients_of_rows, rows_of_a_patient
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
@@ -37,6 +36,7 @@ from .sampler import conditions, meet, method_sampler, single_rows
 from .tables import patients_of_tables
 from .visits import ChainView, broken_firsts, visits
 
+PATIENTS = "\0patients"  # among the numbers of earlier rows by table, that of patients; no table has such a name
 REPLICATE = "replicate"  # the column with the number of the replicate, from 1 on
 CHUNK_ROWS = 100_000  # drawn at once while a file is written
 CHUNK_PATIENTS = 20_000  # the same, of several tables
@@ -306,3 +306,45 @@ def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Parts]]:
             yield replace(draw, replicate=number), ((None, codes) for codes in chunks)
         if draw.replicate == number:
             return
+
+
+def give_keys(found: Mapping[str, PatientRows], model: Model, before: Counter[str]) -> None:
+    """Write keys into all columns of keys; in place. The first table has all patients.
+
+    before: the numbers of earlier patients and of earlier rows by table, after whose keys new ones follow; in place.
+    Raises UsageError if a column has too few values.
+    """
+    views, written = model.views, model.written
+    patients = next(iter(found.values())).count
+    for name, rows in found.items():
+        schema = views[name]
+        links = model.links(name)
+        for k, (key, column) in enumerate(schema.columns.items()):
+            if column.modelled:
+                continue
+            try:
+                if key == written[name].unit:
+                    rows.codes[:, k] = column.fresh(before[PATIENTS], patients)[rows.whose]
+                elif key in links:
+                    there, theirs = links[key]
+                    keys = found[there].codes[:, views[there].names.index(theirs)]
+                    last = latest(rows, schema, found[there], views[there])
+                    rows.codes[:, k] = np.append(keys, column.size)[last]  # the last code is for no row
+                else:
+                    rows.codes[:, k] = column.fresh(before[name], len(rows.codes))
+            except UsageError as error:
+                raise UsageError(f"{key!r}: {error}") from None
+    before.update({PATIENTS: patients} | {name: len(rows.codes) for name, rows in found.items()})
+
+
+def latest(rows: PatientRows, schema: Schema, other: PatientRows, of_other: Schema) -> Whole:
+    """Return the index of the patient's last row in another table that is not after each row, (rows,); -1 for none."""
+    mine, theirs = (
+        pd.DataFrame({
+            "at": np.asarray(column_values(one.codes, own, own.order or ""), np.float64),
+            "whose": np.asarray(one.whose, np.int64), "place": np.arange(len(one.whose)),
+        }).sort_values("at", kind="stable")
+        for one, own in ((rows, schema), (other, of_other))
+    )  # fmt: skip
+    found = pd.merge_asof(mine, theirs, on="at", by="whose", suffixes=("", "_there")).sort_values("place")
+    return np.asarray(found["place_there"].fillna(-1), np.int64)

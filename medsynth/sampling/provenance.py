@@ -11,7 +11,7 @@ import io
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -95,7 +95,7 @@ class Provenance:
         """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
         path = beside(table)
         content = json.dumps({k: v for k, v in asdict(self).items() if k != "counts" or v}, indent=1).encode()
-        atomic_write(path, lambda file: file.write(content + b"\n"), force=force)
+        atomic_write(path, content + b"\n", force=force)
         return path
 
 
@@ -249,17 +249,13 @@ def drawn_by(model: Model, place: Path) -> bool:
 
 def _same_cells(model: Model, files: Mapping[str, Path], parts: Parts, draw: Draw, kind: str) -> bool:
     """Return whether files of a kind contain the same cells as these rows; their bytes vary with library and time."""
+    import pyarrow.parquet
+
     with tempfile.TemporaryDirectory(prefix="medsynth-") as folder:
         drawn = {name: Path(folder) / f"{k}.{kind}" for k, name in enumerate(files)}
         _write(model, drawn, parts, draw, force=False)
-        return all(_cells(files[name], kind).equals(_cells(drawn[name], kind)) for name in files)
-
-
-def _cells(path: Path, kind: str) -> Any:
-    """Return all cells of a file with types."""
-    import pyarrow.parquet
-
-    return pyarrow.parquet.read_table(path) if kind == "parquet" else cells_of(path)
+        cells: Callable[[Path], Any] = pyarrow.parquet.read_table if kind == "parquet" else cells_of
+        return all(cells(files[name]).equals(cells(drawn[name])) for name in files)
 
 
 def _of_columns(name: str, columns: Mapping[str, Column]) -> DeclaredColumn:

@@ -84,7 +84,8 @@ def rejection_sample(
 
     Raises UsageError if no row meets the constraints.
     """
-    if not schema.may_break and bad is None:
+    together = (column.part is not None and column.part.whole.together for column in schema.columns.values())
+    if bad is None and not any(together) and all(rule.defines for rule in schema.parsed_rules):
         return complete(sampler(count, seed), schema)
     is_bad = bad or (lambda rows: broken(rows, schema))
     ties = Ties.of(schema, numpy_stream(seed, "ties"))

@@ -42,7 +42,8 @@ def completed(rows: Codes, before: Codes | None, schema: Schema) -> Codes:
         if rule.defines and rule.formula:
             result = evaluate(rule.formula, values(rows, schema, rule.columns), _next(before, None, schema, rule, rows))
             if rule.cumulative:
-                result = np.nan_to_num(result.astype(np.float64)) + _sum_before(before, schema, rule.defines)
+                sums = 0.0 if before is None else column_values(before, schema, rule.defines).astype(np.float64)
+                result = np.nan_to_num(result.astype(np.float64)) + np.nan_to_num(sums)
             related = related_values(rows, schema, rule.defines)
             own: Any = np.broadcast_to(result, len(rows))
             rows[:, schema.names.index(rule.defines)] = schema.columns[rule.defines].code_computed(own, related)
@@ -73,11 +74,6 @@ def _next(before: Codes | None, last: Mask | None, schema: Schema, rule: Rule, r
 
 def _empty(some: Floats | Texts) -> Floats | Texts:
     return np.full_like(some, None if some.dtype == object else np.nan)
-
-
-def _sum_before(before: Codes | None, schema: Schema, name: str) -> Floats:
-    """Return the running sum in the previous rows; one zero for first rows."""
-    return np.zeros(1) if before is None else np.nan_to_num(column_values(before, schema, name).astype(np.float64))
 
 
 # Whole tables.

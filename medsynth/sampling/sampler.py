@@ -63,21 +63,18 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
         column, other = cast(Date, core.columns[name]), core.columns[name].depends_on[0]
         if other in core.columns:  # few of its days lead to the days asked for
             anchor = cast(Date, core.columns[other])
-            own[other] = _overlap(column.anchor_codes(days, anchor), own.get(other, (0, anchor.size)))
+            first, last = zip(column.anchor_codes(days, anchor), own.get(other, (0, anchor.size)), strict=True)
+            own[other] = max(first), min(last)
+            if max(first) > min(last):
+                raise UsageError(
+                    "No date before leads to the days of these conditions. Leave one out or widen a range."
+                )
     conditions = {"where": own, "balance": balance}
     apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
         raise UsageError(f"`where` and `balance` need a model of {takers}. This one is of {model.method}.")
     return conditions, apart
-
-
-def _overlap(one: Range, other: Range) -> Range:
-    """Return the codes that are in both ranges. Raise UsageError if there is none."""
-    found = max(one[0], other[0]), min(one[1], other[1])
-    if found[0] > found[1]:
-        raise UsageError("No date before leads to the days of these conditions. Leave one out or widen a range.")
-    return found
 
 
 def method_sampler(

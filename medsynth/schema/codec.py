@@ -5,7 +5,7 @@ Messages never contain a cell.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,16 +54,13 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in declared]
     if extra and schema.other_columns == "refuse":
+        # In a file without a header line, the name is a cell, and left out.
+        name = f", {table.header[extra[0] - 1][:80]!r}," if set(table.header) & {*declared} else ""
         raise SchemaError(
-            f"{table.where}: column {extra[0]}{_in_words(table, declared, extra[0])} is not in the schema "
+            f"{table.where}: column {extra[0]}{name} is not in the schema "
             f"{schema.name!r}. Declare it there, set `other_columns` to leave out or to learn, or remove it from the "
             "table."
         )
-
-
-def _in_words(table: Table | LargeTable, declared: Iterable[str], place: int) -> str:
-    """Return the name of a column that is not declared. In a file without a header line it is a cell, and left out."""
-    return f", {table.header[place - 1][:80]!r}," if set(table.header) & {*declared} else ""
 
 
 def known_codes(table: Table, schema: Schema, unknown: int) -> Codes:

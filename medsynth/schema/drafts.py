@@ -68,7 +68,8 @@ def draft(
     top = [HEAD + _line({"name": name}), *written, *WHO.splitlines(), target, "columns:"]
     own = ["rules:", *(f"  - {yaml_text({'rule': rule, 'seen': True}, flow=True)}" for rule in also)] if also else []
     follow = [order_rule(entry["after"], name) for name, entry in (taken or {}).items() if "after" in entry]
-    return "\n".join([*top, *lines, *own, *_rule_lines(header, [*also, *follow])]) + "\n"
+    left = [f"#   - {yaml_key(rule)}" for rule in suggested_rules(header) if rule not in (*also, *follow)]
+    return "\n".join([*top, *lines, *own, *([RULES, *left] if left else [])]) + "\n"
 
 
 def order_rule(first: str, second: str) -> str:
@@ -116,7 +117,8 @@ def proposal(name: str, found: Look) -> Entry | None:
             own = {"kind": "count", **form}  # all cells are whole
         if found.words:  # such as limits of an assay: a fit learns them next to open bounds
             return {key: one for key, one in {**declared, **own}.items() if key not in ("bounds", "unknown")}
-        apart = [int(code) for code in found.codes if is_code_of_a_number(code) and _is_outside(int(code), declared)]
+        codes = map(int, filter(is_code_of_a_number, found.codes))
+        apart = [code for code in codes if not ends[0] <= code <= ends[-1]]
         own |= {"missing": [*apart, ""]} if apart else {}
         merged = {**declared, **own}
         return None if merged == declared or not own else merged
@@ -134,12 +136,6 @@ def _usual_levels(found: Look, known: ClinicalColumn | None) -> tuple[Level, ...
     return min((words for words in sets if some <= {*map(level_text, words)}), key=len, default=None)
 
 
-def _is_outside(value: int, declared: Entry) -> bool:
-    """Return whether a value lies outside the declared bounds."""
-    low, high = declared["bounds"]
-    return not low <= value <= high
-
-
 def suggested_rules(header: Collection[str], known: Taken | None = None, *, any_unit: bool = False) -> list[str]:
     """Return the rules of the catalogue between these columns.
 
@@ -152,12 +148,6 @@ def suggested_rules(header: Collection[str], known: Taken | None = None, *, any_
     found = {name: replace(one, levels=levels.get(name, one.levels)) for name, one in found.items()}
     two = [name for name, one in found.items() if one.name == PRESSURE and "parts" in entries.get(name, {})]
     return rules(found, any_unit=any_unit) + [f"{in_rule(f'{name}.1')} > {in_rule(f'{name}.2')}" for name in two]
-
-
-def _rule_lines(header: Collection[str], also: Collection[str]) -> list[str]:
-    """Return the rules of the catalogue that were not taken, as comments."""
-    lines = [f"#   - {yaml_key(rule)}" for rule in suggested_rules(header) if rule not in also]
-    return [RULES, *lines] if lines else []
 
 
 def draft_tables(name: str, headers: Mapping[str, Collection[str]], taken: Mapping[str, Taken] | None = None) -> str:

@@ -1,7 +1,7 @@
 """Find keys of persons, keys of rows and free text by the header's names.
 
-The lists of names are public; docs/reference documents them. Names count in lower case, without accents, blanks and
-signs: `Patiënt-Nr.` is `patientnr`.
+The lists of names, in header.txt, are public; docs/reference documents them. Names count in lower case, without
+accents, blanks and signs: `Patiënt-Nr.` is `patientnr`.
 """
 
 from __future__ import annotations
@@ -9,83 +9,30 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
+from importlib import resources
 
 LETTERS = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "ı": "i", "ß": "ss", "æ": "ae", "đ": "d"})
 
 
-def _words(*lines: str) -> frozenset[str]:
-    return frozenset(" ".join(lines).split())
+def _lists() -> dict[str, frozenset[str]]:
+    """Return the lists of header.txt by name."""
+    text = (resources.files(__package__) / "header.txt").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^\[(\w+)\]$", re.sub("#.*", "", text), flags=re.MULTILINE)
+    return {name: frozenset(words.split()) for name, words in zip(parts[::2], parts[1::2], strict=True)}
 
 
-PERSON_KEYS = _words(
-    "id pid pidnum pidno idnum idno idnumber ptid mrn ssn ahv empi mpi patient patientid patientnbr patientno",
-    "patientnr patientnum patientnumber patientkey patid patnr patno medicalrecordnumber medrecno hospitalnumber",
-    "hospitalno nhsnumber nhsno chi chinumber subject subjectid subjectno subjectnumber subjid usubjid participant",
-    "participantid person personid personnumber personnr memberid member beneficiaryid respondentid clientid",
-    "individualid userid studyid insurancenumber ahvnumber ahvnr socialsecuritynumber name fullname patientname",
-    "firstname lastname surname email phone phonenumber telephone address",
-    "pseudonym pseudonim pseudoniem personsourcevalue eid seqn randid uniquepid idauniq hhidpn mergeid persnr uhid nhi",
-    "nhinumber urno urnumber medicarenumber svnr kvnr nhc cpf cartaosus dni bsn burgerservicenummer pesel cprnr",
-    "codicefiscale numerotesserasanitaria numerosecuritesociale numeroseguridadsocial numeroprocessoclinico rodnecislo",
-    "ipp tckimlikno tckn journalnr journalnummer fodselsnummer henkilotunnus hetu tajszam cnp",
-)
-# Parts of names of patients' keys, without accents. Such a name has a part of each of the first two lists, together or
-# apart, in any order, and no part that is on none. Plurals are left out: `n_patients` is a count.
-PERSON_PARTS = _words(
-    "patient pat pt subject subj participant person client member beneficiary respondent individual nhs chart",  # en
-    "patienten patientin proband probanden teilnehmer pers personen versicherten versicherungs krankenversicherungs",
-    "sozialversicherungs kranken krankenakten patientenakten akten klient klienten mitglieds",  # de
-    "patiente dossier malade sujet assure beneficiaire individu personne ipp",  # fr
-    "paziente cartella soggetto assistito individuo partecipante persona",  # it
-    "paciente historia expediente sujeto participante afiliado asegurado",  # es
-    "prontuario doente utente sujeito beneficiario pessoa",  # pt
-    "clienten deelnemer persoon persoons proefpersoon verzekerde verzekerden",  # nl
-    "pacjent pacjenta pacjentki chorego uczestnik uczestnika osoby osoba badanego historii",  # pl
-    "patientens pasient pasientens persons deltagare deltagar deltager deltaker deltakar fodsels cpr",  # sv, da, no
-    "hasta katilimci kisi dosya birey denek",  # tr
-    "pacient pacienta pacientka pacientky ucastnik ucastnika pojistence",  # cs
-    "potilas potilaan henkilo beteg paciens pacientului",  # fi, hu, ro
-)
-KEY_PARTS = _words(
-    "id ids ident identifier key no nr n num nbr number code pseudonym",  # en
-    "nummer kennung kennzahl schluessel schlussel kode",  # de
-    "identifiant numero cle matricule codice identificativo identificatore chiave",  # fr, it
-    "nro cod codigo clave identificador identificacion chave sleutel pseudoniem",  # es, pt, nl
-    "numer kod identyfikator klucz pseudonim lopenr lopenummer nyckel nogle nokkel",  # pl, sv, da, no
-    "numara numarasi kodu kimlik cislo klic numero tunniste azonosito",  # tr, cs, fi, hu
-)
-OTHER_PARTS = _words(
-    "the of de du d le la l del della dell di do da van medical clinica clinico medico medica choroby",
-    "hashed anon anonymous anonymized anonymised pseudo deidentified encrypted unique study source main internal",
-)
-ROW_KEYS = _words(
-    "encounterid encounternbr encounter visitid admissionid hadmid stayid icustayid caseid caseno casenr",
-    "casenumber fallnr fallnummer recordid recordno recordnumber record rowid rowno rownumber rownames index",
-    "unnamed0 uuid guid sampleid specimenid orderid accession accessionnumber barcode eventid episodeid",
-    "nsejour numerosejour idsejour numeroepisodio numeroingreso",
-)
-FREE_TEXTS = _words(
-    "note notes comment comments remark remarks freetext text narrative clinicalnote clinicalnotes",
-    "dischargesummary reporttext findingstext anamnesis bemerkung bemerkungen kommentar freitext",
-)
-
-
-FACTS_OF_A_PERSON = _words(
-    "sex gender geschlecht age agegroup ageyears alter birthyear yearofbirth geburtsjahr dob dateofbirth birthdate",
-    "geburtsdatum race ethnicity ethnicgroup bloodgroup bloodtype country nationality dateofdeath deathdate",
-)
-DOUBTFUL = _words(
-    "pid subject participant person patient index record encounter name case chi ssn",
-)
+LISTS = _lists()
+PERSON_KEYS = LISTS["person_keys"]
+PERSON_PARTS = LISTS["person_parts"]
+KEY_PARTS = LISTS["key_parts"]
+OTHER_PARTS = LISTS["other_parts"]
+ROW_KEYS = LISTS["row_keys"]
+FREE_TEXTS = LISTS["free_texts"]
+FACTS_OF_A_PERSON = LISTS["facts_of_a_person"]
+DOUBTFUL = LISTS["doubtful"]
 # The end of a name that may be a key's: patient_id and sampleId, but not paid or fluid.
 _ENDS = re.compile(r"(?i:(?:^|[^a-z])(?:id|uid|uuid|guid|mrn|key)$)|(?<=[a-z0-9])(?:Id|ID|Key)$")
-# Amounts may have as many digits as keys.
-AMOUNTS = _words(
-    "amount amounts cost costs charge charges price income salary wage wages revenue payment payments paid balance",
-    "expense expenses expenditure total totals claims premium usd eur chf gbp dollars euros count counts steps",
-    "platelet platelets plt population weight grams volume area distance budget sum value",
-    "age ages year years month months day days hours minutes score pulse bp systolic diastolic height",
-)
+AMOUNTS = LISTS["amounts"]
 
 
 def normalised(name: str) -> str:

@@ -210,11 +210,6 @@ class Rule:
         return ends or self.cumulative or bool(self.before)
 
     @property
-    def reads_last(self) -> bool:
-        """Whether it reads if the row is the patient's last."""
-        return END_OF_ROWS in (*self.premise, *self.conclusion)
-
-    @property
     def dates(self) -> set[str]:
         """The columns that must be dates."""
         return {one.name for part in self.parts() if isinstance(part, Years) for one in (part.left, part.right)}

@@ -247,12 +247,6 @@ class Schema(Declaration):
         return copied
 
     @property
-    def may_break(self) -> bool:
-        """Whether a sampled row could break a constraint, or have a part of a cell that is missing alone."""
-        together = (column.part is not None and column.part.whole.together for column in self.columns.values())
-        return any(together) or not all(rule.defines for rule in self.parsed_rules)
-
-    @property
     def has_rules_across_rows(self) -> bool:
         """Whether a rule reads more than one row of a patient."""
         return any(rule.across for rule in self.parsed_rules)

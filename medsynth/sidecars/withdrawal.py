@@ -58,7 +58,7 @@ def withdraw(path: Path, reason: str, replaced_by: str | None = None, *, force: 
         replaced_by=replaced_by, date=date.today().isoformat(),
     )  # fmt: skip
     content = (json.dumps(found.model_dump(), indent=1, ensure_ascii=False) + "\n").encode()
-    atomic_write(beside(path), lambda file: file.write(content), force=force)
+    atomic_write(beside(path), content, force=force)
     return beside(path)
 
 

@@ -22,9 +22,8 @@ from medsynth.privacy.queries import query
 from medsynth.report.several_tables import linked_facts
 from medsynth.sampling import Draw
 from medsynth.sampling import frames as frames_of
-from medsynth.sampling.keys import latest
 from medsynth.sampling.patients import PatientRows
-from medsynth.sampling.pipeline import CHUNK_PATIENTS
+from medsynth.sampling.pipeline import CHUNK_PATIENTS, latest
 from medsynth.sampling.sampler import method_sampler
 from medsynth.schema.linked import LinkedTables
 

@@ -19,9 +19,17 @@ from medsynth.mixture.estimate import CentredPrior, Prior
 from medsynth.mixture.fit import blank
 from medsynth.mixture.measurement import Measured, Measurement, RuleMeasurement
 from medsynth.mixture.model import MixtureModel
-from medsynth.mixture.public import ALONE, AS_TODAY, CANDIDATES, PublicCounts, informed, split
+from medsynth.mixture.public import (
+    ALONE,
+    AS_TODAY,
+    CANDIDATES,
+    PublicCounts,
+    informed,
+    informed_shares,
+    informed_sizes,
+    split,
+)
 from medsynth.mixture.stages import Stages
-from medsynth.mixture.tilts import informed_shares, informed_sizes
 from medsynth.rng import NoNoise, SeededEntropy, numpy_stream
 from tests.mixture.test_estimate import ORDERED, SIZES, mixture
 from tests.mixture.test_stages import SCHEMA, counts, stages, table

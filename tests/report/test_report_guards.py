@@ -17,9 +17,10 @@ import medsynth
 from medsynth.errors import UsageError
 from medsynth.report.build import build
 from medsynth.report.data.protocol import LABELS, TaskPredictions
+from medsynth.report.data.question import Question
 from medsynth.report.data.statistics import auroc, compared, simultaneous
 from medsynth.report.data.tables import Tables
-from medsynth.report.data.verdict import Estimate, Threshold, Thresholds, decide
+from medsynth.report.data.verdict import Estimate, Thresholds
 from medsynth.report.sections import attacks as attack_section
 from medsynth.report.sections import utility
 from medsynth.report.sections.attacks import (
@@ -249,13 +250,13 @@ def test_rules_are_checked_on_synthetic_rows() -> None:
     ],
 )  # fmt: skip
 def test_a_verdict_is_where_the_interval_lies(figure: Any, outcome: str) -> None:
-    limit = Threshold(limit=0.1, source="t")
+    asked = Question(key="k", words="q", measure="m", limit=0.1, cure="c")
     estimate = Estimate(value=figure[0], low=figure[1], high=figure[2])
-    line = decide("k", "q", "m", estimate, limit, "", cure="c")
+    line = asked.judge(estimate, Thresholds(), "")
     met = {"within": True, "beyond": False}.get(outcome)
     assert (line.outcome, line.met, bool(line.advice)) == (outcome, met, outcome == "beyond")
     for instead, decided in (("not judged", None), ("no guarantee", False)):
-        line = decide("k", "q", "m", estimate, limit, "", instead=instead)  # type: ignore[arg-type]
+        line = asked.judge(estimate, Thresholds(), "", instead=instead)  # type: ignore[arg-type]
         assert (line.outcome, line.met) == (instead, decided)
 
 

@@ -20,7 +20,7 @@ from medsynth.report.data.context import Context
 from medsynth.report.data.proposal import ESTIMATING, PASSING_ON, JudgedUse, deciding, judged_uses, sentences, uses_of
 from medsynth.report.data.question import FEWER, Question
 from medsynth.report.data.tables import Tables
-from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, decide, rows_to_settle
+from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, rows_to_settle
 from medsynth.report.page.render import page
 from medsynth.report.sections.registry import SECTIONS, questions
 from medsynth.report.sections.summary import _advised, _meaning
@@ -96,9 +96,8 @@ def test_the_answer_is_one_sentence_and_each_use_has_one_more(uses: Any, start: 
 @pytest.mark.parametrize(("value", "allowed", "yes"), [(0.05, 0.4, True), (0.1, 0.4, False), (0.05, None, False)])
 def test_an_open_attack_is_a_limit_if_a_claim_limits_it(value: float, allowed: float | None, yes: bool) -> None:
     """An attack can show a leak, and protects nobody. Whether the claim does is another line."""
-    threshold = Threshold(limit=0.09, source="s")
-    figure = Estimate(value=value, low=0.0, high=0.2)
-    attack = decide("attack_advantage", "Do attacks fail?", "m", figure, threshold, "", allowed=allowed)
+    asked = Question(key="attack_advantage", words="Do attacks fail?", measure="m", limit=0.09)
+    attack = asked.judge(Estimate(value=value, low=0.0, high=0.2), Thresholds(), "", allowed=allowed)
     lines = [verdict("epsilon", "within"), attack]
     answer, *others = sentences(lines, QUESTIONS, [JudgedUse(use="teaching", fitness="fit", because=[])], None)
     assert answer.startswith("Share for teaching: yes" if yes else "Share these rows: the board decides")
@@ -114,9 +113,8 @@ def test_a_yes_is_good_news_in_every_question() -> None:
 @pytest.mark.parametrize(("train", "more"), [(4000, 300), (600, None)])
 def test_advice_fits_the_table(train: int, more: int | None) -> None:
     """ "Hold out 4,900 more rows" of a table of 2,000 cannot be done."""
-    line = decide(
-        "two_way_gap", "?", "m", Estimate(value=0.03, low=-0.02, high=0.08), Threshold(limit=0.055, source="s"), ""
-    )
+    asked = Question(key="two_way_gap", words="?", measure="m", limit=0.055)
+    line = asked.judge(Estimate(value=0.03, low=-0.02, high=0.08), Thresholds(), "")
     frames = [pd.DataFrame({"x": np.zeros(n)}) for n in (100, train)]
     tables = Tables(frames[0], frames[0], frames[1], None, frozenset({"x"}))
     found = _advised(line, Context(title="t", target=None, synthetic=frames[0], tables=tables))
@@ -126,7 +124,8 @@ def test_advice_fits_the_table(train: int, more: int | None) -> None:
 
 def test_advice_is_what_is_left_to_do(model: Any) -> None:
     """A schema that is declared need not be declared; an epsilon at its limit does not grow."""
-    line = decide("k", "?", "m", Estimate(value=1.0), Threshold(limit=0.5, source="s"), "", cure=f"Stop. {FEWER}")
+    asked = Question(key="k", words="?", measure="m", limit=0.5, cure=f"Stop. {FEWER}")
+    line = asked.judge(Estimate(value=1.0), Thresholds(), "")
     base = Context(title="t", target=None, synthetic=pd.DataFrame({"x": [1]}))
     limits = Thresholds({"epsilon": Threshold(limit=1.0, source="s")})
     for context, advice in (
@@ -189,8 +188,8 @@ def test_page_one_has_words_for_every_question(question: Question) -> None:
 
 
 def test_a_question_of_another_package_shows_its_figure() -> None:
-    limit = Threshold(limit=0.5, source="s")
-    found = decide("mine", "Is {it} so?", "share of {x}", Estimate(value=0.75, low=0.7, high=0.8), limit, "")
+    asked = Question(key="mine", words="Is {it} so?", measure="share of {x}", limit=0.5)
+    found = asked.judge(Estimate(value=0.75, low=0.7, high=0.8), Thresholds(), "")
     assert _meaning(found, QUESTIONS) == "Share of {x}: 0.750, perhaps 0.700 to 0.800. The limit is 0.5."
 
 

@@ -1,4 +1,5 @@
-"""A question of the report with all that belongs to it. It is defined next to its section, which registers it.
+"""A question of the report with all that belongs to it. `questions.yaml` has those of this package, and sections
+register them.
 
 Thresholds, page one, the proposal and the tables of docs/report.md are built from the registered questions.
 """
@@ -6,14 +7,16 @@ Thresholds, page one, the proposal and the tables of docs/report.md are built fr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from typing import NamedTuple
 
-from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, decide
+from pydantic import ConfigDict, TypeAdapter
+
+from ...schema.declared import parse_yaml
+from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, compared
 
 CONVENTION = "a convention of this report; set your own"
-STANDARDISED = "standardised differences above 0.1 count as imbalance: Austin 2009, Statistics in Medicine 28"
 FEWER = "Declare a schema with bounds and levels, leave out columns that nobody needs, or fit with a larger epsilon."
-GAIN = "These rows seem to teach more than real ones do. That cannot be, so something is wrong with the comparison."
 
 
 class Wording(NamedTuple):
@@ -28,14 +31,6 @@ class Wording(NamedTuple):
     decimals: int | None = None
 
 
-LEARNED = Wording(
-    "Two patients have different outcomes. A model that learned from these rows tells which is which {value} times in "
-    "100 less often than one that learned from real rows{between}. The limit is {limit}.", scale=100, decimals=1,
-)  # fmt: skip
-LIVES = Wording(
-    "At some time, the share of patients without the event differs by {value} in 100 from the real share{between}. The "
-    "limit is {limit}.", scale=100, decimals=1,
-)  # fmt: skip
 OTHER = Wording("{measure}: {value}{between}. The limit is {limit}.")
 
 
@@ -50,6 +45,8 @@ class Question:
     `plain` is the figure in a sentence that can be read aloud to people who know no statistics, and `unjudged` a reason
     of this kind. Page one prints them. `decimals` are those of the figure elsewhere.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     key: str
     words: str
@@ -71,11 +68,28 @@ class Question:
         self, estimate: Estimate, given: Thresholds, detail: str, *, instead: Outcome | None = None,
         advice: str | None = None, allowed: float | None = None,
     ) -> Verdict:  # fmt: skip
-        """Return the verdict on `estimate`. The other arguments are those of `decide`."""
-        return decide(
-            self.key, self.words, self.measure, estimate, self.threshold(given), detail, cure=self.cure,
-            instead=instead, advice=advice, allowed=allowed, decimals=self.decimals,
-        )  # fmt: skip
+        """Return the verdict on `estimate`, by its interval: see `compared`.
+
+        With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met.
+        `advice`: what to do if it is not within; by default the cure, if it is beyond.
+        """
+        threshold = self.threshold(given)
+        outcome = instead or compared(estimate, threshold.limit)
+        advice = advice if advice is not None else self.cure if outcome == "beyond" else ""
+        return Verdict(
+            key=self.key,
+            question=self.words,
+            measure=self.measure,
+            estimate=estimate,
+            limit=threshold.limit,
+            source=threshold.source,
+            outcome=outcome,
+            met={"within": True, "beyond": False, "no guarantee": False}.get(outcome),
+            detail=detail.strip(),
+            advice="" if outcome == "within" else advice,
+            allowed=allowed,
+            decimals=self.decimals,
+        )
 
     def meaning(self, verdict: Verdict) -> str:
         """Return what the figure of a verdict means, or why it is not judged; "" if it passed or the verdict says it.
@@ -100,3 +114,13 @@ class Question:
         limit = f"{wording.scale * verdict.limit + wording.shift:,.6f}".rstrip("0").rstrip(".")
         return wording.text.format(value=shown(figure.value), between=between, limit=limit, detail=verdict.detail,
                                    measure=verdict.measure[:1].upper() + verdict.measure[1:])  # fmt: skip
+
+
+def _questions() -> dict[str, Question]:
+    """Return the questions that questions.yaml lists, by key."""
+    text = (resources.files(__package__) / "questions.yaml").read_text(encoding="utf-8").replace("{fewer}", FEWER)
+    found = TypeAdapter(tuple[Question, ...]).validate_python(parse_yaml(text, "questions.yaml"))
+    return {question.key: question for question in found}
+
+
+QUESTIONS = _questions()

@@ -236,33 +236,6 @@ def compared(estimate: Estimate, limit: float) -> Outcome:
     return "within" if high <= limit else "beyond" if low > limit else "cannot tell"
 
 
-def decide(
-    key: str, question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *, cure: str = "",
-    instead: Outcome | None = None, advice: str | None = None, allowed: float | None = None, decimals: int = 3,
-) -> Verdict:  # fmt: skip
-    """Return the verdict on `estimate`, by its interval: see `compared`.
-
-    With `instead`, the verdict has that outcome and nothing is decided, but that "no guarantee" is not met. `advice`:
-    what to do if it is not within; by default `cure`, if it is beyond.
-    """
-    outcome = instead or compared(estimate, threshold.limit)
-    advice = advice if advice is not None else cure if outcome == "beyond" else ""
-    return Verdict(
-        key=key,
-        question=question,
-        measure=measure,
-        estimate=estimate,
-        limit=threshold.limit,
-        source=threshold.source,
-        outcome=outcome,
-        met={"within": True, "beyond": False, "no guarantee": False}.get(outcome),
-        detail=detail.strip(),
-        advice="" if outcome == "within" else advice,
-        allowed=allowed,
-        decimals=decimals,
-    )
-
-
 def rows_to_settle(estimate: Estimate, limit: float, held_out: int) -> int | None:
     """Return about how many more held-out rows would settle a verdict, or None if no affordable number would.
 

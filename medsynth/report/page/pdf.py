@@ -50,5 +50,5 @@ def print_page(page: Path, pdf: Path, *, force: bool = False, private: bool = Tr
                 f"{Path(program).name} did not print {page}. Open the page in your browser and print it to a file."
             )
         content = made.read_bytes()
-    atomic_write(pdf, lambda file: file.write(content), force=force, private=private)
+    atomic_write(pdf, content, force=force, private=private)
     return pdf

@@ -19,8 +19,7 @@ from ..data import statistics as stats
 from ..data.columns import words
 from ..data.context import Context
 from ..data.over_time import Sequences
-from ..data.proposal import PASSING_ON
-from ..data.question import Question, Wording
+from ..data.question import QUESTIONS
 from ..data.statistics import Patients
 from ..data.tables import Tables, keys, points
 from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict
@@ -380,7 +379,8 @@ def attacks(
         scored += whole_patients(sequences, patients[member], patients[~member], others, rng)
     worst, found = memberships(scored, member, rng, patients, looks)
     blind = blind_baseline(candidates, member, rng, patients)
-    unique = [_unique(frame) for frame in (tables.train, tables.real)]
+    counts = [keys(frame).value_counts() for frame in (tables.train, tables.real)]
+    unique = [[str(row) for row in own.index[own == 1]] for own in counts]
     made = set(keys(tables.synthetic))
     return Attacks(
         members=len(members),
@@ -408,40 +408,8 @@ def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:
     return frame if len(frame) <= most else frame.iloc[rng.choice(len(frame), most, replace=False)]
 
 
-def _unique(frame: pd.DataFrame) -> list[str]:
-    counts = keys(frame).value_counts()
-    return [str(row) for row in counts.index[counts == 1]]
-
-
-DIFFER = "Rows of the table and other rows differ even without the synthetic ones. So no attack can be judged."
-ADVANTAGE = Question(
-    key="attack_advantage",
-    words="Do attacks stay close to guessing who was in the table?",
-    measure="advantage of the best membership attack",
-    limit=0.09,
-    source="by analogy with the re-identification limit 0.09 of EMA Policy 0070 and Health Canada's guidance",
-    cure="Do not share these rows. Read under Attacks what was found, and fit again.",
-    uses=(PASSING_ON,),
-    plain=Wording(
-        "Of two rows, one was in the table. The best attack picks the right one {value} times in 100{between}. A "
-        "coin is right 50 times. The limit is {limit}.", scale=50, shift=50, decimals=1,
-    ),
-    unjudged=DIFFER,
-)  # fmt: skip
-CERTAINTY = Question(
-    key="attack_certainty",
-    words="Do attacks stay close to guessing when they name single rows?",
-    measure="share of members that an attack finds at 1 % false alarms",
-    limit=0.05,
-    source="a convention of this report, five times chance; set your own",
-    cure="Do not share these rows. Look for copies of real rows, and fit again.",
-    uses=(PASSING_ON,),
-    plain=Wording(
-        "The best attack names {value} in 100 rows of the table{between}, if it may wrongly name 1 in 100 others. "
-        "The limit is {limit}.", scale=100, decimals=1,
-    ),
-    unjudged=DIFFER,
-)  # fmt: skip
+ADVANTAGE = QUESTIONS["attack_advantage"]
+CERTAINTY = QUESTIONS["attack_certainty"]
 
 
 def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict]:

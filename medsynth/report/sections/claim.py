@@ -18,8 +18,7 @@ from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussi
 from ...privacy.accounting.ledger import Ledger
 from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
-from ..data.proposal import PASSING_ON
-from ..data.question import Question, Wording
+from ..data.question import QUESTIONS
 from ..data.reach import Reach, guess, reach
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .registry import Section
@@ -84,28 +83,8 @@ def units(model: Model) -> int:
     return math.ceil(model.rows / mean)
 
 
-EPSILON = Question(
-    key="epsilon",
-    words="Is the guarantee strong enough?",
-    measure="epsilon",
-    limit=10.0,
-    source="Ponomareva et al. 2023, How to DP-fy ML: tier 2, 'reasonable', ends at 10",
-    cure="Fit again with a smaller epsilon, or let the board set its own limit.",
-    uses=(PASSING_ON,),
-    plain=Wording("The privacy budget, epsilon, is {value}. The limit is {limit}.", decimals=2),
-)
-DELTA = Question(
-    key="delta_times_rows",
-    words="Is the chance small that the guarantee fails?",
-    measure="delta times rows",
-    limit=0.1,
-    source="delta well below one over the number of rows: NIST SP 800-226 (2025)",
-    cure="Fit again with a smaller delta. The default delta is small enough.",
-    uses=(PASSING_ON,),
-    plain=Wording(
-        "The chance that the guarantee fails, times the number of rows, is {value}. The limit is {limit}.", decimals=2
-    ),
-)
+EPSILON = QUESTIONS["epsilon"]
+DELTA = QUESTIONS["delta_times_rows"]
 NO_GUARANTEE = "Nothing limits what these rows reveal about a person: no private model is proven to have drawn them."
 GET_ONE = "Fit with a privacy budget, and sample with medsynth: it then proves where the rows come from."
 

@@ -36,8 +36,7 @@ from ..data.columns import (
     values_alone,
     words,
 )
-from ..data.proposal import EXPLORING, TEACHING
-from ..data.question import FEWER, Question, Wording
+from ..data.question import QUESTIONS
 from ..data.statistics import MeanSimilarity, Patients
 from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, of_both
@@ -330,29 +329,8 @@ def propensity_auroc(
     return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]
 
 
-PAIRS = Question(
-    key="two_way_gap",
-    words="Do pairs of columns look real?",
-    measure="two-way similarity below a second real sample's",
-    limit=0.05,
-    cure=f"Do not study relations between columns. {FEWER} Merge rare levels.",
-    uses=(TEACHING, EXPLORING),
-    plain=Wording(
-        "In two columns together, {value} in 100 rows are wrong beyond what chance explains{between}. The limit is "
-        "{limit}.", scale=100, decimals=1,
-    ),
-)  # fmt: skip
-WHOLE_ROWS = Question(
-    key="propensity_auroc",
-    words="Do whole rows look real?",
-    measure="propensity AuROC (0.5 is no better than chance)",
-    limit=0.8,
-    cure=f"See under Fidelity which columns give the rows away. {FEWER}",
-    plain=Wording(
-        "Of two rows, one is real. A computer picks it {value} times in 100{between}. A coin is right 50 times. The "
-        "limit is {limit}.", scale=100, decimals=0,
-    ),
-)  # fmt: skip
+PAIRS = QUESTIONS["two_way_gap"]
+WHOLE_ROWS = QUESTIONS["propensity_auroc"]
 
 
 def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:

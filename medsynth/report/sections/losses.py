@@ -106,13 +106,9 @@ def _shares(target: str, real: pd.DataFrame | None, made: pd.DataFrame) -> list[
         return [min(found, key=lambda one: one.synthetic if one.real is None else one.real)]
     if real is None:
         return sorted(found, key=lambda one: one.synthetic)[:MOST_SHOWN]
-    return sorted(found, key=_change)[:MOST_SHOWN]
-
-
-def _change(one: ClassShare) -> float:
-    """Return the smaller share divided by the larger: the less, the more it changed."""
-    sides = (one.real or 0.0, one.synthetic)
-    return min(sides) / max(*sides, 1e-12)
+    pairs = [(one.real or 0.0, one.synthetic) for one in found]
+    kept = [min(pair) / max(*pair, 1e-12) for pair in pairs]  # the less of the larger share, the more it changed
+    return [found[k] for k in sorted(range(len(found)), key=kept.__getitem__)[:MOST_SHOWN]]
 
 
 def _mean(target: str, context: Context) -> list[ClassShare]:

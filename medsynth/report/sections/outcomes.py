@@ -18,8 +18,7 @@ from ...schema import Schema
 from ...schema.columns.column import level_text
 from ...schema.rules import END_OF_ROWS, Rule, ValuesByName
 from ..data.over_time import Sequences
-from ..data.proposal import ENDING
-from ..data.question import FEWER, LIVES, STANDARDISED, Question, Wording
+from ..data.question import QUESTIONS
 from ..data.statistics import largest, resampled, weighted_means, worst
 from ..data.survival import Survival, Times, drawn, largest_gap
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
@@ -32,10 +31,6 @@ NO_STATE = (
     "No state is compared: no rule ties a level to the last row, as `died = yes implies last row` does, and the target "
     "has no levels. Declare such a rule to compare shares of states and the time to them."
 )
-SPREAD = Wording(
-    "The largest difference is {value} in 100 of a standard deviation, the usual yardstick{between}. The limit is "
-    "{limit}.", scale=100, decimals=0,
-)  # fmt: skip
 TOO_FEW = "At least {} real and {} synthetic patients are needed. Hold out more patients."
 
 
@@ -302,35 +297,9 @@ def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], li
     return labels, [np.stack(side, 1) if side else np.zeros((0, 0)) for side in sides]
 
 
-SHARES = Question(
-    key="last_row_share_gap",
-    words="Do as many patients end in each state?",
-    measure="difference of the share of a state in last rows, in standard deviations",
-    limit=0.1,
-    source=STANDARDISED,
-    cure="Do not count outcomes in these rows. Declare a rule that ties the state to the last row.",
-    uses=(ENDING,),
-    plain=SPREAD,
-)
-TIMES = Question(
-    key="time_to_last_row_gap",
-    words="Do they reach it at the same time?",
-    measure="difference of the survival curves of a state",
-    limit=0.05,
-    cure="Do not study the time to this state. Declare a rule that ties it to the last row.",
-    uses=(ENDING,),
-    plain=LIVES,
-)
-VALUES = Question(
-    key="last_values_gap",
-    words="Are last values real, by state?",
-    measure="difference of a last value's mean or share in a state, in standard deviations",
-    limit=0.25,
-    cure="Do not study last values by state. Fit the state as a column of the last row, with a rule that ties it to "
-    f"that row. {FEWER}",
-    uses=(ENDING,),
-    plain=SPREAD,
-)
+SHARES = QUESTIONS["last_row_share_gap"]
+TIMES = QUESTIONS["time_to_last_row_gap"]
+VALUES = QUESTIONS["last_values_gap"]
 
 
 def _verdicts(found: Outcomes | None, thresholds: Thresholds) -> Sequence[Verdict]:

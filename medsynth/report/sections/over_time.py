@@ -16,8 +16,7 @@ from ...rng import Stream
 from ...schema import Schema
 from ..data import over_time as successive
 from ..data.over_time import Sequences
-from ..data.proposal import CHANGING
-from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
+from ..data.question import QUESTIONS
 from ..data.statistics import halves, lost_relations
 from ..data.survival import Survival
 from ..data.tables import Cells
@@ -365,42 +364,9 @@ def _change(samples: Compared, name: str, similarity: float | None, ceiling: flo
     )
 
 
-SUCCESSION = Question(
-    key="lagged_gap",
-    words="Do successive rows of a patient look real?",
-    measure="similarity of successive rows below a second real sample's",
-    limit=0.05,
-    cure=f"Do not study changes from one row to the next. {FEWER}",
-    uses=(CHANGING,),
-    plain=Wording(
-        "From one row of a patient to the next, {value} in 100 rows are wrong beyond what chance explains{between}. "
-        "The limit is {limit}.", scale=100, decimals=1,
-    ),
-)  # fmt: skip
-WITHIN = Question(
-    key="later_relations_lost",
-    words="Do columns of later rows go together?",
-    measure="part of the relations within a patient's later rows that is lost",
-    limit=0.5,
-    source="half of a relation lost: a convention of this report",
-    cure="Do not study how columns of later rows depend on each other. First rows keep more of it: fit one row per "
-    f"patient. {FEWER}",
-    uses=(CHANGING,),
-    plain=Wording(
-        "In later rows, {value} in 100 of how columns go together is lost{between}. The limit is {limit}.", scale=100,
-        decimals=0,
-    ),
-)  # fmt: skip
-NEXT_ROW = Question(
-    key="next_row_auroc_loss",
-    words="Do models learn what comes next?",
-    measure="loss of AuROC, target of the next row",
-    limit=0.05,
-    cure=f"Do not predict what comes next with these rows. {FEWER}",
-    uses=(CHANGING,),
-    plain=LEARNED,
-    unjudged=GAIN,
-)
+SUCCESSION = QUESTIONS["lagged_gap"]
+WITHIN = QUESTIONS["later_relations_lost"]
+NEXT_ROW = QUESTIONS["next_row_auroc_loss"]
 
 
 def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdict]:

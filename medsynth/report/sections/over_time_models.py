@@ -153,8 +153,9 @@ def slope(made: Sequences, name: str, unit: float, fit: Callable[..., Floats] = 
     """Return the fixed slope of a column on the time since the patient's first row, with a 95 % Wald interval.
 
     The linear mixed model has a random intercept and slope per patient, fitted by restricted maximum likelihood (Laird
-    and Ware 1982). Without random slopes, even the intervals of two halves of real patients do not meet. The result is
-    None if fewer than FEWEST_ROWS rows have a value and a time, if nothing varies, or if the likelihood has no maximum.
+    and Ware 1982). Without random slopes, even the intervals of two halves of real patients do not meet. If they cannot
+    be estimated, for example with two rows per patient, only the intercept is random. The result is None if fewer than
+    FEWEST_ROWS rows have a value and a time, if nothing varies, or if the likelihood has no maximum.
     """
     if made.time is None:
         return Estimate(value=None)
@@ -165,14 +166,6 @@ def slope(made: Sequences, name: str, unit: float, fit: Callable[..., Floats] = 
     values, time, patient = values[known], time[known], made.patient[known]
     if len(values) < FEWEST_ROWS or not time.std() or not values.std():
         return Estimate(value=None)
-    return _mixed(values, time, patient, fit)
-
-
-def _mixed(values: Floats, time: Floats, patient: Patients, fit: Callable[..., Floats]) -> Estimate:
-    """Return the slope of `values` on `time`, both (rows,), with a random intercept and slope per patient.
-
-    If random slopes cannot be estimated, for example with two rows per patient, only the intercept is random.
-    """
     centre = values.mean()
     scale = values.std()
     spread = time.std()

@@ -16,8 +16,7 @@ from ...schema.drafts import suggested_rules
 from ...schema.rules import Rule, ValuesByName, evaluate, in_rule
 from ..data.columns import known_cells
 from ..data.context import Context, LinkedFacts
-from ..data.proposal import EXPLORING, TEACHING, TESTING
-from ..data.question import Question, Wording
+from ..data.question import QUESTIONS
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
 from .documentation import schema_learned
 from .registry import Section
@@ -172,52 +171,10 @@ def _broken(column: Column, values: pd.Series) -> dict[str, float]:
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}
 
 
-RULES = Question(
-    key="rules_broken",
-    words="Do synthetic rows obey the schema?",
-    measure="rules broken",
-    limit=0.0,
-    source="the schema",
-    cure="See under Plausibility which rules are broken. Sample again with these rules, or report a fault.",
-    uses=(TESTING,),
-    further_uses=(TEACHING,),
-    plain=Wording("Rules that synthetic rows break: {value}. The limit is {limit}."),
-    decimals=0,
-)
-IMPOSSIBLE = Question(
-    key="impossible_rows",
-    words="Are nearly all rows possible?",
-    measure="share of rows that are impossible",
-    limit=0.01,
-    source="the share of real rows that may break a relation: a convention of this report",
-    cure="Add the relations under Plausibility to `rules` in the schema, and fit again.",
-    further_uses=(TESTING, TEACHING, EXPLORING),
-    plain=Wording("Of 100 synthetic rows, {value} are impossible, such as a stay that ends before it begins. The limit "
-                  "is {limit}.", scale=100, decimals=1),
-)  # fmt: skip
-LINKS = Question(
-    key="rows_apart",
-    words="Do the tables belong together?",
-    measure="rows that belong to no row, come too early or are too many",
-    limit=0.0,
-    source="the file that names the tables",
-    cure="Draw all tables again together. Do not join these files.",
-    further_uses=(TESTING, TEACHING),
-    plain=Wording("Rows without a patient or partner, too early or too many: {value}. The limit is {limit}."),
-    decimals=0,
-)
-CODES = Question(
-    key="codes_apart",
-    words="Do a patient's codes go together?",
-    measure="part of the relations between a patient's codes that is lost",
-    limit=0.5,
-    source="half of a relation lost: a convention of this report",
-    cure="Do not study which codes one patient has together. For that, make and fit one row per patient with a column "
-    "for each code.",
-    further_uses=(EXPLORING,),
-    plain=Wording("Of how a patient's codes go together, {value} in 100 is lost{between}. The limit is {limit}.",
-                  scale=100, decimals=0),
-)  # fmt: skip
+RULES = QUESTIONS["rules_broken"]
+IMPOSSIBLE = QUESTIONS["impossible_rows"]
+LINKS = QUESTIONS["rows_apart"]
+CODES = QUESTIONS["codes_apart"]
 
 CDM = Question(
     key="cdm_checks",

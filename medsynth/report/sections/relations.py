@@ -27,8 +27,7 @@ from ...rng import Stream
 from ...schema.rules import parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
-from ..data.proposal import EXPLORING, TEACHING
-from ..data.question import Question, Wording
+from ..data.question import QUESTIONS
 from ..data.statistics import DRAWS, cramers_v
 from ..data.tables import Cells, Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
@@ -425,17 +424,7 @@ def _picture(
     }
 
 
-LOST_RELATIONS = Question(
-    key="relations_lost",
-    words="Are strong relations kept?",
-    measure="pairs of columns whose relation is lost",
-    limit=0.0,
-    source="Cohen 1988: an effect of 0.5 is large. Half of it lost: a convention of this report",
-    cure="Do not study these relations. Look under Strong relations for rules that would keep them.",
-    further_uses=(TEACHING, EXPLORING),
-    plain=Wording("{detail}"),
-    decimals=0,
-)
+LOST_RELATIONS = QUESTIONS["relations_lost"]
 
 
 def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdict]:

@@ -17,8 +17,7 @@ from ...rng import Stream
 from ...schema import Schema
 from ..data.columns import words
 from ..data.context import Context
-from ..data.proposal import SURVIVING
-from ..data.question import FEWER, LIVES, Question
+from ..data.question import QUESTIONS
 from ..data.statistics import mean
 from ..data.survival import Survival, Times, drawn, largest_gap, surviving
 from ..data.verdict import Estimate, Record, Thresholds, Verdict
@@ -67,7 +66,8 @@ def time_to_event(
     if roles is None or roles.time not in numbers or any({roles.time, roles.event} - {*frame} for frame in frames):
         return None
     frames = [_known(frame, roles.time, roles.event, rng) for frame in frames]
-    sides = [_times(frame, schema) for frame in frames]
+    happened = [(words(frame[roles.event]) == schema.event_level).to_numpy(np.bool_) for frame in frames]
+    sides = [Times(frame[roles.time].to_numpy(np.float64), own) for frame, own in zip(frames, happened, strict=True)]
     made = sides[0]
     ours = sides[1] if real is not None else None
     gap = Estimate(value=None) if ours is None else largest_gap(ours, made, FEWEST, rng)
@@ -98,12 +98,6 @@ def _known(frame: pd.DataFrame, time: str, event: str, rng: Stream) -> pd.DataFr
     if len(known) > MOST_ROWS:
         known = known.iloc[np.sort(rng.choice(len(known), MOST_ROWS, replace=False))]
     return known.reset_index(drop=True)
-
-
-def _times(frame: pd.DataFrame, schema: Schema) -> Times:
-    assert schema.survival is not None
-    happened = words(frame[schema.survival.event]) == schema.event_level
-    return Times(frame[schema.survival.time].to_numpy(np.float64), happened.to_numpy(np.bool_))
 
 
 def _median(found: Times) -> float | None:
@@ -147,15 +141,7 @@ def cox(x: Floats, times: Times) -> RegressionFit:
     return found
 
 
-TIMES = Question(
-    key="time_to_event_gap",
-    words="Do patients live as long until the event?",
-    measure="difference of the survival curves",
-    limit=0.05,
-    cure=f"Do not study the time to the event. {FEWER}",
-    uses=(SURVIVING,),
-    plain=LIVES,
-)
+TIMES = QUESTIONS["time_to_event_gap"]
 
 
 def _verdicts(found: TimeToEventFigures | None, thresholds: Thresholds) -> Sequence[Verdict]:

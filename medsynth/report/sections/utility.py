@@ -27,7 +27,6 @@ from ...schema.columns.number import Quantity
 from ..data import protocol
 from ..data.columns import words
 from ..data.context import Context
-from ..data.proposal import PREDICTING
 from ..data.protocol import (
     FOLDS,
     LABELS,
@@ -39,7 +38,7 @@ from ..data.protocol import (
     mean_aurocs,
     regressors,
 )
-from ..data.question import FEWER, GAIN, LEARNED, Question, Wording
+from ..data.question import QUESTIONS
 from ..data.statistics import compared, folds, resampled, roc_points
 from ..data.tables import Tables
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, impossible_gain, of_both
@@ -280,26 +279,8 @@ def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str, models: Model
         return {name: model.fit(x, y).predict(x_test) for name, model in models(y).items()}
 
 
-AUROC_LOSS = Question(
-    key="mean_auroc_loss",
-    words="Do models learn to predict the target?",
-    measure="loss of AuROC, mean of four classifiers",
-    limit=0.05,
-    cure=f"Do not train models on these rows for this task. {FEWER}",
-    uses=(PREDICTING,),
-    plain=LEARNED,
-    unjudged=GAIN,
-)
-R2_LOSS = replace(
-    AUROC_LOSS,
-    key="mean_r2_loss",
-    measure="loss of R2, mean of four regressors",
-    limit=0.1,
-    plain=Wording(
-        "A model that learned from these rows explains {value} in 100 parts less of the differences between patients "
-        "than one that learned from real rows{between}. The limit is {limit}.", scale=100, decimals=1,
-    ),
-)  # fmt: skip
+AUROC_LOSS = QUESTIONS["mean_auroc_loss"]
+R2_LOSS = QUESTIONS["mean_r2_loss"]
 
 
 def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequence[Verdict]:

@@ -344,7 +344,9 @@ class Column(BaseModel, ABC):
         """Return a code as the text of a CSV cell."""
         if code >= self.size:
             return self.gap_words[code - self.size]
-        return with_point(self.value_text(code), self.dtype) if self.places == 0 else self.value_text(code)
+        text = self.value_text(code)
+        floats = self.places == 0 and self.dtype and FLOATS.fullmatch(self.dtype)  # 8.0 for 8, for readers of the file
+        return f"{text}.0" if floats and whole_text(text) == text else text
 
     @abstractmethod
     def value_text(self, code: int) -> str:
@@ -436,11 +438,6 @@ def canonical(word: str, level: object) -> str:
         whole, _, rest = word.partition(".")
         return whole if not rest.strip("0") else word
     return word
-
-
-def with_point(text: str, dtype: str | None) -> str:
-    """Return a value without decimals as CSV text: 8.0 for 8 in a dtype of floats, for readers of the file."""
-    return f"{text}.0" if dtype and FLOATS.fullmatch(dtype) and whole_text(text) == text else text
 
 
 def is_apart(numbers: Floats, low: float, high: float, times: float | Floats = APART) -> Mask:

@@ -77,8 +77,11 @@ class Parts(_Whole):
     def join(self, columns: Sequence[Column], codes: Sequence[Codes], related: Sequence[Related]) -> list[str]:
         """Return the cells of rows whose parts have these codes; those of the first part if it is missing."""
         texts = [column.csv_cells(own, other) for column, own, other in zip(columns, codes, related, strict=True)]
-        gone = columns[0].gap_words
-        return [row[0] if row[0] in gone else _filled(self.text, row) for row in zip(*texts, strict=True)]
+        gone, pieces = columns[0].gap_words, self.text.split("{}")
+        return [
+            row[0] if row[0] in gone else "".join(map("".join, zip(pieces, (*row, ""), strict=True)))
+            for row in zip(*texts, strict=True)
+        ]
 
     def declared(self, columns: Mapping[str, Column]) -> dict[str, object]:
         """Return the declaration of the whole."""
@@ -175,11 +178,6 @@ def _values(template: str) -> re.Pattern[str]:
     first, *rest = template.split("{}")
     between = (r"\s+" if text.isspace() else spaced(text) for text in rest)
     return re.compile(spaced(first) + "".join(f"(.+?){pattern}" for pattern in between))
-
-
-def _filled(template: str, texts: Sequence[str]) -> str:
-    first, *rest = template.split("{}")
-    return first + "".join(map("".join, zip(texts, rest, strict=True)))
 
 
 KINDS: dict[str, TypeAdapter[Any]] = dict(
