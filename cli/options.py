@@ -53,6 +53,7 @@ SHAPES: dict[str, tuple[Any, Shape]] = {
     "inference": (list[str] | None, {"metavar": "FORMULA"}),
     "settings": (list[str] | None, {"names": ["--set"]}),
     "na_values": (list[str] | None, {}),
+    "drop": (list[str] | None, {"metavar": "COLUMN"}),
     **dict.fromkeys(
         ("rows", "patients", "header_lines", *COUNTS_OF_LINES), (int | None, {"parser": whole_number, "metavar": "N"})
     ),
@@ -130,11 +131,10 @@ def with_settings(
         @wraps(command)
         def run(**given: Any) -> None:
             typed = {name: given.pop(name) for name in names}
-            for name in ("inference", "na_values"):
-                if name in typed:
-                    typed[name] = tuple(typed[name] or ())
-            if "na_values" in typed:
-                typed["na_values"] = tuple(code for word in typed["na_values"] for code in word.split(","))
+            if "inference" in typed:
+                typed["inference"] = tuple(typed["inference"] or ())
+            for name in {"na_values", "drop"}.intersection(typed):
+                typed[name] = tuple(one.strip() for word in typed[name] or () for one in word.split(","))
             typed["settings"] = parsed_settings(typed["settings"])
             command(settings=FitSettings(**typed), **given)
 

@@ -41,6 +41,7 @@ class Synthesizer:
     settings: Mapping[str, object] | None = None
     rows: int | None = None
     na_values: Sequence[str] = ()
+    drop: Sequence[str] = ()
     one_row_a_patient: bool = False
     unit: str | None = None
     max_rows: int | None = None

@@ -95,9 +95,24 @@ def choose_schema(
         notice(Message(f"{known}:\n{bundle.to_yaml()}", f"{known}."))
     else:
         confirm_names(data.header, data.where, settings.saved)
-        return with_other_columns(None, data.header, settings)
-    check_header(data, found)
+        found = None
+    if settings.drop:
+        found = without(found, data.header, settings.drop)
+    if found is not None:
+        check_header(data, found)
     return with_other_columns(found, data.header, settings)
+
+
+def without(given: Schema | None, header: Sequence[str], drop: Iterable[str]) -> Schema:
+    """Return a schema in which some columns of a header are left out. Raises SchemaError if it has no such column."""
+    schema = given or Schema(name=LEARNED_NAME, other_columns="learn")
+    columns = dict(schema.columns)
+    for name in drop:
+        if name not in header:
+            raise SchemaError(f"`drop` names {name!r}, which is not a column.{did_you_mean(name, header)}")
+        columns = {own: column for own, column in columns.items() if own not in schema.header.get(name, {})}
+        columns[name] = Identifier(drop=True)
+    return Schema.from_dict({**schema.to_dict(), "columns": columns}, "the schema without the columns in `drop`")
 
 
 def with_other_columns(given: Schema | None, header: Sequence[str], settings: TableSettings) -> SchemaOfTable:
@@ -145,11 +160,9 @@ def with_open_columns(
     """
     texts = [name for name in free_texts(others) if name not in but]
     if texts:
-        left_out = "{kind: identifier, drop: true}"
         raise SchemaError(
             f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
-            "Remove it from the table. Or leave it out by a schema file: `other_columns: learn`, and under `columns` "
-            f"`{texts[0]}: {left_out}`. The fit learns all other columns."
+            "Remove it from the table, or leave it out by `drop`."
         )
     fresh = {name for name in (*keys(others), *known) if name not in but}
     more: dict[str, Column] = {name: Identifier() if name in fresh else Open() for name in others}

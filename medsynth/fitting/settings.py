@@ -111,6 +111,9 @@ class TableSettings:
     na_values: Sequence[str] = _setting(
         (), "Codes of missing values to add to the usual ones, such as n.d.,-5; without a schema."
     )
+    drop: Sequence[str] = _setting(
+        (), "Columns to leave out, such as free text: notes,comments. No model learns them, and no sample has them."
+    )
     unit: str | None = _setting(
         None, "The column that names the patient of each row: the claim is for one patient.", common=True
     )

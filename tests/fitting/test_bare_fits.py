@@ -197,16 +197,19 @@ def test_free_text_is_refused_with_the_cure(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Remarks": ["x"] * 20, "y": [0, 1] * 10})
     with pytest.raises(SchemaError, match="'Remarks' reads like free text.*drop"):
         medsynth.fit(frame, epsilon=3.7)
-    cure = {"name": "t", "other_columns": "learn", "columns": {"Remarks": {"kind": "identifier", "drop": True}}}
-    model = medsynth.fit(
-        frame.assign(a=[0, 1, 2, 3] * 5),
-        epsilon=20,
-        method="independent",
-        schema=cure,
-        anyway=True,
-        notice=lambda text: None,
-    )
-    assert list(medsynth.sample(model, 5, seed=0)) == ["y", "a"]
+    rows = frame.assign(a=[0, 1, 2, 3] * 5)
+    usual: Any = {"epsilon": 20, "method": "independent", "anyway": True, "notice": lambda text: None}
+    declared = {"name": "t", "columns": {
+        "Remarks": {"kind": "categorical", "levels": ["x"]}, "a": {"kind": "count", "bounds": [0, 3]},
+        "y": {"kind": "binary", "levels": [0, 1]},
+    }}  # fmt: skip
+    for schema in (None, declared):
+        model = medsynth.fit(rows, drop=["Remarks"], schema=schema, target="a", **usual)
+        assert list(medsynth.sample(model, 5, seed=0)) == ["y", "a"]
+    with pytest.raises(SchemaError, match="`drop` names 'remarks', which is not a column. Did you mean 'Remarks'?"):
+        medsynth.fit(rows, drop=["remarks"], **usual)
+    with pytest.raises(SchemaError, match="the target 'Remarks' cannot be"):
+        medsynth.fit(rows, drop=["Remarks"], target="Remarks", **usual)
     with pytest.raises(UsageError, match="`na_values`"):
         declared = Schema.from_yaml(
             "name: t\ncolumns:\n  a: {kind: count, bounds: [0, 9]}\n  y: {kind: count, bounds: [0, 9]}"

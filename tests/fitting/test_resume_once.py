@@ -360,6 +360,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "skip_last_rows": {"skip_last_rows": 1},
     "header_is_names": {"header_is_names": True},
     "na_values": {"schema": None, "na_values": ("9",)},
+    "drop": {"drop": ("b",)},
     "one_row_a_patient": {"one_row_a_patient": True},
     "unit": {"schema": None, "unit": "a"},
     "max_rows": {"schema": None, "unit": "a", "max_rows": 3},
