@@ -175,18 +175,7 @@ RULES = QUESTIONS["rules_broken"]
 IMPOSSIBLE = QUESTIONS["impossible_rows"]
 LINKS = QUESTIONS["rows_apart"]
 CODES = QUESTIONS["codes_apart"]
-
-CDM = Question(
-    key="cdm_checks",
-    words="Do the tables pass OMOP's own checks?",
-    measure="checks of OHDSI's DataQualityDashboard that synthetic tables fail",
-    limit=0.0,
-    source="the dashboard's own limits, 2.8.9",
-    cure="See under Several tables which checks fail, and whether real rows fail them, too. An export as OMOP moves a "
-    "death before a patient's last event to that day.",
-    plain=Wording("Of OMOP's own checks, the synthetic tables fail {value}. The limit is {limit}."),
-    decimals=0,
-)
+CDM = QUESTIONS["cdm_checks"]
 
 
 def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
