@@ -20,7 +20,7 @@ from ..report.data.cdm import ENDS_REQUIRED, EVENTS, days, is_cdm, required
 from ..sampling.pipeline import drawn_parts
 from ..sampling.provenance import Provenance
 from ..schema.codec import csv_cells
-from ..schema.columns.date import Date
+from ..schema.columns.date import dates_in
 from .facts import proven
 
 Cells = dict[str, pd.DataFrame]  # texts by table; "" is a missing cell
@@ -63,8 +63,8 @@ def check_cdm(model: Model) -> None:
     if model.tables is None or not is_cdm(model.tables):
         raise UsageError("This needs OMOP tables, 'person' with 'person_id' first. The model has others.")
     for table, schema in model.written.items():
-        for name, column in schema.columns.items():
-            if isinstance(column, Date) and column.format != ISO and name.endswith("_date"):
+        for name, column in dates_in(schema.columns).items():
+            if column.format != ISO and name.endswith("_date"):
                 raise UsageError(
                     f"{table!r}, {name!r}: OMOP needs days such as 2020-12-31. Declare them, and fit again."
                 )

@@ -104,6 +104,7 @@ def test_only_releases_decide(kind: str) -> None:
         assert found.schema.target == target and again == found
 
 
+@pytest.mark.usefixtures("seeded_entropy")
 def test_a_key_that_a_declared_regression_names_is_a_number() -> None:
     options: dict[str, Any] = {"epsilon": 20.0, "method": "independent", "notice": lambda text: None}
     frame = useless("number of a key").drop(columns="patient")
