@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from medsynth.errors import UsageError
+from medsynth.errors import UsageError, some
 
 from .console import find_model, guarded, notify, result
 from .options import Force, Json, ModelArgument
@@ -63,19 +63,14 @@ def export(
         made = omop.write_omop(fitted, path, tables, folder, force=force)
     notices = [made.repairs.sentence, claim(fitted, brief=True)]
     if made.left_out:
-        notices.append(f"Columns that no resource has: {_listed(made.left_out)}.")
+        notices.append(f"Columns that no resource has: {some(made.left_out, MOST_NAMES, '')}.")
     if made.uncoded:
         cure = "CONCEPT.csv lacks them, or FHIR has no address of their vocabulary."
         cure = cure if concepts else "To write their codes, pass `concepts`."
-        notices.append(f"Concepts written as their ids: {_listed(made.uncoded)}. {cure}")
+        notices.append(f"Concepts written as their ids: {some(made.uncoded, MOST_NAMES, '')}. {cure}")
     for text in filter(None, notices):
         notify(text, quiet=as_json)
     content = {"output": str(folder), "files": [*map(str, made.files)], "counts": made.counts, "claims": fitted.claims,
                "moved": vars(made.repairs), "left_out": made.left_out, "uncoded": made.uncoded}  # fmt: skip
     counted = ", ".join(f"{count} {name}" for name, count in made.counts.items())
     result(content, f"Wrote {folder}: {counted}.", as_json=as_json)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{more}"

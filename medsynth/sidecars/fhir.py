@@ -61,7 +61,7 @@ MEASURED = re.compile(r"(<=|>=|<|>|) *(-?\d+(?:\.\d+)?)")
 class Elements:
     """The resource that a row of a table becomes: constant elements, and those read from a column's cell.
 
-    Without the first of these columns there is no resource.
+    A row whose table lacks the first of these columns becomes none.
     """
 
     type: str

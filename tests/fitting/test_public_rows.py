@@ -338,7 +338,7 @@ def test_a_private_cell_that_public_rows_lack_ends_no_fit(cell: str, patients: P
 
 
 def test_what_the_public_rows_lack_is_said(patients: Path, open_csv: Path) -> None:
-    """A level that no public row has is never read as another one: its cells are empty, and the fit says so."""
+    """A level that no public row has is never read as another one: its cells are empty, and the fit names it."""
     Path("patients.schema.yaml").unlink()
     pd.read_csv("open.csv").assign(sex_at_birth="F").to_csv("open.csv", index=False)
     told = list[str]()

@@ -120,9 +120,7 @@ def fitted_small(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
 @pytest.fixture
 def small(fitted_small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of that folder, which is the current one."""
-    shutil.copytree(fitted_small, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return _in_a_copy(fitted_small, tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -147,6 +145,10 @@ def fitted_cdm(once: Callable[..., Path]) -> Path:
 @pytest.fixture
 def cdm(fitted_cdm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of that folder, which is the current one."""
-    shutil.copytree(fitted_cdm, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return _in_a_copy(fitted_cdm, tmp_path, monkeypatch)
+
+
+def _in_a_copy(folder: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    monkeypatch.chdir(place)
+    return place
