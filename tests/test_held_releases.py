@@ -108,6 +108,7 @@ CASES = {
     "margins": Case("margins"),
     "mixture": Case("mixture"),
     "mixture public": Case("mixture", public=True),
+    "mixture products": Case("mixture", settings={"products": 0.05}),
     "mixture inference": Case("mixture", more={"inference": ["y ~ age + dose"]}),
 }
 PRIVATE = [name for name, case in CASES.items() if not case.public]

@@ -38,6 +38,7 @@ class MixtureConfig(Settings):
     strongest_share: ShareOrNone = Field(
         default=k.STRONG_SHARE, description="share of the second measurement of strong pairs"
     )
+    products: float = Field(default=0.0, ge=0, lt=1, description="share of products of two and of three columns")
 
 
 class IndependentConfig(Settings):

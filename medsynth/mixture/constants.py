@@ -16,6 +16,7 @@ COARSE, VALUES = "coarse one-way marginals", "frequent values"
 BY_CLASS = "class-by-bin marginals"
 MATRIX = "matrices of second moments"
 PAIRS, STRONGEST = "pairs of columns by class", "strongest pairs of columns"
+CROSSED = "products of two and of three columns"
 DECLARED = "weighted moments of declared regressions"
 
 # Shares of the squared noise budget. Pairs by class get the rest.
@@ -93,6 +94,12 @@ LEAST_SIZE = 0.1  # smallest divisor of an item: the standard deviation of a lev
 ALONE, OF_TARGET = 0.5, 2.0  # weights of squares and means of one column, and of its products with the target
 MOST_CROSSED = 8  # levels of a column in an interaction, in addition to its most frequent one
 
+# Products of two and of three columns.
+NEARLY_ALL = 0.97  # of the rows: a column with such a level has no features
+FEATURE_CLIP = 2.5  # standard deviations of a feature
+TRIPLE_WEIGHT = 0.5  # of a product of three signs, relative to one of two values
+CROSSED_FIRMNESS = 1.0  # weight of these sums, relative to that by their noise
+
 # Tables of hundreds of columns.
 WIDE_COLUMNS = 100  # wider tables use matrices of second moments in place of pairs
 WIDE_POINTS = 512  # latent points of a wide table
@@ -103,4 +110,6 @@ NORM_ROOM = 1.5  # largest ratio of a row's squared norm to its expectation; lar
 FEWEST_POINTS, MOST_NUMBERS = 32, 1 << 22  # latent points; most points times classes times bins
 MOST_VALUES = 1 << 22  # of all columns in which frequent values are searched
 MOST_ENTRIES = 1 << 22  # of all matrices together; for wider tables a random part of the columns is read
+MOST_PRODUCTS = 5_000  # of two and three columns: all pairs of 100 columns; triples of up to 31 columns, too
 DRAWN_ROWS, DRAWN_PER_CELL = 20_000, 64  # public draws: rows, per cell of a rule
+DRAWN_NUMBERS = 1 << 24  # most products of the drawn rows together

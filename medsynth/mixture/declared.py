@@ -8,19 +8,12 @@ determines both. For `weight ~ age + sex` this happens, in this order:
    weight and its square, one indicator of sex. Fine cells, because bins would blur the slope.
 2. `_Items.factors` lists the *products*: each term, and any two terms together, such as age, age * sex, age squared.
    Products differ in importance, so each has a constant weight, which is stored as one more item.
-3. `DeclaredMoments` chooses the norm at which a row's vector of products is clipped. A small norm needs little noise
-   but clips many rows. It is the largest at which a sum's noise is below the root of the number of rows. The choice
-   uses rows drawn from the released one-way shares, and no private row.
-4. `measure` sums the clipped vectors of all rows in one query. It divides each sum by the part that clipping leaves.
-
-The model predicts the same sums: it replaces each item by its mean in a bin (`Products.inside`) and multiplies, because
-columns are independent within bins.
+3. `Moments` (`moments.py`) chooses the norm at which a row's vector of products is clipped, and sums over the rows.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,16 +23,11 @@ from torch import Tensor
 
 from ..arrays import Floats
 from ..methods.bins import Bins
-from ..methods.marginals import Conditioning
 from ..methods.regressions import Regression
-from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import CellMap, Features
-from ..privacy.queries.vectors import VectorSum
-from ..rng import numpy_stream
+from ..privacy.queries.rows import CellMap
 from ..schema.columns.grid import scale_middles
 from . import constants as k
-from .measurement import MomentMeasurement
-from .products import Products, ProductsByClass
+from .moments import TOGETHER, Moments
 
 Product = tuple[int, ...]  # the places of the items that are multiplied
 
@@ -149,76 +137,18 @@ class _Items:
         return torch.tensor([(*own, constant, *[one] * (most - len(own) - 1)) for own, constant in constants.items()]).T
 
 
-def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], factors: Tensor) -> Floats:
-    """Return products of rows drawn with independent columns, by the released shares of cells: (rows, products)."""
-    rng = numpy_stream(0, "declared moments")
-    items = list[Floats]()
-    for name, table in fine.items():
-        share = shares[name] + 1e-12
-        items.append(table[rng.choice(len(share), k.DRAWN_ROWS, p=share / share.sum())])
-    every = np.concatenate(items, 1)
-    return np.asarray(np.prod([every[:, places] for places in factors.numpy()], axis=0))
-
-
-def _kept(products: Floats, factors: Floats) -> Floats:
-    """Return the part of each mean, (products,), that remains when rows are clipped by `factors`, (rows,).
-
-    For squares it is computed directly. For other products it is the part that remains of their squares: their mean
-    comes from related columns, and the density of weakly related columns is that of independent columns times one plus
-    a multiple of the product.
-    """
-    weights = np.where((products >= 0).all(0), products, products**2) + 1e-12
-    return np.asarray((factors @ weights) / weights.sum(0))
-
-
-class DeclaredMoments:
-    """Means and squares of the terms of `regressions`, and products of any two terms of one of them.
+def declared_moments(
+    regressions: Sequence[Regression], bins: Mapping[str, Bins], given: tuple[str, CellMap], order: Sequence[str],
+    noise: float, rows: int,
+) -> Moments:  # fmt: skip
+    """Return the means and squares of the terms of `regressions`, and products of any two terms of one of them.
 
     `bins`: of every column except the target. `given`: the target's name and the map from its codes to classes. If a
-    regression names the target, each class has its own sums. `order`: the names of the codes' columns. `noise`: the
-    standard deviation of a sum's noise at norm one. `rows`: of the table. `kept`: the part of each sum that clipping
-    leaves, (width,).
+    regression names the target, each class has its own sums. The others: as for `Moments.clipped`.
     """
-
-    def __init__(
-        self, regressions: Sequence[Regression], bins: dict[str, Bins], given: tuple[str, CellMap],
-        order: Sequence[str], noise: float, rows: int,
-    ) -> None:  # fmt: skip
-        target = given[0]
-        by_class = any(target in regression.columns for regression in regressions)
-        self.given = given if by_class else ("", Conditioning(None, None, np.empty(0), 1))
-        names = list(dict.fromkeys(n for regression in regressions for n in regression.columns if n != target))
-        fine = {name: column_items(bins[name]) for name in names}
-        factors = _Items.of(fine, bins).factors(regressions, target)
-        tables = {name: torch.tensor(table, dtype=torch.float32) for name, table in fine.items()}
-        grids = {name: bins[name].grid for name in names}
-        independent = _independent_products(fine, {name: bins[name].shares for name in names}, factors)
-        norms = np.linalg.norm(independent, axis=1)
-        # Clip as few rows as possible while a product's noise stays within its sampling error, the root of the rows.
-        bounds = np.quantile(norms, 1 - np.array(k.CLIPPED_ROWS)).tolist()
-        bound = next((bound for bound in bounds if noise * bound < math.sqrt(rows)), bounds[-1])
-        # Minus: model files and checkpoints contain minus the sums, and those of earlier versions are still read.
-        self.products = Products(grids, tuple(order), tables, factors, torch.tensor(-1 / bound))
-        self.kept = _kept(independent, np.minimum(1.0, bound / norms))
-
-    def measure(self, vault: Measurements, label: str, noise: float, bins: Mapping[str, Bins]) -> MomentMeasurement:
-        """Measure the sums over rows, and correct them for clipping.
-
-        Args: `noise`: the standard deviation of a sum's noise at norm one; `bins`: bins of the model. The model
-        computes a product of columns from the means of their bins.
-        """
-        classes, width = self.given[1].cells, self.products.width
-        total = vault.measure(label, VectorSum(self.features, classes * width))
-        inside = self.products.inside({name: bins[name] for name in self.products.tables})
-        scales = self.kept * self.products.scales.double().numpy()
-        return MomentMeasurement(
-            maps={name: table.double().numpy().T for name, table in inside.tables.items()},
-            factors=inside.factors.numpy(),
-            values=total.reshape(classes, width) / scales,
-            std=noise / np.abs(scales),
-        )
-
-    @property
-    def features(self) -> Features:
-        """The map from codes to products, (rows, classes * width)."""
-        return ProductsByClass(self.products, self.given) if self.given[0] else self.products
+    target = given[0]
+    by_class = any(target in regression.columns for regression in regressions)
+    names = list(dict.fromkeys(n for regression in regressions for n in regression.columns if n != target))
+    fine = {name: column_items(bins[name]) for name in names}
+    factors = _Items.of(fine, bins).factors(regressions, target)
+    return Moments.clipped(fine, factors, bins, given if by_class else TOGETHER, order, noise, rows)

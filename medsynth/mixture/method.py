@@ -13,7 +13,7 @@ from ..privacy.accounting.calibration import Charge, Plan
 from ..schema import Schema
 from . import constants as k
 from .config import IndependentConfig, MixtureConfig, Settings
-from .constants import BY_CLASS, DECLARED, MATRIX, PAIRS, STRONGEST, UNCOVERED
+from .constants import BY_CLASS, CROSSED, DECLARED, MATRIX, PAIRS, STRONGEST, UNCOVERED
 
 if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
@@ -42,6 +42,9 @@ class LatentMixture(MixtureMethod):
         elif columns > 2:
             shares[PAIRS] = 1 - config.strongest_share - sum(shares.values())
             shares |= {STRONGEST: config.strongest_share} if config.strongest_share else {}
+            if config.products:
+                shares = {label: share * (1 - config.products) for label, share in shares.items()}
+                shares[CROSSED] = config.products
         shares = config.with_declared(shares, DECLARED)
         total = sum(shares.values())
         return [Charge(label=label, weight=(share / total) ** -0.5) for label, share in shares.items()]

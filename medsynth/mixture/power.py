@@ -13,14 +13,14 @@ import numpy as np
 from scipy.stats import t
 
 from ..methods.bins import Bins, fine_grid
-from ..methods.marginals import Conditioning
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..schema import Column
 from ..schema.columns.number import Count
 from . import constants as k
 from .constants import DECLARED
-from .declared import DeclaredMoments
+from .declared import declared_moments
+from .moments import TOGETHER
 
 REPLICATES = 20  # whose degrees of freedom count
 POWER, LEVEL = 0.8, 0.05
@@ -38,13 +38,12 @@ def power_note(
     bins = {name: _normal(columns.get(name) or USUAL) for name in names}
     by_class = any(target in one.columns for one in regressions)  # each class has its own sums
     classes = min((columns.get(target or "") or USUAL).size, k.BINS) if by_class else 1
-    none = ("", Conditioning(None, None, np.empty(0), 1))
     rows = plan.equivalent_rows
     noise = plan.noise(DECLARED) * math.sqrt(classes)
     plain = [one for one in (_without(one, target) for one in regressions) if one is not None]
     if not plain:
         return []
-    moments = DeclaredMoments(plain, bins, none, tuple(names), noise, rows)
+    moments = declared_moments(plain, bins, TOGETHER, tuple(names), noise, rows)
     std = noise / np.abs(moments.kept * moments.products.scales.double().numpy())
     finds, real = (
         (t.ppf(1 - LEVEL / 2, REPLICATES - 1) + t.ppf(POWER, REPLICATES - 1)) * std_error

@@ -10,7 +10,8 @@ Each stage needs what the stages before it released. For `age`, `sex` and the ta
    mass and width in stage 1, rare levels by their mass.
 4. `strongest` finds the pairs that are farthest from independence in 3. It counts these again, without the class. A
    replicate counts the pairs that its fit chose.
-5. `declared` measures sums of products, if the user declared regressions (`declared.py`).
+5. `crossed` measures products of two and of three columns, if the setting `products` asks for it (`crossed.py`).
+6. `declared` measures sums of products, if the user declared regressions (`declared.py`).
 
 The results are measurements (`measurement.py`), to which `estimate.py` fits the model. A wide table has no pairs:
 `matrix.py` replaces stages 3 and 4. The plan fixes the noise of each stage before a row is read, so every planned
@@ -43,9 +44,11 @@ from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
-from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
-from .declared import DeclaredMoments
+from .constants import BY_CLASS, CROSSED, DECLARED, PAIRS, STRONGEST
+from .crossed import crossed_moments
+from .declared import declared_moments
 from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
+from .moments import TOGETHER
 from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, derived_columns
 from .weights import weights_by_size
@@ -90,7 +93,7 @@ class Stages:
         """Return all measurements of a fit, stage by stage."""
         found: list[Measured] = [*self.one_way(), *self.by_class()]
         pairs = self.pairs()
-        return [*found, *pairs, *self.strongest(pairs), *self.declared()]
+        return [*found, *pairs, *self.strongest(pairs), *self.crossed(), *self.declared()]
 
     @property
     def columns(self) -> list[str]:
@@ -212,7 +215,7 @@ class Stages:
             far[pair.columns] = float(np.square(gap).sum() - gap.size * pair.std**2)
         chosen = sorted(far, key=far.__getitem__, reverse=True)[: k.STRONG_PAIRS]
         self.chosen = self.like.chosen if self.like else chosen
-        return self._of_pairs(STRONGEST, self.chosen, ("", Conditioning(None, None, np.empty(0), 1)))
+        return self._of_pairs(STRONGEST, self.chosen, TOGETHER)
 
     def in_vain(self, label: str) -> list[Measurement]:
         """Count the classes under this label, and return nothing.
@@ -222,13 +225,34 @@ class Stages:
         self._measured(label, {CLASSES: [self.given]}, {CLASSES: self.condition.cells}, ())
         return []
 
+    def crossed(self) -> list[MomentMeasurement]:
+        """Run stage 5, if it is planned: measure products of two and of three columns."""
+        if CROSSED not in self.plan.events:
+            return []
+        noise, own = self.plan.noise(CROSSED), self.like or self
+        moments = crossed_moments(own.weighed(), self.schema.names, noise, self.plan.rows)  # features are the fit's
+        if moments is None:
+            self.in_vain(CROSSED)
+            return []
+        found = moments.measure(self.vault, CROSSED, noise, self.bins)
+        return [replace(found, std=found.std / math.sqrt(k.CROSSED_FIRMNESS))]
+
+    def weighed(self) -> dict[str, Bins]:
+        """Return the bins of all columns with shares of rows by fine cell, also for columns of levels."""
+        found = {name: self.bins[name] for name in self.columns}
+        for name in self.columns:
+            if name not in self.numbers.grids:
+                place = found[name].place
+                found[name] = replace(found[name], shares=(self.mass[name] / np.bincount(place))[place])
+        return found
+
     def declared(self) -> list[MomentMeasurement]:
-        """Run stage 5: measure means, squares and products of the columns of declared regressions."""
+        """Run stage 6: measure means, squares and products of the columns of declared regressions."""
         if DECLARED not in self.plan.events:
             return []
         noise = self.plan.noise(DECLARED)
         bins = (self.like or self).bins  # the multiplied values are those of the fit
-        moments = DeclaredMoments(self.regressions, bins, self.given, self.schema.names, noise, self.plan.rows)
+        moments = declared_moments(self.regressions, bins, self.given, self.schema.names, noise, self.plan.rows)
         found = moments.measure(self.vault, DECLARED, noise, self.bins)
         # The error that counts here is that of the coefficients, so these sums get a larger weight than their noise.
         return [replace(found, std=found.std / math.sqrt(k.DECLARED_FIRMNESS))]

@@ -47,6 +47,8 @@ BENCHMARKS = {
         "--runs 1 --output FOLDER/a.csv"),
     "ablation": Benchmark("ablation:main", "the worth of each part of the mixture", "4 h", "mixture-ablation",
         "--tables clinic-4k@500 --runs 1 --variants AS-IS --output FOLDER/a.csv"),
+    "crossed": Benchmark("crossed:main", "slopes and an XOR, with and without products of columns", "15 min", "mixture",
+        "--tables xor --epsilons 3.7 --runs 1 --output FOLDER/a.csv"),
     "mnist": Benchmark("mnist:main", "13 classifiers trained on synthetic digits", "20 min per run", "results",
         "--methods independent --epsilons 10 --seeds 1 --rows 600 --output FOLDER/a.csv --folder FOLDER"),
     "paper-epsilons": Benchmark("paper_epsilons:main", "epsilon of GS-WGAN's own settings", "1 min",

@@ -16,7 +16,7 @@ from medsynth.methods import registry
 from medsynth.methods.bins import Bins, fine_grid
 from medsynth.methods.regressions import Regression, check_columns, parsed
 from medsynth.mixture.constants import DECLARED
-from medsynth.mixture.declared import DeclaredMoments
+from medsynth.mixture.declared import declared_moments
 from medsynth.schema import Schema
 
 SCHEMA = Schema.from_dict({
@@ -113,7 +113,7 @@ def test_the_plan_gives_them_their_share() -> None:
 def test_expectations_are_the_means_over_rows(formula: str) -> None:
     """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
     bins = {name: Bins.of(SCHEMA.columns[name], None, None, 100, fine_grid(SCHEMA.columns[name])) for name in NAMES}
-    moments = DeclaredMoments(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    moments = declared_moments(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
     rng = np.random.default_rng(5)
     shares = {name: rng.dirichlet(np.ones(bins[name].cells)) for name in NAMES}
     inside = moments.products.inside(bins)
@@ -129,7 +129,7 @@ def test_expectations_are_the_means_over_rows(formula: str) -> None:
 
 def test_an_interaction_adds_its_products() -> None:
     """Least squares of b on a, c and their product follows from the means of the products, with rows of its columns."""
-    moments = DeclaredMoments(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    moments = declared_moments(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     columns = list(moments.products.tables)
     starts = dict(zip(columns, np.cumsum([0, *(t.shape[1] for t in moments.products.tables.values())]), strict=False))
     (b, a, c), (alone, _, one) = (int(starts[name]) for name in "bac"), range(starts["c"] + 2, starts["c"] + 5)
@@ -148,7 +148,7 @@ def test_clipping_is_corrected(correlation: float) -> None:
 
     Of 200,000 rows a mean's standard error is below 0.4 % of a square's mean, and a slope's below 1.2 % of one of 0.3.
     """
-    moments = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
+    moments = declared_moments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
     features = moments.features(correlated(200_000, correlation)).double()
     norms = features.norm(dim=1, keepdim=True)
     clipped = (features / norms.clamp(min=1)).sum(0)
@@ -169,7 +169,7 @@ def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
     """The bound is the largest at which a product's noise is within its sampling error, sqrt(rows)."""
 
     def bound(noise: float) -> float:
-        moments = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
+        moments = declared_moments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
         return -1 / moments.products.scales.item()
 
     wide, narrow = bound(0.1), bound(1e3)
@@ -190,20 +190,20 @@ def test_columns_of_many_levels_and_of_one_are_bounded() -> None:
         },
     })  # fmt: skip
     bins = {n: Bins.of(schema.columns[n], None, None, 300, fine_grid(schema.columns[n])) for n in ("h", "g", "one")}
-    both = DeclaredMoments(parsed(["y ~ h * g"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
+    both = declared_moments(parsed(["y ~ h * g"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
     assert both.products.width < 6000
-    alone = DeclaredMoments(parsed(["y ~ one"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
+    alone = declared_moments(parsed(["y ~ one"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
     codes = np.zeros((7, 4), np.int32)
     assert alone.products.width == 1 and np.allclose(alone.features(codes)[:, 0], -1.0)
 
 
 def test_a_regression_of_the_target_is_measured_by_class() -> None:
-    both = DeclaredMoments(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    both = declared_moments(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert both.features(correlated(10, 0)).shape == (10, 2 * both.products.width) and set(both.products.tables) == {
         "a",
         "b",
     }
-    alone = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    alone = declared_moments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert alone.features(correlated(10, 0)).shape == (10, alone.products.width)
 
 

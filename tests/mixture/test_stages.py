@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,7 +11,8 @@ from numpy.typing import NDArray
 from medsynth.errors import UsageError
 from medsynth.mixture import constants as k
 from medsynth.mixture.config import MixtureConfig
-from medsynth.mixture.constants import MATRIX, PAIRS, STRONGEST
+from medsynth.mixture.constants import CROSSED, MATRIX, PAIRS, STRONGEST
+from medsynth.mixture.crossed import column_features, crossed_moments
 from medsynth.mixture.measurement import Measurement, MomentMeasurement, RuleMeasurement
 from medsynth.mixture.method import LatentMixture
 from medsynth.mixture.stages import Stages, bins_by_noise
@@ -105,18 +108,48 @@ def test_the_noise_is_as_large_as_stated() -> None:
     assert np.mean(squares) == pytest.approx(1.0, abs=5 * np.sqrt(2 / len(squares)))
 
 
-def test_declared_moments_are_sums_of_products_of_the_rows() -> None:
+@pytest.mark.parametrize(
+    ("config", "classes"),
+    [(MixtureConfig(inference=("ill ~ age + sex", "age ~ sex")), 3), (MixtureConfig(products=0.05), 1)],
+    ids=["declared", "crossed"],
+)
+def test_moments_are_sums_of_products_of_the_rows(config: MixtureConfig, classes: int) -> None:
     """Without noise they are the sums over rows of products of features, by class, up to what clipping took."""
     codes = table()
-    own = stages(codes, NoNoise(), config=MixtureConfig(inference=("ill ~ age + sex", "age ~ sex")))
+    own = stages(codes, NoNoise(), config=config)
     (found,) = [one for one in own.measured() if isinstance(one, MomentMeasurement)]
     place = {name: own.bins[name].cell_of(codes[:, SCHEMA.names.index(name)]) for name in found.maps}
     each = np.concatenate([maps[:, place[name]] for name, maps in found.maps.items()])
     products = np.prod(each[found.factors], 0)
-    sums = np.stack([products[:, codes[:, 3] == label].sum(1) for label in range(3)])
+    labels = codes[:, 3] if classes > 1 else np.zeros(len(codes))
+    sums = np.stack([products[:, labels == label].sum(1) for label in range(classes)])
     size = np.sqrt(np.square(products).sum(1)) * np.sqrt(ROWS)
     assert found.values.shape == sums.shape and found.std.shape == sums.shape[1:]
     assert (np.abs(found.values - sums).max(0) < 0.02 * size).all()
+
+
+def test_features_of_columns_are_standard() -> None:
+    """By the released shares: mean zero, and variance one but for what is clipped. Nearly one level gives none."""
+    own = stages(table(), SeededEntropy(3))
+    own.measured()
+    for bins in own.weighed().values():
+        features, share = column_features(bins), bins.shares
+        assert features is not None and (features[:, 2] == 1).all()
+        assert share @ features[:, :2] / share.sum() == pytest.approx(0, abs=1e-9)
+        assert 0.7 < share @ features[:, 0] ** 2 / share.sum() <= 1 + 1e-9
+        assert np.abs(features).max() < k.FEATURE_CLIP + 1
+    sex = replace(own.bins["sex"], shares=np.array([0.98, 0.02]))
+    assert column_features(sex) is None and crossed_moments({"sex": sex}, ("sex",), 1.0, ROWS) is None
+
+
+def test_wide_tables_have_no_products_of_three_columns() -> None:
+    own = stages(table(), SeededEntropy(3))
+    own.measured()
+    names = [f"x{place}" for place in range(40)]
+    found = crossed_moments(dict.fromkeys(names, own.bins["sex"]), names, 1.0, ROWS)
+    assert found is not None and found.products.width == 40 * 39 // 2
+    few = crossed_moments(dict.fromkeys(names[:5], own.bins["sex"]), names, 1.0, ROWS)
+    assert few is not None and few.products.width == 10 + 10
 
 
 def test_a_table_without_pairs_is_measured_as_planned() -> None:
@@ -124,22 +157,24 @@ def test_a_table_without_pairs_is_measured_as_planned() -> None:
     one: dict[str, object] = {"kind": "categorical", "levels": ["a"]}
     schema = Schema.from_dict({"name": "t", "target": "ill", "columns": {**COLUMNS, "sex": one, "ward": one}})
     codes = table() * np.array([1, 0, 0, 1], np.int32)
-    plan = make_plan(MIXTURE.queries(MixtureConfig(), ROWS, 4, 3.7), epsilon=3.7, delta=1e-5, rows=ROWS)
+    config = MixtureConfig(products=0.05)
+    plan = make_plan(MIXTURE.queries(config, ROWS, 4, 3.7), epsilon=3.7, delta=1e-5, rows=ROWS)
     ledger = plan.ledger("test")
     own = Stages(schema=schema, vault=Vault(codes, schema.names, Releases(ledger, NoNoise())), plan=plan, seed=0)
     found = own.measured()
-    assert ledger.complete and {PAIRS, STRONGEST} <= {entry.label for entry in ledger.entries}
+    assert ledger.complete and {PAIRS, STRONGEST, CROSSED} <= {entry.label for entry in ledger.entries}
     assert {one.columns for one in found if isinstance(one, Measurement)} == {("age",), ("sex",), ("ward",)}
 
 
 def test_stages_like_others_keep_their_bins_and_choices() -> None:
     """Of other rows, in which other columns are related, they ask the same queries."""
-    own = stages(table(), SeededEntropy(1))
+    config = MixtureConfig(products=0.05)
+    own = stages(table(), SeededEntropy(1), config=config)
     first = own.measured()
     codes = table(5)
     codes[:, 2] = codes[:, 0] // 10  # wards by age, no more by sex
     codes = codes[: len(codes) // 8]  # for so few rows pairs would have fewer bins
-    same, other = (stages(rows, NoNoise(), like=own) for rows in (table(), codes))
+    same, other = (stages(rows, NoNoise(), config=config, like=own) for rows in (table(), codes))
     for again in (same, other):
         found = again.measured()
         assert again.chosen == own.chosen and [type(one) for one in found] == [type(one) for one in first]
@@ -147,6 +182,8 @@ def test_stages_like_others_keep_their_bins_and_choices() -> None:
             if isinstance(one, Measurement) and isinstance(before, Measurement):
                 assert one.columns == before.columns and one.values.shape == before.values.shape
                 assert all(np.array_equal(*maps) for maps in zip(one.maps, before.maps, strict=True))
+            if isinstance(one, MomentMeasurement) and isinstance(before, MomentMeasurement):
+                assert np.array_equal(one.factors, before.factors) and np.array_equal(one.std, before.std)
     shares = np.bincount(codes[:, 3], minlength=len(other.sizes)) / len(codes)
     assert other.sizes / other.sizes.sum() == pytest.approx(shares, abs=0.01)
 
@@ -163,6 +200,9 @@ def test_a_plan_has_the_pairs_that_there_are() -> None:
     assert PAIRS not in two and STRONGEST not in two
     shares = {query.label: query.weight**-2 for query in MIXTURE.queries(MixtureConfig(), 300, 5, 1.0)}
     assert sum(shares.values()) == pytest.approx(1) and shares[STRONGEST] == pytest.approx(k.STRONG_SHARE)
+    assert CROSSED not in shares
+    more = {query.label: query.weight**-2 for query in MIXTURE.queries(MixtureConfig(products=0.1), 300, 5, 1.0)}
+    assert more == pytest.approx({label: 0.9 * share for label, share in shares.items()} | {CROSSED: 0.1})
     assert STRONGEST not in {query.label for query in MIXTURE.queries(MixtureConfig(strongest_share=0), 300, 5, 1.0)}
 
 
