@@ -11,7 +11,9 @@ from medsynth.report.several_tables import linked_facts
 from medsynth.sampling.patients import PatientRows
 from medsynth.sampling.placing import view_of
 from medsynth.sampling.rejection import widened
-from medsynth.schema.linked import LinkedTables, chain_view
+from medsynth.sampling.tables import _end, _first_rows
+from medsynth.schema.codec import column_values
+from medsynth.schema.linked import LinkedTables, chain_view, own
 
 from .conftest import TABLES
 
@@ -75,6 +77,29 @@ def test_no_row_of_another_table_comes_later(placed: bool) -> None:
     assert 0 < moved < 400
 
 
+def test_what_lasts_ends_with_the_last_row_and_a_row_that_is_the_last_stays_alone() -> None:
+    """Stays of patients who die end then, others as they did. A second death of a patient is not drawn."""
+    tables = LinkedTables.from_yaml(TABLES + DEATHS)
+    found, who = drawn(tables, 60), np.arange(40)
+    found |= {"patients": PatientRows(np.zeros((60, 4), np.int32), np.arange(60)),
+              "consent": PatientRows(np.zeros((0, 5), np.int32), np.arange(0))}  # fmt: skip
+    stays, schema = found["stays"], tables.view("stays")
+    stays.codes[:, schema.names.index("discharged")] = 30
+    before = column_values(stays.codes, schema, "discharged")
+    view = view_of(tables, "deaths", found, who)
+    core = np.zeros((40, len(view.of_chain.core.names)), np.int32)
+    rows, possible = _first_rows(view, core, np.where(who < 9, 2, 1), own(tables, "deaths"), 1)
+    assert possible.tolist() == [1] * 40
+    found["deaths"] = PatientRows(rows, who)
+    _end(found, tables)
+    died = column_values(rows, tables.view("deaths"), "died_on")
+    ends, starts = (column_values(stays.codes, schema, name) for name in ("discharged", "admitted"))
+    dead = stays.whose < 40
+    due = np.minimum(before[dead], died[stays.whose[dead]])
+    assert (ends[dead] == due).all() and (ends >= starts).all() and (due < before[dead]).any()
+    assert (ends[~dead] == before[~dead]).all()
+
+
 def test_a_row_that_no_day_is_left_for_is_impossible() -> None:
     text = (TABLES + DEATHS).replace("    latest: {stay: stays}\n    comes", "    comes")
     tables = LinkedTables.from_yaml(text.replace("[1980-01-01, 2024-12-31]", "[1980-01-01, 1999-12-31]"))
@@ -104,7 +129,11 @@ def test_a_report_counts_rows_that_do_not_come_last(frames: dict[str, pd.DataFra
     [
         ("  consent:\n", "  consent:\n    comes_last: true\n", "`comes_last`: move this table to the end"),
         ("    order: died_on\n    max_rows: 2\n    latest: {stay: stays}\n", "", "need orders of one kind"),
-        ("1980-01-01, 2024-12-31]", "1980-01-01, 2024-12-31], resolution: hour, format: '%Y-%m-%d %H'", "one kind"),
+        (
+            "1980-01-01, 2024-12-31]",
+            "1980-01-01, 2024-12-31], resolution: minute, format: '%Y-%m-%d %H:%M'",
+            "one kind",
+        ),
     ],
 )
 def test_faults_are_named(old: str, new: str, words: str) -> None:
