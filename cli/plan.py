@@ -28,7 +28,7 @@ NOISE_AND_SHARE = (
 
 
 @guarded
-@with_settings("na_values", "decimal_comma", "device", "seed", "no_dp", required=("epsilon",))
+@with_settings("decimal_comma", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
     table: Annotated[
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")

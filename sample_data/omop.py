@@ -3,7 +3,7 @@
 The patients are those of `medsynth_sample_data.visits`, whose processes are known: chronic kidney disease never goes
 back, laboratory values are AR(1), a high creatinine stops a drug. Here each visit is a row of visit_occurrence, and its
 findings are rows of condition_occurrence, drug_exposure and measurement. Whoever dies does so on the day of the last
-visit.
+visit, on which stay and drugs end.
 
     python -m medsynth_sample_data.omop --output cdm
     python -m medsynth_sample_data.omop --patients 2000 --seed 7 --parquet --output small
@@ -73,6 +73,7 @@ def _visits(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
     until = visits["start"].shift(-1).where(visits["person_id"].shift(-1) == visits["person_id"])
     free = (until - visits["start"]).dt.days.fillna(LONGEST_STAY).to_numpy()
     stay = np.where(kind == INPATIENT, np.minimum(rng.geometric(0.2, len(visits)), LONGEST_STAY), 0)
+    stay = np.where(visits["died"] == "yes", 0, stay)
     end = visits["start"] + pd.to_timedelta(np.minimum(stay, np.maximum(free - 1, 0)), unit="D")
     return pd.DataFrame({
         "visit_occurrence_id": visits["visit_occurrence_id"], "person_id": visits["person_id"],
@@ -113,11 +114,13 @@ def _drugs(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
         LISINOPRIL: visits["pressure"],
     }
     rows = _rows(visits, found)
-    days = rng.choice(SUPPLY, len(rows))
+    died = visits[visits["died"] == "yes"].set_index("person_id")["start"]
+    end = rows["start"] + pd.to_timedelta(rng.choice(SUPPLY, len(rows)), unit="D")
+    end = end.where(~(end > rows["person_id"].map(died)), rows["person_id"].map(died))
     return pd.DataFrame({
         "drug_exposure_id": np.arange(1, len(rows) + 1), "person_id": rows["person_id"],
         "drug_concept_id": rows["concept"], "drug_exposure_start_date": _days(rows["start"]),
-        "drug_exposure_end_date": _days(rows["start"] + pd.to_timedelta(days, unit="D")),
+        "drug_exposure_end_date": _days(end),
         "visit_occurrence_id": rows["visit_occurrence_id"],
     })  # fmt: skip
 

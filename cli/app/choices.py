@@ -47,6 +47,7 @@ class Choices:
     public: str = ""
     citation: str = ""
     public_patients: str = PUBLIC_PATIENTS[0]
+    approved: bool = False  # whether the last fit was to keep to the plan on file
     rows: int = 10000
     where: list[str] = field(default_factory=list)
     replicates: int = 0
@@ -84,6 +85,16 @@ class Choices:
         return f"{self.name}.{'open.' if self.shareable else ''}report.html"
 
     @property
+    def approval(self) -> str:
+        """The name of the page for approval."""
+        return f"{self.name}.plan.html"
+
+    @property
+    def approved_plan(self) -> str:
+        """The name of the plan's file, which is written next to that page."""
+        return f"{self.name}.plan.json"
+
+    @property
     def saved(self) -> SavedAs:
         """How the table was saved."""
         counts = {name: int(lines) for name, lines in self.counts_of_lines.items() if lines}
@@ -108,6 +119,8 @@ class Choices:
             found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        if self.codes and not declared:
+            found += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
         if self.public:
             found += [f"--public={self.public}", f"--citation={self.citation}"]
             found += ["--public-patients", self.public_patients]
@@ -117,16 +130,21 @@ class Choices:
         """Return the command that plans the fit. `declared`: by a schema file, which names the patients itself."""
         return ["plan", operand(self.table), *self._settings(declared)]
 
+    def approve(self, declared: bool, review: str | None, *, force: bool = False) -> list[str]:
+        """Return the command that writes the page for approval. `declared`: as in `plan`."""
+        words = [*self.plan(declared), "--page", self.approval, *(["--review", review] if review else [])]
+        return [*words, *["--force"] * force]
+
     def check(self) -> list[str]:
         """Return the command that compares the table with its schema."""
         return ["schema", "check", operand(self.table), *self.saved_as]
 
-    def fit(self, declared: bool, *, resume: bool = False, force: bool = False) -> list[str]:
-        """Return the command that fits, or goes on with an interrupted fit. `declared`: as in `plan`."""
+    def fit(self, declared: bool, *, plan: bool = False, resume: bool = False, force: bool = False) -> list[str]:
+        """Return the command that fits, or goes on with an interrupted fit. `declared`: as in `plan`. `plan`: whether
+        the fit keeps to the plan on file.
+        """
         more = ["--holdout", f"{HOLDOUT:g}"] if self.holdout else []
-        if self.codes and not declared:
-            more += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
-        words = ["fit", operand(self.table), *self._settings(declared), *more]
+        words = ["fit", operand(self.table), *self._settings(declared), *more, *["--plan", self.approved_plan] * plan]
         return [*words, *["--resume"] * resume, *["--force"] * force]
 
     def sample(self, *, force: bool = False) -> list[str]:
@@ -136,11 +154,11 @@ class Choices:
             found += ["--where", condition]
         return found + (["--replicates", str(self.replicates)] if self.replicates else []) + ["--force"] * force
 
-    def report(self, review: str | None, *, force: bool = False) -> list[str]:
-        """Return the command that writes the report."""
+    def report(self, review: str | None, *, plan: bool = False, force: bool = False) -> list[str]:
+        """Return the command that writes the report. `plan`: as in `fit`."""
         found = ["report", operand(self.model), "--synthetic", self.synthetic, "--output", self.page]
         found += ["--shareable"] * self.shareable + (["--review", review] if review else [])
-        return found + self.saved_as + ["--force"] * force
+        return found + ["--plan", self.approved_plan] * plan + self.saved_as + ["--force"] * force
 
     def package(self, review: str | None, *, force: bool = False) -> list[str]:
         """Return the command that writes the folder to hand over."""

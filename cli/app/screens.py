@@ -43,10 +43,11 @@ GROUPS = {  # of the review's entries
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
     "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit", "language": "table",
+    "take": "public", "aside": "public", "check": "public", "approval": "budget", "package": "report", "cancel": "fit",
+    "language": "table",
 }  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
-WRITTEN = (".report.json", ".provenance.json")  # ends of names of other files that medsynth has written
+WRITTEN = (".report.json", ".plan.json", ".provenance.json")  # ends of names of other files that medsynth has written
 DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
 
 
@@ -291,7 +292,9 @@ def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
     plan = _plan(session)
     return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
-            "drawings": _drawings(plan), "others": _others(session), "whose": PUBLIC_PATIENTS}  # fmt: skip
+            "drawings": _drawings(plan), "others": _others(session), "whose": PUBLIC_PATIENTS,
+            "approval": session.jobs["approval"], "asking": _asking(session), "asked": GROUPS["purpose"],
+            "review": _known_review(session)}  # fmt: skip
 
 
 def _others(session: Session) -> list[str]:
@@ -346,6 +349,19 @@ def do_budget(session: Session, form: Form) -> str:
     return _start(session, "budget", session.choices.plan(session.has(session.choices.schema)), "budget")
 
 
+def _asking(session: Session) -> list[str]:
+    """Return the command that writes the page for approval."""
+    chosen = session.choices
+    return chosen.approve(session.has(chosen.schema), REVIEW if session.has(REVIEW) else None)
+
+
+def do_approval(session: Session, form: Form) -> str:
+    """Keep what is asked for, and write the page for approval, with the plan's file next to it."""
+    _complete(session)
+    _keep_review(session, form)
+    return _start(session, "approval", [*_asking(session), *["--force"] * ("replace" in form)], "budget")
+
+
 def show_fit(session: Session) -> Content:
     """Show what the fit will spend, or how far it is, or what it has written."""
     return {"job": session.jobs["fit"], "spent": _spent(session), "plan": _plan(session),
@@ -357,7 +373,11 @@ def do_fit(session: Session, form: Form) -> str:
     resume = "resume" in form
     session.refuse(tick_agreed=not resume and "agreed" not in form)
     _complete(session)
-    words = session.choices.fit(session.has(session.choices.schema), resume=resume, force="replace" in form)
+    chosen = session.choices
+    if not resume:
+        session.change(approved="approved" in form and session.has(chosen.approved_plan))
+    declared = session.has(chosen.schema)
+    words = chosen.fit(declared, plan=chosen.approved, resume=resume, force="replace" in form)
     return _start(session, "fit", words, "fit", as_json=False)
 
 
@@ -414,11 +434,6 @@ def do_rows(session: Session, form: Form) -> str:
 def show_report(session: Session) -> Content:
     """Show the form of the review, the page, and what may leave."""
     chosen = session.choices
-    try:
-        review = _review(session)
-    except MedsynthError as error:
-        session.tell(str(error), english=True)
-        review = {}
     written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
     kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
     times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
@@ -426,7 +441,8 @@ def show_report(session: Session) -> Content:
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
     return {
         "job": session.jobs["report"], "package": session.jobs["package"], "groups": GROUPS,
-        "review": review, "page": session.has(chosen.page), "stale": 0 < times[0] < max(times),
+        "review": _known_review(session), "page": session.has(chosen.page), "kept": _kept(session),
+        "stale": 0 < times[0] < max(times),
         "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
         "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
     }  # fmt: skip
@@ -440,18 +456,38 @@ def _review(session: Session) -> Content:
     return found or {}
 
 
-def do_report(session: Session, form: Form) -> str:
-    """Keep what only people know, and write the report, internal or shareable. Other keys of the file are kept."""
+def _known_review(session: Session) -> Content:
+    """Return what the review file says already, or nothing with a message if it cannot be read."""
+    try:
+        return _review(session)
+    except MedsynthError as error:
+        session.tell(str(error), english=True)
+        return {}
+
+
+def _kept(session: Session) -> bool:
+    """Return whether the last fit kept to a plan that is on file."""
+    return session.choices.approved and session.has(session.choices.approved_plan)
+
+
+def _keep_review(session: Session, form: Form) -> None:
+    """Keep what only people know. Other keys of the file are kept."""
     old = _review(session)
     entries = itertools.chain(*GROUPS.values())
     given = {name: form[name].replace("\r\n", "\n").strip() for name in entries if name in form}
     if answers := {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}:
         session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))
+
+
+def do_report(session: Session, form: Form) -> str:
+    """Keep what only people know, and write the report, internal or shareable."""
+    _keep_review(session, form)
     if "save" in form:
         session.tell(session.say("saved").format(REVIEW))
         return "report"
     session.change(shareable=form.get("kind") == "shareable")
-    words = session.choices.report(REVIEW if session.has(REVIEW) else None, force="replace" in form)
+    review = REVIEW if session.has(REVIEW) else None
+    words = session.choices.report(review, plan=_kept(session), force="replace" in form)
     return _start(session, "report", words, "report")
 
 

@@ -128,7 +128,8 @@ def _routes(session: Session) -> Blueprint:
     page.add_url_rule("/job", "job", lambda: _job(session))
     page.add_url_rule("/report.css", "style", lambda: Response(STYLE.read_bytes(), mimetype="text/css"))
     page.add_url_rule("/plots", "plots", lambda: render_template("plots.html", plots=screens.plots(session)))
-    page.add_url_rule("/page", "report_page", lambda: _report(session))
+    page.add_url_rule("/page", "report_page", lambda: _page(session, session.choices.page))
+    page.add_url_rule("/approval", "approval_page", lambda: _page(session, session.choices.approval))
     return page
 
 
@@ -147,9 +148,9 @@ def _job(session: Session) -> dict[str, Any]:
     return job.facts() if job else {"running": False}
 
 
-def _report(session: Session) -> Response:
-    """Return the report as it was written, with no right to ask this server for anything."""
-    if not session.choices.table or not session.has(session.choices.page):
+def _page(session: Session, name: str) -> Response:
+    """Return a page as it was written, with no right to ask this server for anything."""
+    if not session.choices.table or not session.has(name):
         abort(404)
-    content = (session.folder / session.choices.page).read_bytes()
+    content = (session.folder / name).read_bytes()
     return Response(content, mimetype="text/html", headers={"Content-Security-Policy": OF_REPORT})

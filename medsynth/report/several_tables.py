@@ -217,9 +217,18 @@ def _without(whose: Whole, count: int) -> float:
 
 
 def _links(tables: LinkedTables, cells: Cells, name: str) -> tuple[int, int]:
-    """Return the numbers of rows before the rows of their keys, and of keys to no row or to another patient's."""
+    """Return the numbers of rows that come too early, and of keys to no row or to another patient's.
+
+    Too early are rows before the row of a key, and in a table that `comes_last` before another row of the patient.
+    """
     early = apart = 0
     order = tables.tables[name].order or ""
+    for other, table in tables.tables.items() if tables.tables[name].comes_last else ():
+        if table.order and other != name:
+            moments = pd.Series(table.columns[table.order].ranks(cells[other][table.order]))
+            last = moments.groupby(cells[other][tables.key].to_numpy()).max()
+            own = tables.tables[name].columns[order].ranks(cells[name][order])
+            early += int((own < cells[name][tables.key].map(last).to_numpy()).sum())
     for key, other in tables.tables[name].latest.items():
         if key not in cells[name]:  # synthetic rows lack it
             continue

@@ -19,6 +19,9 @@ This module converts between both, for rows of simulated patients. `sampling/tab
    (`Placed.moved`). An event before the previous one gets its day. Before the first visit the number is 0, and the
    distance counts from the start of time.
 
+Deaths are rows of a table that `comes_last`. They follow the patient's last visit, at the distance that was drawn. If
+another table has a later row of the patient, they move to its time (`floor`).
+
 Fitting uses the same columns, of the real rows (`fitting/private_tables.py`). Without a table that places the rows,
 `view_of` returns a plain `ChainView`, which changes nothing.
 """
@@ -95,7 +98,9 @@ class Placed(ChainView):
         at = self._of(number, who) + columns[self.distance]
         if before is not None:  # drawing such a row again would move all dates towards the end of time
             at = np.maximum(at, before[:, self.schema.names.index(order)])
-        never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[order].size) | (at < 0)
+        never = (at >= self._of(number + 1, who)) | (at < 0)
+        at = at if self.floor is None else np.maximum(at, self.floor[who])
+        never |= at >= self.schema.columns[order].size
         columns[order] = np.where(never, 0, at).astype(np.int32)
         return widened(np.column_stack([columns[name] for name in self.schema.core.names]), self.schema), never
 
@@ -115,7 +120,8 @@ class Placed(ChainView):
         b = names.index(self.distance)
         top = self.schema.columns[self.schema.order or ""].size - 1
         found = core.copy()
-        number = np.minimum(core[:, a], (self.starts[who] < NEVER).sum(1))
+        count = (self.starts[who] < NEVER).sum(1)
+        number = np.minimum(core[:, a], count) if self.floor is None else np.where(core[:, a] > 0, count, 0)
         number = np.where((number == 0) & (self.starts[who].min(1) <= 0), 1, number)  # nothing comes before the start
         number = np.where(number > 0, (self.starts[who] <= self._of(number, who)[:, None]).sum(1), 0)
         room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
@@ -150,10 +156,16 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
 
 def view_of(tables: LinkedTables, table: str, found: Mapping[str, PatientRows], patients: Whole) -> ChainView:
     """Return the chain's view of a table's rows for `patients`, by number, given the rows `found` of earlier tables."""
-    other = placed_by(tables, table)
+    schema, other, floor = tables.view(table), placed_by(tables, table), None
+
+    def starts(other: str) -> Whole:
+        rows = found[other]
+        count = int(max(rows.whose.max(initial=-1), patients.max(initial=-1))) + 1
+        return starts_of(rows.codes, rows.whose, count, tables, table, other)[patients]
+
+    if tables.tables[table].comes_last:
+        earlier = [starts(name) for name in tables.others if name != table and tables.tables[name].order]
+        floor = np.max([np.zeros(len(patients), np.int64), *(np.where(at < NEVER, at, 0).max(1) for at in earlier)], 0)
     if other is None:
-        return ChainView(tables.view(table))
-    rows = found[other]
-    count = int(max(rows.whose.max(initial=-1), patients.max(initial=-1))) + 1
-    starts = starts_of(rows.codes, rows.whose, count, tables, table, other)[patients]
-    return Placed(tables.view(table), tables, table, other, starts)
+        return ChainView(schema, floor=floor)
+    return Placed(schema, tables, table, other, starts(other), floor=floor)

@@ -17,7 +17,7 @@ from ..patients.codes import Together, Wanted, columns_of_codes
 from ..patients.stored import tensors_of
 from ..rng import Stream, numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Range, Where, parse
+from ..schema.codec import Range, Where, column_values, parse, related_values
 from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
 from .balance import balanced
 from .draw import Draw
@@ -114,6 +114,7 @@ def patients_of_tables(model: Model, draw: Draw, halved: bool) -> Callable[[int,
         wanted = {} if together is None else first.wanted(codes, together, numpy_stream(seed, "codes together"))
         for k, name in enumerate(tables.others):
             found[name] = _rows(model, first, codes, found, k, name, seed, draw.where, wanted.get(name))
+        _end(found, tables)
         return found
 
     return drawn
@@ -161,10 +162,11 @@ def _rows(
     counts = first.count(codes, name)
     who = np.flatnonzero(counts > 0)
     view = view_of(tables, name, found, who)
-    rows, broken = _first_rows(view, first.core(codes[who], name), counts[who], own(tables, name), seed)
+    rows, possible = _first_rows(view, first.core(codes[who], name), counts[who], own(tables, name), seed)
     lacking = np.zeros(len(counts), np.int64)
-    lacking[who[broken]] = counts[who[broken]]
-    who, rows = who[~broken], rows[~broken]
+    lacking[who] = counts[who] - possible
+    counts[who] = possible
+    who, rows = who[possible > 0], rows[possible > 0]
     if not schema.order or not len(who):
         return PatientRows(rows, who, lacking)
     given = np.column_stack([rows, counts[who] - 1]).astype(np.int32)
@@ -174,22 +176,24 @@ def _rows(
     mine = None if wanted is None else wanted.of(who)
     drawn = visits(tensors_of(number, model.tensors), view_of(tables, name, found, who), given, stream, asked, mine)
     assert drawn.lacking is not None
-    lacking[who] = drawn.lacking
+    lacking[who] += drawn.lacking
     return PatientRows(drawn.codes, who[drawn.whose], lacking)
 
 
 def _first_rows(
     view: ChainView, core: Codes, counts: Whole, columns: Collection[str], seed: int | None
-) -> tuple[Codes, Mask]:
-    """Return the table's first rows, (patients, columns), from the chain's, and which are impossible: (patients,).
+) -> tuple[Codes, Whole]:
+    """Return the table's first rows, (patients, columns), from the chain's, and how many rows patients can have
+    with them: (patients,).
 
     They get their dates here, so rules can be checked. A row that breaks one gets the place in time of another
-    patient's first row, for some rounds, and then all `columns` of that row. So no patient loses a table by a date.
+    patient's first row, for some rounds, and then all `columns` of that row. So no patient loses a table by a date. A
+    row that can only be the last, such as a death, remains alone.
     """
     names = view.of_chain.core.names
     stream = numpy_stream(seed, f"first rows of {view.schema.name}")
 
-    def dated(core: Codes, who: Whole) -> tuple[Codes, Mask]:
+    def dated(core: Codes, who: Whole, counts: Whole = counts) -> tuple[Codes, Mask]:
         rows, never = view.rows(view.possible(core, who), None, who)
         rows = completed(rows, None, view.schema)
         return rows, never | broken_next(rows, None, counts[who] == 1, view.schema)
@@ -206,4 +210,26 @@ def _first_rows(
             return found
 
         left = sample_again(core, left, again, lambda found, who: dated(found, who)[1], REJECTION_ROUNDS)
-    return dated(core, everyone)[0], np.isin(everyone, left)
+    rows, never = dated(core, everyone, np.ones_like(counts))
+    return rows, np.where(np.isin(everyone, left), ~never, counts)
+
+
+def _end(found: Mapping[str, PatientRows], tables: LinkedTables) -> None:
+    """Let what lasts longer than a row that `comes_last` end with it, such as a stay at a death; in place.
+
+    This changes dates after the order of another table, unless a rule computes something from them or would break.
+    """
+    table = tables.others[-1]
+    if not tables.tables[table].comes_last:
+        return
+    ends = np.full(found[tables.first].count, np.inf)
+    ends[found[table].whose] = column_values(found[table].codes, tables.view(table), tables.tables[table].order or "")
+    for name in tables.others[:-1]:
+        rows, schema = found[name], tables.view(name)
+        computed = set[str]().union(*(rule.columns for rule in schema.parsed_rules if rule.defines))
+        for k, (key, column) in enumerate(schema.columns.items()):
+            if schema.order in column.depends_on and key not in computed:
+                late = np.flatnonzero(column_values(rows.codes, schema, key).astype(np.float64) > ends[rows.whose])
+                own = rows.codes[late]
+                own[:, k] = column.code_computed(ends[rows.whose[late]], related_values(own, schema, key))
+                rows.codes[late] = np.where(broken(own, schema)[:, None], rows.codes[late], own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -32,9 +32,13 @@ def broken_firsts(first: Codes, schema: Schema) -> Mask:
 
 @dataclass(frozen=True, eq=False)
 class ChainView:
-    """Convert a chain's rows to rows of a table: unchanged, with unmodelled columns left empty."""
+    """Convert a chain's rows to rows of a table: unchanged, with unmodelled columns left empty.
+
+    `floor`: (patients,) the code of the order before which no row comes; None without one. Earlier rows move there.
+    """
 
     schema: Schema
+    floor: Whole | None = field(default=None, kw_only=True)
 
     @property
     def of_chain(self) -> Schema:
@@ -47,7 +51,13 @@ class ChainView:
 
     def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
         """Return the table's rows, not completed, and which are impossible; given the rows `before`, by patient."""
-        return widened(core, self.schema), np.zeros(len(core), np.bool_)
+        rows = widened(core, self.schema)
+        if self.floor is None:
+            return rows, np.zeros(len(core), np.bool_)
+        order = self.schema.order or ""
+        at = rows[:, self.schema.names.index(order)]
+        np.maximum(at, self.floor[who], out=at, casting="unsafe")
+        return rows, self.floor[who] >= self.schema.columns[order].size
 
     @property
     def times(self) -> tuple[str, ...]:

@@ -47,10 +47,11 @@ def check_header(table: Table | LargeTable, schema: Schema, keys: Collection[str
         is_header = len(absent) < len(declared) / 2
         hint = did_you_mean(absent[0], table.header) if is_header else " If the file has no header line, add one."
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
+        empty = all(column.missing for name in absent for column in declared[name].values())
         raise SchemaError(
             f"{table.where}: no column {absent[0]!r}{more}, but the schema {schema.name!r} declares it."
             f"{hint} Blanks and case are part of a name. "
-            "Rename the table's column, or remove it from the schema."
+            f"Rename the table's column, {'add an empty one' if empty else 'add it'}, or remove it from the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in declared]
     if extra and schema.other_columns == "refuse":

@@ -24,8 +24,8 @@ class LinkedTable(BaseModel):
     """One of several tables. The first has one row per patient, another at most `max_rows`, the first by `order`.
 
     `rules` may read the first table's columns, too. `latest` maps columns of keys to tables: such a column contains the
-    key of the patient's latest row there that is not after this one. `file` may omit a usual ending; it defaults to the
-    name.
+    key of the patient's latest row there that is not after this one. `comes_last`: no row of the patient in another
+    table with an order comes later, as after a death. `file` may omit a usual ending; it defaults to the name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,6 +35,7 @@ class LinkedTable(BaseModel):
     order: str | None = None
     max_rows: int = Field(1, ge=1, le=MAX_ROWS_PER_PATIENT)
     latest: dict[str, str] = Field(default_factory=dict)
+    comes_last: bool = False
     target: str | None = None
     file: str | None = None
 
@@ -119,6 +120,13 @@ class LinkedTables(Declaration):
         before = list(self.tables)[1 : list(self.tables).index(name)]
         for key, other in table.latest.items():
             self._check_link(name, key, other, before)
+        if table.comes_last and name != self.others[-1]:
+            raise ValueError(f"the table {name!r}, `comes_last`: move this table to the end of the file")
+        if table.comes_last and not (table.order and all(comparable(table, self.tables[one]) for one in before)):
+            raise ValueError(
+                f"the table {name!r}, `comes_last`: this table and all others with an `order` need orders of one kind, "
+                "dates of one resolution or numbers with as many decimals"
+            )
 
     def _check_link(self, name: str, key: str, other: str, before: list[str]) -> None:
         """Raise ValueError unless the column `key` can contain keys of rows of the `other` table, an earlier one."""
@@ -246,10 +254,17 @@ def placed_by(tables: LinkedTables, table: str) -> str | None:
     other = next(iter(tables.tables[table].latest.values()), None)
     if other is None:
         return None
-    mine, theirs = (tables.view(name).columns[tables.tables[name].order or ""] for name in (table, other))
-    alike = isinstance(mine, Quantity) and isinstance(theirs, Quantity)
-    same = (mine.places, getattr(mine, "resolution", None)) == (theirs.places, getattr(theirs, "resolution", None))
-    return other if alike and same else None
+    return other if comparable(tables.tables[table], tables.tables[other]) else None
+
+
+def comparable(table: LinkedTable, other: LinkedTable) -> bool:
+    """Return whether the orders of two tables have the same unit. A table without an order compares with any."""
+    if not other.order:
+        return True
+    mine, theirs = (one.columns.get(one.order or "") for one in (table, other))
+    if not (isinstance(mine, Quantity) and isinstance(theirs, Quantity)):
+        return False
+    return (mine.places, getattr(mine, "resolution", None)) == (theirs.places, getattr(theirs, "resolution", None))
 
 
 def number_name(other: str) -> str:

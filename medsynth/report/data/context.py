@@ -26,8 +26,8 @@ class TableFacts(Record):
     """Figures of one table. `rows_a_patient` and its real twin are means; other shares are of patients.
 
     `without`: share of patients without a row. `orphans`: rows whose patient does not exist, and keys that point to no
-    row or to another patient's row. `too_early`: rows dated before the row that they belong to. `beyond`: rows above a
-    patient's maximum.
+    row or to another patient's row. `too_early`: rows dated before the row that they belong to, or in a
+    table that `comes_last` before others of the patient. `beyond`: rows above a patient's maximum.
     """
 
     table: str

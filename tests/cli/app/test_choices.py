@@ -161,6 +161,7 @@ HOSTILE: dict[str, Any] = {
     "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
     "header_lines": "0", "header_is_names": "yes", "skip_rows": "1.5", "skip_last_rows": "1234567",
     "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine",
+    "approved": "yes",
 }  # fmt: skip
 
 

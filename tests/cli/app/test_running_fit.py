@@ -13,6 +13,7 @@ from local_page import Page, fake
 from medsynth_cli.app.session import languages
 from test_jobs import until
 
+from medsynth.artifact import load
 from medsynth.io.atomic import LOCK, _beside, interrupt_writer, writer_of
 
 HOLD = """
@@ -116,13 +117,38 @@ def test_only_the_process_that_wrote_the_lock_is_stopped(folder: Path, monkeypat
         assert writer_of(model) is None and other.poll() is None
 
 
-@pytest.mark.nightly
-def test_a_real_fit_goes_on_after_its_page_was_killed_and_can_be_resumed(folder: Path) -> None:
+def declared_table(folder: Path) -> None:
+    """Write a table of 400 rows, and its schema."""
     lines = ["a,b,y", *(f"{k % 7},{k % 5},{k % 2}" for k in range(400))]
     (folder / "ward.csv").write_text("\n".join(lines))
     levels = {"a": list(range(7)), "b": list(range(5)), "y": [0, 1]}
     columns = "".join(f"  {name}: {{kind: categorical, levels: {own}}}\n" for name, own in levels.items())
     (folder / "ward.schema.yaml").write_text(f"name: ward\ntarget: y\ncolumns:\n{columns}")
+
+
+@pytest.mark.nightly
+def test_a_real_fit_keeps_to_the_plan_that_was_approved(folder: Path) -> None:
+    """The page writes the files of `plan --page`. With more budget than approved the fit spends nothing."""
+    declared_table(folder)
+    page = Page(folder, "ward.csv").enter()
+    for form, answers in (("budget", {"epsilon": "2"}), ("approval", {"purpose": "teaching"})):
+        page.post(form, answers)
+        page.wait(300)
+    assert b"teaching" in page.get("approval").data and 'name="approved"' in page.get("fit").get_data(as_text=True)
+    page.session.change(epsilon=3.0)
+    page.post("fit", {"agreed": "on", "approved": "on"})
+    page.wait(300)
+    assert "ward.plan.json approves epsilon 2" in page.get("fit").get_data(as_text=True)
+    assert not [path for path in folder.iterdir() if "ledger" in path.name or path.name == "ward.medsynth"]
+    page.session.change(epsilon=2.0)
+    page.post("fit", {"agreed": "on", "approved": "on"})
+    page.wait(300)
+    assert "kept to the plan" in " ".join(load(folder / "ward.medsynth").ledger.notes)
+
+
+@pytest.mark.nightly
+def test_a_real_fit_goes_on_after_its_page_was_killed_and_can_be_resumed(folder: Path) -> None:
+    declared_table(folder)
     model, checkpoint = folder / "ward.medsynth", folder / "ward.medsynth-checkpoint"
     words = ["fit", "ward.csv", "--epsilon", "3.7", "--method", "dp-gan", "--set", "lots=20000"]
     with page_that_is_killed(folder, *words):

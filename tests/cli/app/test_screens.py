@@ -457,3 +457,35 @@ def test_the_language_is_chosen_on_the_page(page: Page) -> None:
         assert answer.status_code == 303 and "/table" in answer.headers["Location"]
         text = page.get("table").get_data(as_text=True)
         assert there in text and f">{other}</button>" in text
+
+
+@pytest.mark.parametrize("language", languages())
+def test_a_board_approves_before_the_fit(language: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page writes what `plan --page` writes, and the fit keeps to it unless the person takes the tick away."""
+    monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda plan: [])
+    plan = PLAN | {"epsilon": 2.0, "on_file": {"fits": 0, "epsilon_after": 2.0}}
+    fake(monkeypatch, f"print({json.dumps(plan)!r})")
+    page = Page(folder, "ward.csv", language).enter()
+    page.post("budget", {"epsilon": "2"})
+    page.wait()
+    page.post("approval", {"purpose": "teaching"})
+    page.wait()
+    job = page.session.jobs["approval"]
+    planned = page.session.choices.plan(False)
+    assert job and job.words == [*planned, "--page", "ward.plan.html", "--review", "review.yaml"]
+    assert "teaching" in (folder / "review.yaml").read_text() and page.get("approval").status_code == 404
+    (folder / "ward.plan.html").write_text("<h1>to sign</h1>")
+    (folder / "ward.plan.json").write_text("{}")
+    text = shown(page, "budget")
+    assert 'download="ward.plan.html"' in text and "ward.plan.json" in shown(page, "fit")
+    sent = page.get("approval")
+    assert sent.data == b"<h1>to sign</h1>" and "sandbox" in sent.headers["Content-Security-Policy"]
+    page.post("fit", {"agreed": "on"})
+    page.wait()
+    assert (job := page.session.jobs["fit"]) and "--plan" not in job.words
+    page.post("fit", {"agreed": "on", "approved": "on"})
+    page.wait()
+    assert (job := page.session.jobs["fit"]) and job.words[-2:] == ["--plan", "ward.plan.json"]
+    page.post("report", {"kind": "internal"})
+    page.wait()
+    assert (job := page.session.jobs["report"]) and "--plan ward.plan.json" in " ".join(job.words)
