@@ -33,6 +33,7 @@ class Choices:
     who: str = ""  # one of WHO, or empty before the person has answered
     unit: str = ""
     max_rows: int = 1
+    patients: int = 0  # their number, if it is public
     order: str = ""
     encoding: str = ""
     skip_lines: str = ""
@@ -108,6 +109,7 @@ class Choices:
             found.append("--one-row-a-patient")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
+        found += ["--patients", str(self.patients)] if self.unit and self.patients else []
         if self.public:
             found += [f"--public={self.public}", f"--citation={self.citation}"]
             found += ["--public-patients", self.public_patients]
@@ -173,7 +175,7 @@ def load(folder: Path, table: str) -> Choices:
 def _possible(choices: Choices) -> bool:
     """Return whether the forms could have led to these choices."""
     texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where, choices.citation]
-    numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
+    numbers = [(choices.max_rows, 1), (choices.patients, 0), (choices.rows, 1), (choices.replicates, 0)]
     return (
         all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
         and all(least <= number < LARGEST_NUMBER for number, least in numbers)
