@@ -157,7 +157,7 @@ class Choices:
 
 def load(folder: Path, table: str) -> Choices:
     """Return the choices that were saved for a table; the usual ones without a file, or of a damaged one."""
-    usual = Choices(table=table)
+    usual = Choices(table=table, format=next((form for form in FORMATS if table.lower().endswith(form)), ".csv"))
     path = folder / f"{name_of(Path(table))}.medsynth-app"
     try:
         if not is_inside(folder, path.name) or path.stat().st_size > LARGEST:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
+import pandas as pd
 import yaml
 from markupsafe import Markup
 
@@ -402,22 +403,29 @@ def show_rows(session: Session) -> Content:
 
 def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table, which is written as the model's table was."""
-    if session.choices.format != ".csv":
-        return []
     with suppress(MedsynthError, OSError, ValueError, csv.Error):
+        if session.choices.format != ".csv":
+            cells = _drawn(session.folder / session.choices.synthetic).head(PREVIEWED)
+            return [list(cells), *cells.to_numpy().tolist()]
         form = load(session.folder / session.choices.model).form
         with open(session.folder / session.choices.synthetic, encoding=form.encoding, newline="") as file:
             return list(itertools.islice(csv.reader(file, delimiter=form.delimiter), PREVIEWED + 1))
     return []
 
 
+def _drawn(path: Path) -> pd.DataFrame:
+    """Return the first rows of a synthetic table, as texts."""
+    from medsynth.report.data.tables import read
+
+    return read(path).cells.head(PLOTTED)
+
+
 def plots(session: Session) -> list[tuple[str, Markup]]:
     """Return a drawing of each column of the first synthetic rows, by name."""
-    from medsynth.report.data.tables import read
     from medsynth.report.page import charts
     from medsynth.report.sections.fidelity import column_summaries
 
-    cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
+    cells = _drawn(session.folder / session.choices.synthetic)
     model = session.choices.model
     schema = load(session.folder / model).schema if session.has(model) else None
     found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
@@ -446,7 +454,8 @@ def show_report(session: Session) -> Content:
         session.tell(str(error), english=True)
         review = {}
     written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
-    kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
+    parts = tuple(f"{chosen.name}{part}." for part in MADE[:2])
+    kept = [chosen.table, *(name for name in files(session.folder) if name.startswith(parts))]
     times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
              for name in (chosen.page, chosen.synthetic, REVIEW)]  # fmt: skip
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
