@@ -17,7 +17,7 @@ KEYS = {  # what the form asks for, by kind; `time` is a date without a day, and
     "binary": ("levels", "unknown"), "categorical": ("levels", "hierarchy", "unknown"),
     "ordinal": ("levels", "unknown"), "count": OF_NUMBERS, "continuous": (*OF_NUMBERS, "decimals"),
     "date": ("bounds", "format", "after", "unknown"), "time": ("format", "unknown"),
-    "identifier": ("drop", "shape"), "parts": ("text", "unknown"), "answers": ("levels",), "open": (),
+    "identifier": ("drop", "shape"), "parts": ("text", "bounds", "unknown"), "answers": ("levels",), "open": (),
 }  # fmt: skip
 CLOCK = ["1900-01-01", "1900-01-01"]  # bounds of times of day
 LEARN = "TODO"  # a format that a fit learns
@@ -129,11 +129,16 @@ def _fields(name: str, column: Any) -> Fields:
     kind = str(known.get("kind") or "open")
     bounds, missing, form = known.get("bounds"), known.get("missing", False), known.get("format", "")
     kind = "time" if kind == "date" and isinstance(bounds, list) and [*map(str, bounds)] == CLOCK else kind
+    parts = known.get("parts") if kind == "parts" else None
+    first = parts[0] if isinstance(parts, list) and parts and isinstance(parts[0], dict) else {}
+    alike = first.keys() == {"kind", "bounds"} and parts == [first | {"kind": "count"}] * len(parts or ())
+    bounds = first["bounds"] if alike else bounds
     low, high = bounds if isinstance(bounds, list) and len(bounds) == 2 and kind != "time" else ("", "")
     texts = {key: _text(known.get(key)) for key in Fields._fields[5:17] if key in KEYS.get(kind, ())}
     if kind in ("date", "time"):
         texts["format"] = LEARN if form is None else _text(form)
     shown = {"kind", "missing", "resolution", "more", *KEYS.get(kind, ()), *HIDDEN, *(["bounds"] * (kind == "time"))}
+    shown |= {"parts"} if alike else set()
     shown -= {key for key in ("hierarchy", "limits") if not isinstance(known.get(key, ""), str)}
     more = {key: value for key, value in known.items() if key not in shown}
     return Fields(
@@ -209,7 +214,9 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
     levels = _values(one.levels)
     if "levels" in wanted and not (levels == [] and (one.hierarchy or "hierarchy" in more)):
         found["levels"] = levels or [None]
-    if one.kind == "time" or ("bounds" in wanted and not (one.after and not one.low + one.high)):
+    if one.kind == "parts":
+        found["parts"] = [{"kind": "count", "bounds": [_number(one.low), _number(one.high)]}] * one.text.count("{}")
+    elif one.kind == "time" or ("bounds" in wanted and not (one.after and not one.low + one.high)):
         found["bounds"] = CLOCK if one.kind == "time" else [_number(one.low), _number(one.high)]
     texts = {key: getattr(one, key) for key in wanted if key not in ("levels", "bounds")}
     given = {key: _several(text) for key, text in texts.items() if text.strip() and (key, text) != ("scale", "linear")}
@@ -244,7 +251,7 @@ def _more(text: str) -> dict[str, Any]:
 
 def _several(text: str) -> str | list[str]:
     """Return a field's text, or the texts of its lines, if there are several."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
     return lines if len(lines) > 1 else text.strip()
 
 

@@ -57,8 +57,8 @@ class Door:
         if path.exists() and MARK not in path.read_text(errors="replace"):
             raise UsageError(f"{path} is another file. Rename it.")
         address = self._address(self._of_start)
-        text = (f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">{MARK}'
-                f'<meta http-equiv="refresh" content="0;url={address}"><p><a href="{address}">medsynth</a></p>')  # fmt: skip
+        text = (f'<!doctype html>{MARK}<meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0;url={address}"><a href="{address}">medsynth</a>')  # fmt: skip
         atomic_write(path, text.encode(), force=True, private=True)
         self._start = path
         if path.stat().st_mode & 0o077:  # a folder whose files have no owner, as on some network drives

@@ -278,9 +278,10 @@ def faults(session: Session, form: Form) -> dict[str, list[str]]:
     """Return what is wrong with the fields of each column, by its number. Nothing is written."""
     names = {form[key]: key.removesuffix(".name") for key in form if key.endswith(".name")}
     found: dict[str, list[str]] = {number: [] for number in names.values()}
-    for one in _problems(session, typed(session, form)):
-        if one.column in names:
-            found[names[one.column]].append(one.text)
+    with suppress(MedsynthError):  # of the file, which the screen shows
+        for one in _problems(session, typed(session, form)):
+            if one.column in names:
+                found[names[one.column]].append(one.text)
     return found
 
 

@@ -62,7 +62,7 @@ for (const column of document.querySelectorAll(".column")) {
     if (!changed || column.contains(event.relatedTarget)) return;
     changed = false;
     const answer = await fetch(column.closest("form").dataset.faults, { method: "POST", body: new URLSearchParams(new FormData(column.closest("form"))) });
-    const faults = answer.ok ? (await answer.json())[column.id.slice(1)] : [];
+    const faults = answer.ok ? (await answer.json())[column.id.slice(1)] || [] : [];
     column.querySelector(".problem").replaceChildren(...faults.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
   });
 }

@@ -132,6 +132,7 @@ def test_a_cell_of_several_numbers_and_a_rule_that_was_seen_stay() -> None:
         {"columns": {"a": two}, "rules": rules}, [form._replace(text="{}-{}")], "`a.1` > `a.2`\nx", "", {}
     )
     found = content_of(changed)
+    assert (form.low, form.high, form.more) == ("0", "300", "")
     assert found["columns"]["a"] == two | {"text": "{}-{}"} and found["rules"] == [*rules, "x"]
 
 
