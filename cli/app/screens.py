@@ -23,7 +23,7 @@ from medsynth.fitting.private_table import table_header
 from medsynth.fitting.settings import PUBLIC_PATIENTS
 from medsynth.io.formats import STATISTICAL, SavedAs, name_of
 from medsynth.io.table import Table
-from medsynth.schema import Schema, bundled
+from medsynth.schema import Schema
 from medsynth.schema.columns.hierarchies import System
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
@@ -45,7 +45,7 @@ GROUPS = {  # of the review's entries
     "signatures": ("steward", "privacy_officer", "expert", "expert_date", "expert_reasoning"),
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
-    "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
+    "columns": "columns", "text": "columns", "import": "public", "draft": "public",
     "take": "public", "aside": "public", "check": "public", "package": "report", "cancel": "fit", "language": "table",
 }  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
@@ -129,7 +129,7 @@ def show_public(session: Session) -> Content:
     own = session.choices.table
     likely = [name for name in sorted(found, key=own.__ne__) if not name.endswith(WRITTEN)
               and not name_of(Path(name)).endswith(MADE) and (name != own or has_labels(name))]  # fmt: skip
-    return {"dictionaries": likely, "bundled": bundled(), "problems": _problems(session),
+    return {"dictionaries": likely, "problems": _problems(session),
             "check": session.jobs["check"], "looks": session.looks}  # fmt: skip
 
 
@@ -218,15 +218,6 @@ def do_take(session: Session, form: Form) -> str:
 
 def _table_to_look_at(session: Session) -> Table:
     return table_to_look_at(session.folder / session.choices.table, session.choices.saved)
-
-
-def do_bundled(session: Session, form: Form) -> str:
-    """Use a schema that comes with medsynth."""
-    found = bundled().get(form.get("bundled", ""))
-    if found is None or (session.has(session.choices.schema) and "replace" not in form):
-        raise Refusal(session.say("no_such_schema" if found is None else "tick_replace"))
-    session.write(session.choices.schema, found.to_yaml())
-    return "public"
 
 
 def do_aside(session: Session, form: Form) -> str:

@@ -19,7 +19,7 @@ APP = Path(__file__).parents[2] / "cli" / "app"
 TEXTS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (APP / "texts").glob("*.yaml")}
 ENGLISH = TEXTS["en"]
 BUILT = ("nav_", "title_", "kind_", "name_", "format.", "review_", "outcome_", "picture_", "phase_", "error_",
-         "encoding_", "refused_", "count_of_", "patients_", "system_", "fault_")  # fmt: skip  # names that templates put together
+         "encoding_", "refused_", "count_of_", "patients_", "system_", "fault_")  # fmt: skip  # of templates
 
 
 @pytest.mark.parametrize("language", sorted(set(TEXTS) - {"en"}))
