@@ -19,6 +19,7 @@ KEYS = {  # what the form asks for, by kind; `time` is a date without a day, and
     "date": ("bounds", "format", "after", "unknown"), "time": ("format", "unknown"),
     "identifier": ("drop", "shape"), "parts": ("text", "bounds", "unknown"), "answers": ("levels",), "open": (),
 }  # fmt: skip
+KINDS_WITH = {key: " ".join(kind for kind in KEYS if key in KEYS[kind]) for keys in KEYS.values() for key in keys}
 CLOCK = ["1900-01-01", "1900-01-01"]  # bounds of times of day
 LEARN = "TODO"  # a format that a fit learns
 FORMATS = (  # of dates, and of times; empty: as 2020-12-31

@@ -32,7 +32,7 @@ from ..looking import draft_with, offers
 from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
 from .columns import FORMATS as OF_DATES
-from .columns import KEYS, Fields, content_of, example, fields_of, rules_of, yaml_of
+from .columns import KEYS, KINDS_WITH, Fields, content_of, example, fields_of, rules_of, yaml_of
 from .jobs import Job
 from .session import REVIEW, Session, languages
 from .words import ENGLISH, Refusal, placed
@@ -251,8 +251,7 @@ def show_columns(session: Session) -> Content:
     formats = {form: example(form) for form in dict.fromkeys((*OF_DATES, *(one.format for one in fields)))}
     return {
         "fields": fields, "kinds": list(KEYS), "text": text, "commented": "#" in text, "formats": formats,
-        "of": {key: " ".join(kind for kind, keys in KEYS.items() if key in keys) for key in Fields._fields},
-        "systems": get_args(System),
+        "of": KINDS_WITH, "systems": get_args(System),
         "problems": problems, "faulty": {one.column for one in problems if one.column}, "keys": person_keys(header),
         "constant": content.get("constant", facts_of_a_person(header)), "rules": rules_of(content),
         "target": str(content.get("target") or ""),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -284,6 +285,8 @@ def test_a_column_is_checked_before_it_is_saved(page: Page, folder: Path) -> Non
     found = page.post("faults", form).get_json()
     assert found["1"] == [] and [text.split(":")[0] for text in found["0"]] == ["Lowest and highest value"]
     assert not (folder / "ward.schema.yaml").exists()
+    shown_for = dict(re.findall(r'<label class="of ([^"]*)">(Lowest value|How cells write it)', shown(page, "columns")))
+    assert shown_for == {"count continuous date parts": "Lowest value", "date time": "How cells write it"}
 
 
 def test_only_columns_of_the_table_get_into_the_schema(page: Page, folder: Path) -> None:
