@@ -33,6 +33,7 @@ class Choices:
     who: str = ""  # one of WHO, or empty before the person has answered
     unit: str = ""
     max_rows: int = 1
+    patients: int = 0  # their number, if it is public
     order: str = ""
     encoding: str = ""
     skip_lines: str = ""
@@ -121,6 +122,7 @@ class Choices:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
         if self.codes and not declared:
             found += [f"--na-values={','.join(self.codes.split())}"]  # one word: a code may begin with a minus sign
+        found += ["--patients", str(self.patients)] if self.unit and self.patients else []
         if self.public:
             found += [f"--public={self.public}", f"--citation={self.citation}"]
             found += ["--public-patients", self.public_patients]
@@ -173,7 +175,7 @@ class Choices:
 
 def load(folder: Path, table: str) -> Choices:
     """Return the choices that were saved for a table; the usual ones without a file, or of a damaged one."""
-    usual = Choices(table=table)
+    usual = Choices(table=table, format=next((form for form in FORMATS if table.lower().endswith(form)), ".csv"))
     path = folder / f"{name_of(Path(table))}.medsynth-app"
     try:
         if not is_inside(folder, path.name) or path.stat().st_size > LARGEST:
@@ -191,7 +193,7 @@ def load(folder: Path, table: str) -> Choices:
 def _possible(choices: Choices) -> bool:
     """Return whether the forms could have led to these choices."""
     texts = [choices.unit, choices.order, choices.codes, choices.target, *choices.where, choices.citation]
-    numbers = [(choices.max_rows, 1), (choices.rows, 1), (choices.replicates, 0)]
+    numbers = [(choices.max_rows, 1), (choices.patients, 0), (choices.rows, 1), (choices.replicates, 0)]
     return (
         all(isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
         and all(least <= number < LARGEST_NUMBER for number, least in numbers)

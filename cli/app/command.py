@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from medsynth.errors import UsageError
+from medsynth.errors import MedsynthError, UsageError
 
 from ..console import guarded, notify
 
@@ -81,6 +81,7 @@ def app(
         notify("Stopped.")
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command that runs is stopped below, in a known time
+        session.door.leave()
         shutil.rmtree(private, ignore_errors=True)
         session.jobs.stop()
         server.close()
@@ -102,16 +103,22 @@ def _start(start: Path | None) -> tuple[Path, str]:
 
 def _open(session: Session, private: Path, no_browser: bool) -> None:
     """Lead the browser to the page, or print its address."""
-    from .door import redirect_file
-
     if no_browser:
         print(session.door.address, flush=True)
         notify("This address works once, for five minutes, on this machine. Press Ctrl-C to stop.")
-    elif webbrowser.open(redirect_file(private, session.door.address).as_uri()):
+    elif webbrowser.open(_start_file(session, private).as_uri()):
         notify("The page is open in your browser. Press Enter for a new address of it, and Ctrl-C to stop.")
     else:
         raise UsageError("No browser could be opened. Use --no-browser, and open the address that it prints.")
     threading.Thread(target=_renew, args=(session,), daemon=True).start()
+
+
+def _start_file(session: Session, private: Path) -> Path:
+    """Write the file that opens the page, also again: next to the tables, or if that cannot be in a private folder."""
+    try:
+        return session.door.keep(session.folder)
+    except (MedsynthError, OSError):
+        return session.door.keep(private)
 
 
 def _renew(session: Session) -> None:

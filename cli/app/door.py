@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from flask import Request, Response
 
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.io.atomic import atomic_write
+
 ENTRY_SECONDS = 300.0  # for which the one-time address can be used
 COOKIE = "medsynth"
+START, MARK = "open-medsynth.html", "<title>medsynth</title>"  # of the page that leads to the running server
 POLICY = (
     "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; img-src data:; "
     "connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -34,11 +38,39 @@ class Door:
         self.port = 0
         self._token, self._cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._until = time.monotonic() + ENTRY_SECONDS
+        self._start, self._of_start = Path(), ""  # the page that leads here, and its token
 
     @property
     def address(self) -> str:
         """The one-time address."""
-        return f"http://127.0.0.1:{self.port}{self.path}/enter?token={self._token}"
+        return self._address(self._token)
+
+    def _address(self, token: str) -> str:
+        return f"http://127.0.0.1:{self.port}{self.path}/enter?token={token}"
+
+    def keep(self, folder: Path) -> Path:
+        """Write a page into a folder that leads here, for its owner alone. Its address opens once, then it is renewed.
+
+        Raises MedsynthError if others could read it, or if another file has its name.
+        """
+        path, self._of_start = folder / START, secrets.token_urlsafe(32)
+        if path.exists() and MARK not in path.read_text(errors="replace"):
+            raise UsageError(f"{path} is another file. Rename it.")
+        address = self._address(self._of_start)
+        text = (f'<!doctype html>{MARK}<meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0;url={address}"><a href="{address}">medsynth</a>')  # fmt: skip
+        atomic_write(path, text.encode(), force=True, private=True)
+        self._start = path
+        if path.stat().st_mode & 0o077:  # a folder whose files have no owner, as on some network drives
+            self.leave()
+            raise UsageError(f"Others could read {path}.")
+        return path
+
+    def leave(self) -> None:
+        """Remove the page that leads here, unless another server has written its own."""
+        with suppress(OSError):
+            if self.path in self._start.read_text():
+                self._start.unlink()
 
     def renew(self) -> str:
         """Return a new one-time address. An older one no longer opens."""
@@ -48,6 +80,11 @@ class Door:
 
     def opens(self, token: str) -> bool:
         """Return whether a token is the one that opens, and let it open no more."""
+        if self._of_start and hmac.compare_digest(token.encode(), self._of_start.encode()):
+            self._of_start = ""  # nobody knows the next one before it is written
+            with suppress(OSError, MedsynthError):
+                self.keep(self._start.parent)
+            return True
         if time.monotonic() > self._until or not hmac.compare_digest(token.encode(), self._token.encode()):
             return False
         self._token = secrets.token_urlsafe(32)  # nobody knows this one
@@ -86,14 +123,3 @@ def protected(response: Response) -> Response:
     response.headers["Cross-Origin-Opener-Policy"] = response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
     response.headers.remove("Server")
     return response
-
-
-def redirect_file(folder: Path, address: str) -> Path:
-    """Write a page that only its owner can read and that leads to the address. A browser's command line names it."""
-    path = folder / "open-medsynth.html"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
-                   f'<title>medsynth</title><meta http-equiv="refresh" content="0;url={address}">'
-                   f'<p><a href="{address}">medsynth</a></p>')  # fmt: skip
-    return path

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import pandas as pd
 import yaml
 from markupsafe import Markup
 
@@ -20,19 +21,21 @@ from medsynth.fitting.budgets import spent_on
 from medsynth.fitting.looking import table_to_look_at
 from medsynth.fitting.private_table import table_header
 from medsynth.fitting.settings import PUBLIC_PATIENTS
-from medsynth.io.formats import SavedAs, name_of
+from medsynth.io.formats import STATISTICAL, SavedAs, name_of
 from medsynth.io.table import Table
-from medsynth.schema import Schema, bundled
+from medsynth.schema import Schema
+from medsynth.schema.columns.hierarchies import System
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..looking import draft_with, offers
 from ..options import whole_number
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
-from .columns import KEYS, Fields, content_of, fields_of, rules_of, yaml_of
+from .columns import FORMATS as OF_DATES
+from .columns import KEYS, KINDS_WITH, Fields, content_of, example, fields_of, rules_of, yaml_of
 from .jobs import Job
 from .session import REVIEW, Session, languages
-from .words import Refusal, placed
+from .words import ENGLISH, Refusal, placed
 
 Form = Mapping[str, str]
 Content = dict[str, Any]
@@ -42,13 +45,13 @@ GROUPS = {  # of the review's entries
     "signatures": ("steward", "privacy_officer", "expert", "expert_date", "expert_reasoning"),
 }
 SCREEN_OF = {  # of forms, and of commands, that are not named as their screen
-    "columns": "columns", "text": "columns", "import": "public", "bundled": "public", "draft": "public",
-    "take": "public", "aside": "public", "check": "public", "approval": "budget", "package": "report", "cancel": "fit",
+    "columns": "columns", "text": "columns", "import": "public", "draft": "public", "take": "public",
+    "aside": "public", "check": "public", "approval": "budget", "package": "report", "cancel": "fit",
     "language": "table",
 }  # fmt: skip
 PREVIEWED, PLOTTED = 20, 2_000  # synthetic rows that are shown, and that plots are drawn from
 WRITTEN = (".report.json", ".plan.json", ".provenance.json")  # ends of names of other files that medsynth has written
-DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".sas7bcat")
+DICTIONARIES = (".csv", ".json", ".xml", ".xlsx", ".sas7bcat", *STATISTICAL)
 
 
 def do_language(session: Session, form: Form) -> str:
@@ -108,8 +111,9 @@ def do_table(session: Session, form: Form) -> str:
     order = form.get("order", "") if unit else ""
     unknown = not {unit, order} <= {"", *_header(session)}
     session.refuse(no_such_column=unknown, name_the_patient=who == "several" and not unit)
-    most = _whole(session, form.get("max_rows") or "1")
-    session.change(who=who, unit=unit, order=order, max_rows=most)
+    most, patients = (_whole(session, form[key]) if unit and form.get(key) else least
+                      for key, least in (("max_rows", 1), ("patients", 0)))  # fmt: skip
+    session.change(who=who, unit=unit, order=order, max_rows=most, patients=patients)
     return "public"
 
 
@@ -123,21 +127,27 @@ def _whole(session: Session, text: str) -> int:
 def show_public(session: Session) -> Content:
     """Show where public knowledge about the columns may come from, and what is declared already."""
     found = [name for name in files(session.folder) if name.lower().endswith(DICTIONARIES)]
-    likely = [name for name in found if name != session.choices.table and not name.endswith(WRITTEN)
-              and not name_of(Path(name)).endswith(MADE)]  # fmt: skip
-    return {"dictionaries": likely, "bundled": bundled(), "problems": _problems(session),
+    own = session.choices.table
+    likely = [name for name in sorted(found, key=own.__ne__) if not name.endswith(WRITTEN)
+              and not name_of(Path(name)).endswith(MADE) and (name != own or has_labels(name))]  # fmt: skip
+    return {"dictionaries": likely, "problems": _problems(session),
             "check": session.jobs["check"], "looks": session.looks}  # fmt: skip
 
 
-def _problems(session: Session) -> list[Problem]:
-    """Return what the schema file itself lacks, without the table."""
-    if not session.has(session.choices.schema):
+def has_labels(name: str) -> bool:
+    """Return whether a file of that name can have labels next to its rows."""
+    return name.lower().endswith((*STATISTICAL, ".sas7bcat"))
+
+
+def _problems(session: Session, text: str = "") -> list[Problem]:
+    """Return what the schema file, or a `text` in its place, lacks without the table."""
+    if not (text or session.has(session.choices.schema)):
         return []
     header = _header(session)
     try:
-        schema = Schema.load(session.folder / session.choices.schema)
+        schema = Schema.from_yaml(text) if text else Schema.load(session.folder / session.choices.schema)
     except MedsynthError as error:
-        return placed(error, header, session.texts) or [Problem(text=session.short(str(error)))]
+        return placed(error, header, session.texts) or [Problem(kind=ENGLISH, text=session.short(str(error)))]
     patient = _patient(session)
     if session.choices.who == "one":
         return [Problem(text=session.say("patient_declared").format(schema.unit))] if schema.unit else []
@@ -180,9 +190,9 @@ def _complete(session: Session) -> None:
 
 def do_import(session: Session, form: Form) -> str:
     """Write the schema from a data dictionary in the folder."""
-    name = form.get("dictionary", "")
-    session.refuse(no_such_table=name not in show_public(session)["dictionaries"])
-    words = ["schema", "import", operand(name), "--table", session.choices.table, *session.choices.saved_as]
+    names = [operand(name) for name in show_public(session)["dictionaries"] if f"of {name}" in form]
+    session.refuse(no_dictionary_ticked=not names)
+    words = ["schema", "import", *names, "--table", operand(session.choices.table), *session.choices.saved_as]
     public = ["--labels-are-public"] * ("labels_are_public" in form)
     return _start(session, "public", [*words, *public, *["--force"] * ("replace" in form)], "public")
 
@@ -209,15 +219,6 @@ def do_take(session: Session, form: Form) -> str:
 
 def _table_to_look_at(session: Session) -> Table:
     return table_to_look_at(session.folder / session.choices.table, session.choices.saved)
-
-
-def do_bundled(session: Session, form: Form) -> str:
-    """Use a schema that comes with medsynth."""
-    found = bundled().get(form.get("bundled", ""))
-    if found is None or (session.has(session.choices.schema) and "replace" not in form):
-        raise Refusal(session.say("no_such_schema" if found is None else "tick_replace"))
-    session.write(session.choices.schema, found.to_yaml())
-    return "public"
 
 
 def do_aside(session: Session, form: Form) -> str:
@@ -247,8 +248,11 @@ def show_columns(session: Session) -> Content:
         session.tell(str(error), english=True)
     header = _header(session)
     problems = _problems(session)
+    fields = [one.spoken(*session.spoken) for one in fields_of(content, header)]
+    formats = {form: example(form) for form in dict.fromkeys((*OF_DATES, *(one.format for one in fields)))}
     return {
-        "fields": fields_of(content, header), "kinds": list(KEYS), "text": text, "commented": "#" in text,
+        "fields": fields, "kinds": list(KEYS), "text": text, "commented": "#" in text, "formats": formats,
+        "of": KINDS_WITH, "systems": get_args(System),
         "problems": problems, "faulty": {one.column for one in problems if one.column}, "keys": person_keys(header),
         "constant": content.get("constant", facts_of_a_person(header)), "rules": rules_of(content),
         "target": str(content.get("target") or ""),
@@ -257,6 +261,23 @@ def show_columns(session: Session) -> Content:
 
 def do_columns(session: Session, form: Form) -> str:
     """Write the schema file from the fields."""
+    session.write(session.choices.schema, typed(session, form))
+    return _saved(session)
+
+
+def faults(session: Session, form: Form) -> dict[str, list[str]]:
+    """Return what is wrong with the fields of each column, by its number. Nothing is written."""
+    names = {form[key]: key.removesuffix(".name") for key in form if key.endswith(".name")}
+    found: dict[str, list[str]] = {number: [] for number in names.values()}
+    with suppress(MedsynthError):  # of the file, which the screen shows
+        for one in _problems(session, typed(session, form)):
+            if one.column in names:
+                found[names[one.column]].append(one.text)
+    return found
+
+
+def typed(session: Session, form: Form) -> str:
+    """Return the schema's text with what the fields say."""
     content = content_of(session.read(session.choices.schema))
     offered = {one.name for one in fields_of(content, _header(session))}
     found = list[Fields]()
@@ -264,16 +285,13 @@ def do_columns(session: Session, form: Form) -> str:
     patient = _patient(session)
     for k in itertools.takewhile(lambda k: f"{k}.name" in form, itertools.count()):
         answers = {name: form.get(f"{k}.{name}", "").replace("\r\n", "\n") for name in Fields._fields}
-        if session.say("separators")[1] == ",":
-            answers |= {name: answers[name].replace(",", ".") for name in ("low", "high")}
         if answers["kind"] in KEYS and answers["name"] in offered:
-            found.append(Fields(**answers))
+            found.append(Fields(**answers).heard(*session.spoken))
             constant += [answers["name"]] * (f"{k}.constant" in form)
     content.setdefault("name", session.choices.name)
     patient |= {"constant": constant} if "unit" in patient else {}
     rules = form.get("rules", "").replace("\r\n", "\n")
-    session.write(session.choices.schema, yaml_of(content, found, rules, form.get("target", ""), patient))
-    return _saved(session)
+    return yaml_of(content, found, rules, form.get("target", ""), patient)
 
 
 def do_text(session: Session, form: Form) -> str:
@@ -396,22 +414,29 @@ def show_rows(session: Session) -> Content:
 
 def _preview(session: Session) -> list[list[str]]:
     """Return the header and the first rows of the synthetic table, which is written as the model's table was."""
-    if session.choices.format != ".csv":
-        return []
     with suppress(MedsynthError, OSError, ValueError, csv.Error):
+        if session.choices.format != ".csv":
+            cells = _drawn(session.folder / session.choices.synthetic).head(PREVIEWED)
+            return [list(cells), *cells.to_numpy().tolist()]
         form = load(session.folder / session.choices.model).form
         with open(session.folder / session.choices.synthetic, encoding=form.encoding, newline="") as file:
             return list(itertools.islice(csv.reader(file, delimiter=form.delimiter), PREVIEWED + 1))
     return []
 
 
+def _drawn(path: Path) -> pd.DataFrame:
+    """Return the first rows of a synthetic table, as texts."""
+    from medsynth.report.data.tables import read
+
+    return read(path).cells.head(PLOTTED)
+
+
 def plots(session: Session) -> list[tuple[str, Markup]]:
     """Return a drawing of each column of the first synthetic rows, by name."""
-    from medsynth.report.data.tables import read
     from medsynth.report.page import charts
     from medsynth.report.sections.fidelity import column_summaries
 
-    cells = read(session.folder / session.choices.synthetic).cells.head(PLOTTED)
+    cells = _drawn(session.folder / session.choices.synthetic)
     model = session.choices.model
     schema = load(session.folder / model).schema if session.has(model) else None
     found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
@@ -435,7 +460,8 @@ def show_report(session: Session) -> Content:
     """Show the form of the review, the page, and what may leave."""
     chosen = session.choices
     written = [chosen.synthetic, f"{chosen.synthetic}.provenance.json"]
-    kept = [chosen.table, f"{chosen.name}.train.csv", f"{chosen.name}.heldout.csv"]
+    parts = tuple(f"{chosen.name}{part}." for part in MADE[:2])
+    kept = [chosen.table, *(name for name in files(session.folder) if name.startswith(parts))]
     times = [(session.folder / name).stat().st_mtime if session.has(name) else 0.0
              for name in (chosen.page, chosen.synthetic, REVIEW)]  # fmt: skip
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]

@@ -32,6 +32,7 @@ def made(session: Session) -> Flask:
     flask = Flask("medsynth_cli.app", root_path=str(HERE), static_url_path=f"{session.door.path}/static")
     flask.config |= {"MAX_CONTENT_LENGTH": LARGEST_FORM, "MAX_FORM_MEMORY_SIZE": LARGEST_FORM}
     flask.jinja_env.filters |= {"n": session.number, "plain": session.short}
+    flask.jinja_env.tests["labelled"] = screens.has_labels
     flask.jinja_env.trim_blocks = flask.jinja_env.lstrip_blocks = True
     flask.before_request(lambda: _guard(session))
     flask.after_request(protected)
@@ -125,6 +126,7 @@ def _routes(session: Session) -> Blueprint:
         form(name, getattr(screens, f"do_{name}"))
     page.add_url_rule("/", "start", lambda: redirect(url_for("page.table"), 303))
     page.add_url_rule("/enter", "enter", lambda: _enter(session))
+    page.add_url_rule("/faults", "faults", lambda: screens.faults(session, request.form), methods=["POST"])
     page.add_url_rule("/job", "job", lambda: _job(session))
     page.add_url_rule("/report.css", "style", lambda: Response(STYLE.read_bytes(), mimetype="text/css"))
     page.add_url_rule("/plots", "plots", lambda: render_template("plots.html", plots=screens.plots(session)))

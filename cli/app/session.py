@@ -110,6 +110,11 @@ class Session:
         text = f"{value:,.{digits}f}".rstrip("0" * bool(digits)).rstrip("." * bool(digits))
         return text.translate(str.maketrans(",.", self.say("separators")))
 
+    @property
+    def spoken(self) -> tuple[str, str]:
+        """How the language writes numbers, and days."""
+        return self.say("separators"), self.say("day")
+
     def told(self) -> list[str]:
         """Return the messages for the screen that is shown now."""
         return [self._told.popleft() for _ in range(len(self._told))]

@@ -14,8 +14,13 @@ COMMANDS = re.compile(  # lines and ends of lines for people who type commands
     r" \(docs/[^)]*\)",
     re.MULTILINE,
 )
-ENTRIES = {"levels": "levels", "bounds": "low", "decimals": "decimals", "missing": "codes", "scale": "scale",
-           "unit": "unit", "format": "format", "kind": "kind"}  # fmt: skip  # fields of the form, by a schema's keys
+ENTRIES = {  # fields of the form, by a schema's keys; the first one that a fault without a place names is its field
+    "after": "after", "missing": "codes", "unknown": "unknown", "levels": "levels", "below": "below", "above": "above",
+    "limits": "below", "bounds": "low", "decimals": "decimals", "scale": "scale", "unit": "unit", "format": "format",
+    "kind": "kind", "hierarchy": "hierarchy", "text": "text", "shape": "shape", "resolution": "format",
+}  # fmt: skip
+
+ENGLISH = "english"  # kind of a problem in the library's own words
 
 
 class Refusal(UsageError):
@@ -36,8 +41,12 @@ def placed(error: MedsynthError, names: Collection[str], texts: Mapping[str, str
     """Return the problems of a schema in the page's words, each with its column and field of the form, the first."""
     found = dict[tuple[str, str], Problem]()
     for one in error.problems:
-        column = one.column if one.column in names else ""
-        entry = ENTRIES.get(one.entry, "") if column else ""
-        text = texts["required"] if one.kind == MISSING else plain(one.text + one.cure, texts)
-        found.setdefault((column, entry or text), Problem(text=text, column=column, entry=entry))
+        column = one.column if one.column in names else next((name for name in names if repr(name) in one.text), "")
+        named = one.entry or next((key for key in ENTRIES if re.search(rf"\b{key}\b", one.text)), "")
+        entry = ENTRIES.get(named, "more" * bool(named)) if column else ""
+        own = texts["required"] if one.kind == MISSING else texts.get(f"fault_{entry}")
+        text = own or plain(one.text + one.cure, texts)
+        found.setdefault(
+            (column, entry or text), Problem(kind="" if own else ENGLISH, text=text, column=column, entry=entry)
+        )
     return list(found.values())

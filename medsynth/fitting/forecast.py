@@ -58,6 +58,12 @@ class Forecast:
             std = min(std, self.plan.events[LAST_ROWS][0].multiplier * math.sqrt(len(last) * (self.columns + 2)))
         return CLEAR * std * self.mean / self.plan.rows
 
+    @property
+    def lost_below(self) -> float | None:
+        """The share below which a class of the target may be lost; None if a patient has one row at most."""
+        most = self.schema.max_rows
+        return min(self.lost(most), 1.0) if most and most > 1 and ONE_WAY in self.plan.events else None
+
     def notes(self) -> Iterator[Message]:
         """Yield what to expect, and a better `max_rows`. Raise UsageError for an impossible number of patients."""
         rows, most, patients = self.plan.rows, self.schema.max_rows, self.patients
@@ -66,17 +72,17 @@ class Forecast:
                 "`patients` is the number of patients in a table with several rows per patient: two or more, and at "
                 "most the number of rows. Correct it, or leave it out. Nothing was spent."
             )
-        if not most or most == 1 or ONE_WAY not in self.plan.events:
+        if not most or self.lost_below is None:
             return
         what = "levels" if self.schema.target is None else f"classes of {self.schema.target!r}"
-        few = f"{what} below {min(self.lost(most), 1):.1%} of the {'patients' if self.schema.order else 'rows'}"
+        few = f"{what} below {self.lost_below:.1%} of the {'patients' if self.schema.order else 'rows'}"
         if patients is None:
             yield Message(
                 f"The noise may hide {few}, and more if patients have several rows. Declare the number of `patients` "
                 "for a forecast."
             )
             return
-        if self.lost(most) > RARE_SHARE:
+        if self.lost_below > RARE_SHARE:
             yield Message(f"the model may lose {few}.", None, kind=FEW_ROWS)
         if self.schema.order:
             tried = range(1, MAX_ROWS_PER_PATIENT)

@@ -487,7 +487,7 @@ def possible_patients(path: Path, settings: TableSettings) -> tuple[tuple[str, .
 
 
 def table_header(path: Path, saved: SavedAs = USUAL) -> tuple[str, ...]:
-    """Return a table's column names from its header alone. Raise TableError for a workbook, and as `confirm_names`."""
-    header = reader.names(path, saved)
+    """Return a table's column names from its header alone. Raise TableError, and as `confirm_names`."""
+    header = reader.header(path, saved).header
     confirm_names(header, str(path), saved)
     return header

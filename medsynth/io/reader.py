@@ -44,35 +44,23 @@ def read(table: Path | str | TableFile, saved: SavedAs = USUAL) -> Table:
     return replace(found, file_form=file.file_form)
 
 
-def header(path: Path, saved: SavedAs = USUAL) -> Table:
-    """Return the table at `path` without its rows. Raise as `read` does, unless only a row is wrong."""
-    saved.check()
-    file = TableFile.of(path)
-    if file.kind == "workbook":
-        with _opened(file, saved) as opened:
-            found = opened.header
-    else:
-        found = names(file, saved)
-    return Table(str(path), found, pd.DataFrame(columns=list(found)))
+def header(table: Path | TableFile, saved: SavedAs = USUAL) -> Table:
+    """Return a table without its rows, from its header line or its Parquet schema. Raise as `read` does.
 
-
-def names(table: Path | TableFile, saved: SavedAs = USUAL) -> tuple[str, ...]:
-    """Return the names of a table's columns from its header line or its Parquet schema: no row is parsed.
-
-    Raises TableError for a workbook, whose header cannot be read without its rows, and as `header` does.
+    No row is parsed, except of a workbook: its header cannot be found without its rows.
     """
     saved.check()
     file = TableFile.of(table)
     saved.check(file.kind)
     with formats.readable(file.path):
-        if file.kind == "workbook":
-            raise TableError(f"{file.path} is a workbook. Save its header line as CSV, and pass that.")
         if file.kind == "text":
-            return text.header_names(file, saved)
-        if file.statistical:
-            return statistical.names(file.path, file.kind, saved.encoding)
-        with parquet.opened(file.path) as opened:
-            return opened.header
+            found = text.header_names(file, saved)
+        elif file.statistical:
+            found = statistical.names(file.path, file.kind, saved.encoding)
+        else:
+            with _opened(file, saved) as opened:
+                found = opened.header
+    return Table(str(file.path), found, pd.DataFrame(columns=list(found)))
 
 
 def is_large(file: TableFile) -> bool:

@@ -19,7 +19,7 @@ APP = Path(__file__).parents[2] / "cli" / "app"
 TEXTS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (APP / "texts").glob("*.yaml")}
 ENGLISH = TEXTS["en"]
 BUILT = ("nav_", "title_", "kind_", "name_", "format.", "review_", "outcome_", "picture_", "phase_", "error_",
-         "encoding_", "refused_", "bounds", "count_of_", "patients_")  # fmt: skip  # names that templates put together
+         "encoding_", "refused_", "count_of_", "patients_", "system_", "fault_")  # fmt: skip  # of templates
 
 
 @pytest.mark.parametrize("language", sorted(set(TEXTS) - {"en"}))
@@ -67,10 +67,10 @@ columns:
     with pytest.raises(SchemaError) as error:
         Schema.from_yaml(text)
     found = placed(error.value, ["a", "a.b", "c"], ENGLISH)
-    assert [(one.column, one.entry) for one in found] == [("a.b", "levels"), ("a", ""), ("c", "low")]
-    assert found[0].text == ENGLISH["required"] and "Lowest value" in found[1].text
+    assert [(one.column, one.entry) for one in found] == [("a.b", "levels"), ("a", "low"), ("c", "low")]
+    assert found[0].text == ENGLISH["required"] and found[1].text == ENGLISH["fault_low"]
     of_all = SchemaError("A sentence.", Problem(text="rule 'q = 3': `q` is not a column.", column="q", entry="levels"))
-    assert placed(of_all, ["a"], ENGLISH) == [Problem(text="rule 'q = 3': “q” is not a column.")]
+    assert placed(of_all, ["a"], ENGLISH) == [Problem(kind="english", text="rule 'q = 3': “q” is not a column.")]
 
 
 def test_every_question_about_the_purpose_is_on_the_screen() -> None:

@@ -113,7 +113,7 @@ def test_rows_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     more = {name: [*values, *values] for name, values in other.items()}
     texts = {import_schema([spss(tmp_path, rows)], labels_are_public=True).text for rows in (ROWS, more)}
     assert len(texts) == 1
-    assert reader.names(spss(tmp_path)) == tuple(ROWS)
+    assert reader.header(spss(tmp_path)).header == tuple(ROWS)
 
 
 def test_labels_that_nobody_declared_public_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,19 @@ for (const kind of document.querySelectorAll(".kind"))
     column.querySelector(".kind-name").textContent = kind.selectedOptions[0].textContent;
   });
 
+// A column that was changed is checked when it is left.
+for (const column of document.querySelectorAll(".column")) {
+  let changed = false;
+  column.addEventListener("input", () => { changed = true; });
+  column.addEventListener("focusout", async (event) => {
+    if (!changed || column.contains(event.relatedTarget)) return;
+    changed = false;
+    const answer = await fetch(column.closest("form").dataset.faults, { method: "POST", body: new URLSearchParams(new FormData(column.closest("form"))) });
+    const faults = answer.ok ? (await answer.json())[column.id.slice(1)] || [] : [];
+    column.querySelector(".problem").replaceChildren(...faults.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  });
+}
+
 const opened = () => { const column = document.querySelector(location.hash.match(/^#c\d+$/) ? location.hash : "none"); if (column) { column.open = true; column.querySelector("summary").focus(); } };
 addEventListener("hashchange", opened);
 opened();

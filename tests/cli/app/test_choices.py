@@ -91,7 +91,7 @@ def test_forms_start_commands_that_are_parsed_as_meant(folder: Path, page: Page,
     page.wait()
     job = page.session.jobs["public"]
     assert job and parsed(job.words)["table"] == Path(name)
-    page.post("import", {"dictionary": "--labels-are-public.json"})
+    page.post("import", {"of --labels-are-public.json": "on"})
     page.wait()
     job = page.session.jobs["public"]
     assert job and job.words[:2] == ["schema", "import"]

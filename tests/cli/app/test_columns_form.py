@@ -12,7 +12,7 @@ from medsynth_sample_data import simulate
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema, bundled
 from medsynth.schema.columns.open import entries
-from medsynth.schema.columns.registry import KINDS
+from medsynth.schema.columns.registry import KINDS, SHARED
 
 ODD = [
     "no", "yes", "on", "null", "~", "1e5", "0x10", "TODO", "01", "-0", "true", "1_000", "2020-12-31", " a ", "a: b",
@@ -92,6 +92,50 @@ def test_what_is_empty_is_left_to_do() -> None:
     assert [*Schema.from_yaml(text).open] == ["a", "b"]
 
 
+GERMAN = (".,", "%d.%m.%Y")
+
+
+def test_all_that_a_schema_can_say_has_a_field() -> None:
+    """Times of day, dates that follow others, codes of a hierarchy, forms, limits, and entries without a field."""
+    typed = [
+        Fields("at", "time", format="%H:%M"), Fields("out", "date", format="%d.%m.%Y", after="in"),
+        Fields("in", "date", low="1.2.2019", high="31.12.2023", format="%d.%m.%Y %H:%M"),
+        Fields("icd", "categorical", hierarchy="icd10", unknown="other"),
+        Fields("crp", "continuous", low="0,5", high="1.000", below="<0,5", above=">1000", unknown="missing"),
+        Fields("dose", "count", low="0", high="9", text="{} mg\n{} g", more="out_of_range: missing", missing="yes"),
+        Fields("temperature", "continuous", limits="learn", codes="999", missing="yes"), Fields("new", "open"),
+    ]  # fmt: skip
+    columns = content_of(yaml_of({}, [one.heard(*GERMAN) for one in typed], "", "", {}))["columns"]
+    assert columns == {
+        "at": {"kind": "date", "bounds": ["1900-01-01"] * 2, "resolution": "minute", "format": "%H:%M"},
+        "out": {"kind": "date", "format": "%d.%m.%Y", "after": "in"},
+        "in": {"kind": "date", "bounds": ["2019-02-01", "2023-12-31"], "resolution": "minute",
+               "format": "%d.%m.%Y %H:%M"},
+        "icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
+        "crp": {"kind": "continuous", "bounds": [0.5, 1000], "below": "<0,5", "above": ">1000",
+                "unknown": "missing", "missing": True},
+        "dose": {"kind": "count", "bounds": [0, 9], "text": ["{} mg", "{} g"], "missing": True,
+                 "out_of_range": "missing"},
+        "temperature": {"kind": "continuous", "bounds": [None, None], "limits": "learn", "missing": [999, ""]},
+        "new": {"kind": None},
+    }  # fmt: skip
+    shown = [one.spoken(*GERMAN) for one in fields_of({"columns": columns}, [])]
+    assert (shown[2].low, shown[4].low, shown[5].more) == ("01.02.2019", "0,5", "out_of_range: missing")
+    assert content_of(yaml_of({}, [one.heard(*GERMAN) for one in shown], "", "", {}))["columns"] == columns
+
+
+def test_a_cell_of_several_numbers_and_a_rule_that_was_seen_stay() -> None:
+    two = {"kind": "parts", "text": "{}/{}", "parts": [{"kind": "count", "bounds": [0, 300]}] * 2, "seen": True}
+    rules = [{"rule": "`a.1` > `a.2`", "seen": True}]
+    (form,) = fields_of({"columns": {"a": two}}, [])
+    changed = yaml_of(
+        {"columns": {"a": two}, "rules": rules}, [form._replace(text="{}-{}")], "`a.1` > `a.2`\nx", "", {}
+    )
+    found = content_of(changed)
+    assert (form.low, form.high, form.more) == ("0", "300", "")
+    assert found["columns"]["a"] == two | {"text": "{}-{}"} and found["rules"] == [*rules, "x"]
+
+
 def test_another_kind_keeps_nothing_of_the_old_one() -> None:
     content = {"columns": {"a": {"kind": "count", "bounds": [0, 3], "noise": 1}}}
     form = [Fields("a", "binary", levels="0\n1", low="0", high="3")]
@@ -99,9 +143,10 @@ def test_another_kind_keeps_nothing_of_the_old_one() -> None:
 
 
 def test_the_form_knows_the_kinds_and_their_keys() -> None:
-    assert set(KEYS) <= set(KINDS)
+    own = {"time": "date"}
     for kind, keys in KEYS.items():
-        assert set(keys) <= set(entries(KINDS[kind]))
+        if kind not in (*SHARED, "open"):
+            assert set(keys) - {"limits"} <= set(entries(KINDS[own.get(kind, kind)]))
 
 
 def nested(depth: int) -> str:
@@ -124,7 +169,7 @@ def test_a_text_that_is_no_schema_is_one_error(text: str) -> None:
 
 
 def test_empty_and_unfinished_texts_are_shown() -> None:
-    assert content_of("") == {} and fields_of({"columns": [1]}, ["a"])[0].kind == "categorical"
+    assert content_of("") == {} and fields_of({"columns": [1]}, ["a"])[0].kind == "open"
     odd = {"columns": {"a": None, "b": [1], "c": {"kind": {}, "bounds": {}, "levels": {"x": 1}, "missing": "y"}, 7: {}}}
     assert [one.name for one in fields_of(odd, ["a"])] == ["a", "b", "c"]
     assert yaml.safe_load(sent(odd))["columns"]["c"] == odd["columns"]["c"]

@@ -1,12 +1,15 @@
 """The door: who is let in, and what every answer says to a browser."""
 
+import re
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from local_page import HERE, PORT, Page
-from medsynth_cli.app.door import ENTRY_SECONDS, Door, redirect_file
+from medsynth_cli.app.door import ENTRY_SECONDS, Door
+
+from medsynth.errors import UsageError
 
 LOCAL = f"http://localhost:{PORT}"
 
@@ -137,7 +140,27 @@ def test_the_report_gets_no_right_to_ask_this_server(page: Page) -> None:
 
 
 def test_the_redirect_file_is_the_owners_alone(tmp_path: Path) -> None:
-    path = redirect_file(tmp_path, "http://127.0.0.1:1/x/enter?token=y")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and "enter?token=y" in path.read_text()
-    with pytest.raises(FileExistsError):
-        redirect_file(tmp_path, "http://127.0.0.1:1/")
+    path = Door().keep(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and "enter?token=" in path.read_text()
+
+
+def test_the_start_file_opens_the_page_again(tmp_path: Path) -> None:
+    """Each of its addresses opens once, also after a while. It goes with its server, and replaces no other file."""
+    door = Door()
+    door._until = 0.0
+    path = door.keep(tmp_path)
+    tokens = list[str]()
+    for _ in range(3):
+        tokens += re.findall('token=([^"]+)">medsynth', path.read_text())
+        assert door.opens(tokens[-1]) and not any(map(door.opens, tokens))
+    assert len({*tokens}) == 3
+    second = Door()
+    second.keep(tmp_path)
+    door.leave()
+    assert path.exists()
+    second.leave()
+    assert not path.exists()
+    path.write_text("mine")
+    with pytest.raises(UsageError):
+        door.keep(tmp_path)
+    assert path.read_text() == "mine"

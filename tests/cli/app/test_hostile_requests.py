@@ -173,7 +173,6 @@ def test_links_out_of_the_folder_are_not_followed(page: Page, folder: Path, name
         "text": {"text": "a"},
         "report": {"save": "1", "purpose": "a"},
         "columns": {},
-        "bundled": {"bundled": "thyroid", "replace": "on"},
     }.items():
         page.post(path, form)
     assert secret.read_text() == f"purpose: {CELL}\n"
@@ -227,7 +226,7 @@ def test_no_cell_is_in_any_answer(page: Page, folder: Path, capfd: pytest.Captur
     """Of all screens and forms: nor in a new file, nor in a name of one. Nothing is written outside the folder."""
     others = [path for path in folder.parent.rglob("*") if path != folder and folder not in path.parents]
     outside = {path: path.stat().st_mtime_ns for path in others}
-    odd = dict.fromkeys(("table", "dictionary", "bundled", "text"), "../x") | {"unit": "", "epsilon": "1"}
+    odd = dict.fromkeys(("table", "dictionary", "text"), "../x") | {"unit": "", "epsilon": "1"}
     odd |= {"rows": "9", "format": ".csv", "replace": "on"}
     for path in (*STEPS, *server.SCREEN_OF):
         for form in ({}, odd):

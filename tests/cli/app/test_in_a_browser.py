@@ -1,4 +1,8 @@
-"""The page in a real browser, from `medsynth app` to a report. Skipped, saying so, without Playwright or a Chromium."""
+"""The page in a real browser, from `medsynth app` to a report. Skipped, saying so, without Playwright or a Chromium.
+
+`pytest -s` prints the minutes and the typed characters of the walks from a file to a folder. MEDSYNTH_SCREENSHOTS names
+a folder for pictures.
+"""
 
 import os
 import re
@@ -8,10 +12,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from local_page import CELL, table
 from medsynth_sample_data import simulate
@@ -24,6 +30,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="needs chromium, chromium-browser or google-chrome on PATH"),
 ]
 PATIENT = 600_000  # milliseconds, on a busy machine
+MOST_TYPED = 300  # characters of a walk: nobody types a schema
 AT_ONCE = 0.2  # seconds in which a screen answers while a fit runs
 
 
@@ -336,3 +343,148 @@ def test_screens_answer_while_a_fit_runs(tab: Any, server: Server) -> None:
         assert median < AT_ONCE and server.seconds < 3
     press(tab, "Stop")
     tab.wait_for_selector("text=Stopped.")
+
+
+# Recorded walks of a steward without a terminal: from a file of each kind to the folder to hand over.
+
+
+def extract(folder: Path) -> str:
+    """A German extract: semicolons, decimal commas, times of day, limits, forms, codes, and several stays a patient."""
+    draw = np.random.default_rng(7)
+    rows = 2000
+    came = pd.Timestamp("2019-01-01") + pd.to_timedelta(draw.integers(0, 1800, rows), unit="D")
+    left = came + pd.to_timedelta(draw.integers(0, 20, rows), unit="D")
+    crp, weight = np.exp(draw.normal(1.5, 1.6, rows)), draw.normal(80, 16, rows)
+    pressure = draw.normal(132, 19, rows).round().astype(int)
+    columns = {
+        "Patienten-ID": [f"P{100_234 + 7 * one}" for one in draw.integers(0, 1600, rows)],
+        "Aufnahmedatum": came.strftime("%d.%m.%Y"),
+        "Aufnahmezeit": [f"{hour:02d}:{minute:02d}" for hour, minute in draw.integers(0, (24, 60), (rows, 2))],
+        "Entlassdatum": left.strftime("%d.%m.%Y"), "Alter (Jahre)": draw.integers(18, 99, rows),
+        "Geschlecht": draw.choice(["m", "w", "d"], rows, p=[0.48, 0.51, 0.01]),
+        "Hauptdiagnose (ICD-10)": draw.choice(["I10.00", "I50.01", "E11.90", "J18.9", "N18.3"], rows),
+        "CRP (mg/l)": ["<0,5" if one < 0.5 else f"{min(one, 200):.1f}".replace(".", ",") for one in crp],
+        "Gewicht (kg)": [f"{one:.1f}".replace(".", ",") for one in weight],
+        "Blutdruck (mmHg)": [f"{one}/{one // 2}" for one in pressure],
+        "LVEF": [f"{one}%" for one in draw.integers(20, 75, rows)],
+        "Bemerkung": [f"klagt über Fieber; Rückruf {one}" for one in draw.integers(100_000, 999_999, rows)],
+        "Verstorben": draw.choice(["nein", "ja"], rows, p=[0.8, 0.2]),
+    }  # fmt: skip
+    pd.DataFrame(columns).to_csv(folder / "klinik.csv", sep=";", index=False)
+    return "klinik.csv"
+
+
+def workbook(folder: Path) -> str:
+    pytest.importorskip("openpyxl")
+    simulate.cohort(1500, 5).to_excel(folder / "clinic.xlsx", index=False)
+    return "clinic.xlsx"
+
+
+def spss(folder: Path) -> str:
+    """A file of SPSS, whose codes have labels that people wrote."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    rows = simulate.cohort(1500, 5)
+    labels = dict[str, dict[float, str]]()
+    for name in [name for name in rows if rows[name].dtype == object]:
+        labels[name] = {float(k): str(level) for k, level in enumerate(sorted(rows[name].dropna().unique()))}
+        rows[name] = rows[name].map({level: code for code, level in labels[name].items()})
+    pyreadstat.write_sav(rows, folder / "clinic.sav", variable_value_labels=labels)
+    return "clinic.sav"
+
+
+def redcap(folder: Path) -> str:
+    simulate.cohort(1500, 5).to_csv(folder / "patients.csv", index=False)
+    (folder / "dictionary.csv").write_text(simulate.dictionary_text())
+    return "patients.csv"
+
+
+class Walk:
+    """What a person does in a tab, with the characters that they type."""
+
+    def __init__(self, tab: Any, name: str) -> None:
+        self.tab, self.name, self.typed, self.begun, self.shots = tab, name, 0, time.monotonic(), 0
+
+    def type(self, field: str, text: str) -> None:
+        self.tab.fill(f"[name='{field}']", text)
+        self.typed += len(text)
+
+    def press(self, name: str, until: str) -> None:
+        press(self.tab, name)
+        self.until(until)
+
+    def until(self, selector: str) -> None:
+        self.tab.wait_for_selector(selector)
+        if shots := os.environ.get("MEDSYNTH_SCREENSHOTS"):
+            self.shots += 1
+            self.tab.screenshot(path=f"{shots}/{self.name}-{self.shots:02d}.png", full_page=True)
+
+
+def from_looks(walk: Walk) -> None:
+    walk.press("Look at the cells first", "[name=all]")
+    walk.press("Take all lines", "a.button[href$='/columns']")
+
+
+def from_labels(walk: Walk) -> None:
+    walk.tab.check("[name=labels_are_public]")
+    walk.press("Import", "a.button[href$='/columns']")
+
+
+def from_dictionary(walk: Walk) -> None:
+    walk.tab.check("[name='of dictionary.csv']")
+    walk.press("Import", "a.button[href$='/columns']")
+
+
+@pytest.mark.parametrize(
+    ("made", "describe"),
+    [(extract, from_looks), (workbook, from_looks), (spss, from_labels), (redcap, from_dictionary)],
+    ids=lambda one: one.__name__,
+)
+def test_from_a_file_to_a_folder(
+    tab: Any, tmp_path: Path, made: Callable[[Path], str], describe: Callable[[Walk], None]
+) -> None:  # fmt: skip
+    folder = tmp_path / "work"
+    folder.mkdir()
+    table = made(folder)
+    server = Server(folder)
+    walk = Walk(tab, made.__name__)
+    tab.goto(server.address)
+    tab.wait_for_url("**/table**")
+    tab.check(f"input[value='{table}']")
+    walk.press("Use this table", "[name=who]")
+    if made is extract:
+        tab.check("[name=who][value=several]")
+        tab.select_option("[name=unit]", "Patienten-ID")
+        walk.type("max_rows", "2")
+    else:
+        tab.check("[name=who][value=one]")
+    tab.locator("form:has([name=who]) button").click()
+    tab.wait_for_url("**/public**")
+    describe(walk)
+    tab.locator("a.button[href$='/columns']").click()
+    walk.until(".column")
+    if made is extract:  # a day as a German writes it would be refused in English: the form's own
+        place = next(k for k in range(13) if tab.input_value(f"[name='{k}.name']") == "Aufnahmedatum")
+        tab.locator(f"#c{place} > summary").click()
+        walk.type(f"{place}.low", "01.01.2019")
+        walk.type(f"{place}.high", "31.12.2023")
+    tab.locator("form.columns > button").click()
+    tab.wait_for_url("**/public**")
+    walk.until("form[action$='/public'] button")
+    tab.locator("form[action$='/public'] button").click()
+    tab.wait_for_url("**/budget**")
+    walk.press("Show what this means", "text=What this budget means")
+    walk.press("Go on", "[name=agreed]")
+    tab.check("[name=agreed]")
+    walk.press("Fit", "text=Done in")
+    tab.get_by_role("link", name="Go on").click()
+    tab.wait_for_url("**/rows**")
+    walk.press("Draw rows", ".preview")
+    walk.until(".plots svg")
+    tab.get_by_role("link", name="Go on").click()
+    tab.wait_for_url("**/report**")
+    walk.press("Write the report", "iframe")
+    walk.press("Make the folder", "code:text('.package')")
+    print(f"\n{walk.name}: {(time.monotonic() - walk.begun) / 60:.1f} min, {walk.typed} characters typed")
+    name = table.partition(".")[0]
+    assert list((folder / f"{name}.package").iterdir()) and walk.typed <= MOST_TYPED
+    assert server.stop() == 0 and "Traceback" not in server.said()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -178,8 +179,8 @@ def test_only_offered_dictionaries_are_imported(page: Page, folder: Path, name: 
     (folder.parent / "dictionary.json").write_text("{}")
     (folder / "link.json").symlink_to(folder.parent / "dictionary.json")
     os.mkfifo(folder / "pipe.json")
-    page.post("import", {"dictionary": name})
-    assert page.session.jobs["public"] is None and "not in the folder" in page.said("public")
+    page.post("import", {f"of {name}": "on"})
+    assert page.session.jobs["public"] is None and "Tick the file" in page.said("public")
 
 
 def test_only_columns_of_the_header_are_chosen(page: Page) -> None:
@@ -278,6 +279,16 @@ def test_the_answer_and_the_schema_may_not_contradict(page: Page, folder: Path) 
     assert "one_row_a_patient" not in saved and (saved["unit"], saved["max_rows"]) == ("patient", 3)
 
 
+def test_a_column_is_checked_before_it_is_saved(page: Page, folder: Path) -> None:
+    """In the page's own words, at the column's number. Nothing is written."""
+    form = {"0.name": "age", "0.kind": "count", "0.low": "9", "0.high": "2", "1.name": "sex", "1.kind": "binary"}
+    found = page.post("faults", form).get_json()
+    assert found["1"] == [] and [text.split(":")[0] for text in found["0"]] == ["Lowest and highest value"]
+    assert not (folder / "ward.schema.yaml").exists()
+    shown_for = dict(re.findall(r'<label class="of ([^"]*)">(Lowest value|How cells write it)', shown(page, "columns")))
+    assert shown_for == {"count continuous date parts": "Lowest value", "date time": "How cells write it"}
+
+
 def test_only_columns_of_the_table_get_into_the_schema(page: Page, folder: Path) -> None:
     form = {
         "0.name": "age",
@@ -327,17 +338,13 @@ def test_nothing_is_replaced_without_a_tick(page: Page, folder: Path) -> None:
     """Neither by the page, nor by a command that it starts."""
     kept = "name: ward\ncolumns: {age: {kind: count, bounds: [0, 9]}}\n"
     (folder / "ward.schema.yaml").write_text(kept)
-    page.post("bundled", {"bundled": "thyroid"})
-    assert (folder / "ward.schema.yaml").read_text() == kept and "Tick the box" in page.said("public")
-    page.post("bundled", {"bundled": "../../x", "replace": "on"})
-    assert (folder / "ward.schema.yaml").read_text() == kept
     (folder / "dictionary.json").write_text("{}")
     forms = {
         "fit": {"agreed": "on"},
         "rows": {"rows": "9", "format": ".csv"},
         "report": {},
         "package": {},
-        "import": {"dictionary": "dictionary.json"},
+        "import": {"of dictionary.json": "on"},
     }
     for step, form in forms.items():
         for tick in ({}, {"replace": "on"}):
@@ -345,8 +352,7 @@ def test_nothing_is_replaced_without_a_tick(page: Page, folder: Path) -> None:
             page.wait()
             job = page.session.jobs["public" if step == "import" else step]
             assert job and ("--force" in job.words) == bool(tick), step
-    page.post("bundled", {"bundled": "thyroid", "replace": "on"})
-    assert "columns:" in (folder / "ward.schema.yaml").read_text()
+    assert (folder / "ward.schema.yaml").read_text() == kept
 
 
 def test_putting_a_schema_aside_replaces_none(page: Page, folder: Path) -> None:
