@@ -44,7 +44,6 @@ from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
 from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
-from .declared import DeclaredMoments
 from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, derived_columns
@@ -226,6 +225,8 @@ class Stages:
         """Run stage 5: measure means, squares and products of the columns of declared regressions."""
         if DECLARED not in self.plan.events:
             return []
+        from .declared import DeclaredMoments  # imports PyTorch
+
         noise = self.plan.noise(DECLARED)
         bins = (self.like or self).bins  # the multiplied values are those of the fit
         moments = DeclaredMoments(self.regressions, bins, self.given, self.schema.names, noise, self.plan.rows)
