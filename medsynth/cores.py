@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+THREADS = "OMP_NUM_THREADS"  # PyTorch reads it when it is imported, which may be during a fit.
 _here = threading.local()  # `taken`: whether this thread belongs to a pool of `in_order`
 
 
@@ -41,13 +43,19 @@ def in_order(calls: Iterable[Callable[[], T]], most: int, at_once: int | None = 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread. On a busy machine, more threads made fits of these small networks 40 times slower."""
-    import torch
     from threadpoolctl import threadpool_limits
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    own = {THREADS: os.environ.pop(THREADS)} if THREADS in os.environ else {}
+    os.environ[THREADS] = "1"
+    if torch:
+        torch.set_num_threads(1)
     try:
         with threadpool_limits(1):
             yield
     finally:
-        torch.set_num_threads(before)
+        if torch:
+            torch.set_num_threads(before)
+        del os.environ[THREADS]
+        os.environ.update(own)

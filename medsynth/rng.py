@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 from .arrays import Mask
 
@@ -90,6 +91,22 @@ def stream_seed(seed: int | None, name: str) -> int:
 def numpy_stream(seed: int | None, name: str) -> np.random.Generator:
     """Return the public stream `name` as a numpy generator."""
     return np.random.default_rng(stream_seed(seed, name))
+
+
+def first_normals(seed: int, count: int) -> NDArray[np.float32]:
+    """Return normal numbers, (count,), as `torch.randn` draws them: a seed gives the models of earlier versions.
+
+    Source: `normal_fill` of PyTorch, for 16 numbers or more: Box and Muller (1958) in blocks, the last one drawn anew.
+    """
+    if count < 16:
+        return np.random.default_rng(seed).standard_normal(count, np.float32)
+    again = 16 if count % 16 else 0
+    drawn = np.frombuffer(np.random.RandomState(seed & 0xFFFFFFFF).bytes(4 * (count + again)), np.uint32)
+    even = (drawn & 0xFFFFFF) * np.float32(2**-24)
+    even = np.concatenate([even[: count - count % 16], even[count:]]).reshape(-1, 2, 8)
+    size, angle = np.sqrt(-2 * np.log(1 - even[:, 0])), np.float32(2 * np.pi) * even[:, 1]
+    found = np.stack([size * np.cos(angle), size * np.sin(angle)], 1).ravel()
+    return np.concatenate([found[: count - again], found[len(found) - again :]])
 
 
 def torch_stream(seed: int | None, name: str, device: str = "cpu") -> torch.Generator:

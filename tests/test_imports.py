@@ -14,14 +14,18 @@ OF_REPORTS = {
     "dp_accounting", "jinja2", "opacus", "scipy.fft", "scipy.linalg", "scipy.optimize", "scipy.sparse",
     "scipy.stats", "sdmetrics", "sklearn",
 }  # fmt: skip
+FITTED = MODEL | {"dp_accounting", "opacus", "scipy.linalg"}
+FIT = "fit patients.csv --epsilon 3.7 --anyway"
 EACH_PUSH = {  # by each command, at most, of the packages that take long
     "--help": START,
     "plan 500 --epsilon 3.7": MODEL,
     "sample patients.medsynth -n 9 --output drawn.csv": MODEL,
+    f"{FIT} --schema patients.schema.yaml --output own.medsynth": FITTED,
 }
 EACH_NIGHT = {
     "fit --help": START,
     "methods": START,
+    f"{FIT} --output learned.medsynth": FITTED,
     "inspect patients.medsynth": MODEL,
     "ledger patients.medsynth": MODEL,
     "schema show thyroid": TABLE,

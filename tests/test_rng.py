@@ -26,6 +26,14 @@ def test_without_a_seed_nothing_repeats() -> None:
     assert (secret[0] != secret[1]).any()
 
 
+@pytest.mark.parametrize("count", [16, 17, 31, 4096, 5003])
+def test_first_normals_are_those_of_torch(count: int) -> None:
+    """Models of a seed stay the same. The last bits of logarithms and cosines differ by library."""
+    for seed in (1, 2**62 + 5):
+        expected = torch.randn(count, generator=torch.Generator().manual_seed(seed)).numpy()
+        assert np.allclose(rng.first_normals(seed, count), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("probability", [0.0, 0.01, 0.25, 0.5])
 def test_coins_have_their_probability(probability: float) -> None:
     """False-alarm rate 1e-6 a side."""

@@ -220,7 +220,9 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
     elif one.kind == "time" or ("bounds" in wanted and not (one.after and not one.low + one.high)):
         found["bounds"] = CLOCK if one.kind == "time" else [_number(one.low), _number(one.high)]
     texts = {key: getattr(one, key) for key in wanted if key not in ("levels", "bounds")}
-    given = {key: _several(text) for key, text in texts.items() if text.strip() and (key, text) != ("scale", "linear")}
+    given: dict[str, Any] = {
+        key: _several(text) for key, text in texts.items() if text.strip() and (key, text) != ("scale", "linear")
+    }
     given |= {key: _number(str(given[key])) for key in ("decimals", "unknown") if key in given}
     if "unknown" in given and "levels" in wanted and not any(isinstance(level, int) for level in levels):
         given["unknown"] = one.unknown.strip()
@@ -232,8 +234,8 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
         form = one.format or "%H:%M" * (one.kind == "time")
         if one.kind == "time":
             given["format"] = _several(form)
-        resolution = "second" if re.search("%[STXcsr]", form) else "minute" if re.search("%[HI]", form) else "day"
-        if resolution := same.get("resolution") if one.format == before.format else resolution:
+        finest = "second" if re.search("%[STXcsr]", form) else "minute" if re.search("%[HI]", form) else "day"
+        if resolution := same.get("resolution") if one.format == before.format else finest:
             found |= {"resolution": resolution} if resolution != "day" else {}
     found |= given
     codes: list[int | str] = _values(one.codes)

@@ -33,7 +33,7 @@ from ..privacy.clipping import Groups
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
-from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
+from ..privacy.queries.measurements import Result, ShardedMeasurements, may_answer
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.rows import CodedRows, Features
 from ..privacy.shards import CriticConfig
@@ -80,7 +80,7 @@ class _Released(ShardedMeasurements):
         return self._study.table_schema.max_rows
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        if type(query) not in QUERIES:
+        if not may_answer(query):
             raise QueryError("Sites answer only queries of known kinds.")
         if not self._left:
             raise _Stop(Derived(label, query))

@@ -20,7 +20,7 @@ from ..fitting.settings import FitOptions, Notice
 from ..fitting.training import plan_on, rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint, sole_user
-from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
+from ..privacy.queries.measurements import Result, ShardedMeasurements, may_answer
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
 from ..privacy.queries.rows import Features
@@ -168,7 +168,7 @@ class FederatedMeasurements(ShardedMeasurements):
 
         Raises BudgetError if it is not in the plan, MedsynthError if too few sites answer.
         """
-        if type(query) not in QUERIES:
+        if not may_answer(query):
             raise BudgetError("Sites answer only queries of known kinds.")
         numbers = numbers_of(query)
         found = self._asked(label, query, numbers)

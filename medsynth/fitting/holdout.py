@@ -17,15 +17,7 @@ from ..budget import Budget
 from ..errors import EARLIER, LEANS, SPLIT, MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import OWN, SUFFIXES_TRIED, SavedAs, TableFile, name_of
-from ..io.split import (
-    check_fraction,
-    expecting,
-    file_beside,
-    number_of,
-    number_split,
-    split,
-    table_of,
-)
+from ..io.split import check_fraction, expecting, file_beside, number_of, number_split, split, table_of
 from ..io.table import LargeTable, Table
 from ..io.writer import csv_text
 from ..schema.codec import encode

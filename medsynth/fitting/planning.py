@@ -69,7 +69,11 @@ def choose_method(options: FitOptions) -> ChosenMethod:
     if not options.no_dp:
         registry.check_claim(name)
     config = registry.configured(name, module, method_settings(options, public=options.public is not None))
-    return ChosenMethod(name=name, module=module, config=config, device=choose_device(options.device))
+    device = choose_device(options.device) if module.networks or options.device == "cuda" else "cpu"
+    if device == "cuda" and not module.networks:
+        options.notice(f"The method {name} trains no networks, so it does not use the GPU.")
+        device = "cpu"
+    return ChosenMethod(name=name, module=module, config=config, device=device)
 
 
 def choose_device(device: str) -> str:

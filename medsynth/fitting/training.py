@@ -149,10 +149,7 @@ def _with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases:
     if not columns:
         return schema
     codes = coded(
-        private.data,
-        partial(hierarchy_positions, columns=columns),
-        [MAX_CODES] * len(columns),
-        planned.options.folder,
+        private.data, partial(hierarchy_positions, columns=columns), [MAX_CODES] * len(columns), planned.options.folder
     )
     vault = vault_of(codes, tuple(columns), planned.stay, releases, planned.units)
     found = select_levels(columns, vault.measure_histograms, planned.plan)

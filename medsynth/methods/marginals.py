@@ -179,6 +179,9 @@ class Conditioning:
         return np.where(gap >= 0, edges[-1] + gap, codes).astype(np.int32)
 
 
+TOGETHER = "", Conditioning(None, None, np.empty(0), 1)  # no target: all rows are one class
+
+
 def without_spurious_missing(counts: Floats, target: Column | None, std: float) -> Floats:
     """Return noisy class counts, (classes,). A missing target's count is zero if noise of `std` explains it."""
     found = counts.copy()
@@ -227,34 +230,43 @@ class Counts:
         return np.asarray((self.group == np.arange(len(self.counts))[:, None]) / self.std)
 
 
-def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, precision: Floats) -> Floats:
-    """Return the most likely log shares, (cells,), given noisy counts of `total` rows in groups of cells.
+class Sums:
+    """What all posteriors of the same counts need: rows times the counts' matrices, (groups, cells), the counts, over
+    their noise, the matrix' product with itself and with the counts, and even counts, (cells,).
+    """
 
-    Counts are `total` times shares plus Gaussian noise. The log shares are `base` plus a tilt, which has a normal
-    prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps start at the counts, because they
-    may miss the mode from a distant base.
+    def __init__(self, measured: Sequence[Counts], total: float) -> None:
+        self.matrix = total * np.concatenate([one.matrix for one in measured])
+        self.counts = np.concatenate([one.counts / one.std for one in measured])
+        self.normal, self.seen = self.matrix.T @ self.matrix, self.counts @ self.matrix
+        self.even = np.mean([one.even for one in measured], axis=0)
+
+
+def posterior_mode(own: Sums, base: Floats, precision: Floats) -> Floats:
+    """Return the most likely log shares, (cells,), given noisy counts in groups of cells.
+
+    Counts are rows times shares plus Gaussian noise. The log shares are `base` plus a tilt, which has a normal prior of
+    the given `precision`, (cells, cells). Damped Gauss-Newton steps start at the counts, because they may miss the mode
+    from a distant base.
 
     The usual projection subtracts a constant and cuts at zero. It keeps the noise in every empty cell of a tail or of a
     rare class. Here a cell with few rows compared with the noise follows the prior.
     """
-    sums = total * np.concatenate([one.matrix for one in measured])
-    counts = np.concatenate([one.counts / one.std for one in measured])
-    normal, seen = sums.T @ sums, counts @ sums
-    start = np.log(np.mean([one.even for one in measured], axis=0))
+    start = np.log(own.even)
     tilt, damping = start - start.mean() - base + base.mean(), 1.0
     damped = np.eye(len(base))
 
     def cost(t: Floats) -> float:
-        gap = counts - sums @ np.exp(log_softmax(base + t))
+        gap = own.counts - own.matrix @ np.exp(log_softmax(base + t))
         return float(gap @ gap / 2 + t @ precision @ t / 2)
 
     now = cost(tilt)
     for _ in range(NEWTON_STEPS):
         shares = np.exp(log_softmax(base + tilt))
-        expected = normal @ shares
-        gap = seen - expected
+        expected = own.normal @ shares
+        gap = own.seen - expected
         gradient = precision @ tilt - shares * (gap - shares @ gap)
-        curve = curvature(normal, expected, shares) + precision + damping * damped
+        curve = curvature(own.normal, expected, shares) + precision + damping * damped
         try:
             step = np.linalg.solve(curve, gradient)
         except np.linalg.LinAlgError:  # counts of a hostile server can be so large that nothing else is seen
@@ -289,15 +301,13 @@ def log_softmax(x: Floats) -> Floats:
     return np.asarray(above - np.log(np.exp(above).sum()))
 
 
-def log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
-    """Return the log density of noisy counts of `total` rows, up to a constant, by Laplace's approximation at `tilt`,
-    (cells,). Shares do not determine a constant in the tilt, so the prior does.
+def log_evidence(own: Sums, shares: Floats, tilt: Floats, precision: Floats) -> float:
+    """Return the log density of noisy counts, up to a constant, by Laplace's approximation at `tilt`, (cells,). Shares
+    do not determine a constant in the tilt, so the prior does.
     """
     tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
-    sums = total * np.concatenate([one.matrix for one in measured])
-    gap = np.concatenate([one.counts / one.std for one in measured]) - sums @ shares
-    normal = sums.T @ sums
-    known = curvature(normal, normal @ shares, shares)
+    gap = own.counts - own.matrix @ shares
+    known = curvature(own.normal, own.normal @ shares, shares)
     curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(known + precision)[1]
     return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
 
@@ -306,11 +316,11 @@ def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, pre
     """Return shares, (cells,), by noisy counts of `total` rows: means over priors with these `precisions`, weighted by
     the likelihood of the counts (adaptive shrinkage, Stephens 2017). Otherwise as for `posterior_mode`.
     """
-    found, evidence = list[Floats](), list[float]()
+    found, evidence, own = list[Floats](), list[float](), Sums(measured, total)
     for precision in precisions:
-        mode = posterior_mode(measured, total, base, precision)
+        mode = posterior_mode(own, base, precision)
         found.append(np.exp(mode))
-        evidence.append(log_evidence(measured, total, found[-1], mode - base, precision))
+        evidence.append(log_evidence(own, found[-1], mode - base, precision))
     likely = np.exp(np.array(evidence) - max(evidence))
     return np.asarray(likely / likely.sum() @ np.stack(found))
 
@@ -326,7 +336,7 @@ def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:
     spread = CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5
     steps = np.diff(np.eye(values, cells), 2, axis=0)
     precision = 1e-3 * np.eye(cells) + steps.T @ steps / spread**2
-    shares = np.exp(posterior_mode([Counts.of_cells(counts, std)], rows, np.zeros(cells), precision))
+    shares = np.exp(posterior_mode(Sums([Counts.of_cells(counts, std)], rows), np.zeros(cells), precision))
     for end in (1, -1):
         shares[:values] = _trimmed(counts[:values][::end], shares[:values][::end], std)[::end]
     return np.asarray(shares / shares.sum())

@@ -58,6 +58,7 @@ class Method(ABC):
     """
 
     Config: type[MethodConfig]
+    networks = True  # whether a fit trains networks, which may be on a GPU
 
     @abstractmethod
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:

@@ -17,9 +17,10 @@ import torch
 
 from ..arrays import Floats
 from ..methods.bins import Bins
+from ..methods.marginals import TOGETHER
 from . import constants as k
 from .declared import fine_values
-from .moments import TOGETHER, Moments
+from .moments import Moments
 
 
 def column_features(bins: Bins) -> Floats | None:

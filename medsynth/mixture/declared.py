@@ -23,11 +23,12 @@ from torch import Tensor
 
 from ..arrays import Floats
 from ..methods.bins import Bins
+from ..methods.marginals import TOGETHER
 from ..methods.regressions import Regression
 from ..privacy.queries.rows import CellMap
 from ..schema.columns.grid import scale_middles
 from . import constants as k
-from .moments import TOGETHER, Moments
+from .moments import Moments
 
 Product = tuple[int, ...]  # the places of the items that are multiplied
 

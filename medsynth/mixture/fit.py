@@ -13,7 +13,7 @@ from ..methods.registry import Progress
 from ..methods.sampler import low_rank_tensors, mixture_tensors
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
-from ..rng import numpy_stream, torch_stream
+from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
@@ -31,8 +31,8 @@ SMALLEST = 1e-12  # least share of a bin
 
 
 def fitted(
-    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
-    progress: Progress, public: Codes | None = None,
+    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, progress: Progress,
+    public: Codes | None = None,
 ) -> Arrays:  # fmt: skip
     """Measure in stages and fit the mixture. Return the tensors that rows are drawn from, and all that was released.
 
@@ -47,7 +47,7 @@ def fitted(
     source = vault if wide else recorded
     stages = Stages(schema=schema, vault=source, plan=plan, seed=seed, regressions=config.regressions)
     measured = stages.measured()
-    model = blank(stages, points_of(stages), seed, device)
+    model = blank(stages, points_of(stages), seed)
     trust: Arrays = {}
     if public is None:
         estimate(model, measured, config.steps, progress)
@@ -70,7 +70,7 @@ def _of_low_rank(stages: Stages) -> Arrays:
 
     Scores are computed from the rough shares of bins, so that queries do not depend on an optimiser's last bits.
     """
-    stream = torch_stream(stages.seed, "matrix")
+    stream = numpy_stream(stages.seed, "matrix")
     points = numpy_stream(stages.seed, "latent")
     names = [name for name in stages.columns if ordered_bins(stages.bins[name]) > 1]
     if not names:
@@ -82,7 +82,7 @@ def _of_low_rank(stages: Stages) -> Arrays:
     return low_rank_tensors(by_name, matrix.ordered, latent_points(k.WIDE_POINTS, loads.shape[2], points))
 
 
-def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
+def blank(stages: Stages, points: int, seed: int) -> MixtureModel:
     """Return the mixture before its fit: columns have their rough shares, equal in all classes.
 
     With one point there are no latent coefficients.
@@ -97,16 +97,16 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
         features[name] = features[name] if points > 1 else features[name][:, :0]
     sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}
     layout = Layout(sizes, ordered, parts, features)
-    model = MixtureModel(layout, stages.sizes, points, torch_stream(seed, "init"), device)
+    model = MixtureModel(layout, stages.sizes, points, stream_seed(seed, "init"))
     rows = np.concatenate([stages.mass[name] for name in bins])
-    model.base = model.tensor(np.log((rows + 1) / (stages.rows + 1))[:, None])
+    model.base[:] = np.log((rows + 1) / (stages.rows + 1))[:, None]
     return model
 
 
 def tensors(stages: Stages, model: MixtureModel) -> Arrays:
     """Return the tensors that rows are drawn from: shares of bins by class and point, and the decoder of bins."""
     base, residual = dict[str, Floats](), dict[str, NDArray[np.float32]]()
-    shares = np.ascontiguousarray(model.shares().double().cpu().numpy().transpose(2, 1, 0))  # in the order of reading
+    shares = np.ascontiguousarray(model.shares().astype(np.float64).transpose(2, 1, 0))  # in the order of reading
     for name, span in model.layout.spans.items():
         table = shares[:, :, span]
         table[:, :, (stages.like or stages).absent[name]] = 0.0  # the others have the ratios that were estimated

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Floats, Mask, Whole
-from ..methods.marginals import Conditioning, Counts, cleaned, mean_over_priors, posterior_mode
+from ..methods.marginals import TOGETHER, Counts, Sums, cleaned, mean_over_priors, posterior_mode
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.cells import EveryCode
 from ..privacy.queries.rows import Axes
@@ -95,7 +95,7 @@ class Survey:
         noise of the coarse cells are cut off, because noise at the far end of the bounds would become outliers.
         """
         measured = self.measured(fine, counts, std)
-        shares = np.exp(posterior_mode(measured, rows, np.log(self.widths(fine)), self._prior(fine)))
+        shares = np.exp(posterior_mode(Sums(measured, rows), np.log(self.widths(fine)), self._prior(fine)))
         inside = self.inside(fine, counts, std, rows)
         some = [one.on(inside) for one in measured]
         found = np.zeros(fine.cells)
@@ -211,11 +211,7 @@ def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict
         before, after = low - ends[0], ends[1] - high
         limits = np.concatenate([np.arange(before), column.size - after + np.arange(after)])
         found[name] = Survey(
-            coarse=cells,
-            counts=counts[name],
-            std=std,
-            frequent=np.union1d(frequent, limits),
-            limits=(before, after),
+            coarse=cells, counts=counts[name], std=std, frequent=np.union1d(frequent, limits), limits=(before, after)
         )
     return found
 
@@ -232,7 +228,7 @@ def _measured(vault: Measurements, label: str, plan: Plan, axes: dict[str, Axes]
     """Return noisy tables and the standard deviation of their noise. Count rows if there is no table, because the
     plan is made without a schema and contains the measurement.
     """
-    tables = axes or {"rows": [("", Conditioning(None, None, np.empty(0), 1))]}
+    tables = axes or {"rows": [TOGETHER]}
     return vault.measure_marginals(label, tables), plan.noise(label) * math.sqrt(len(tables))
 
 

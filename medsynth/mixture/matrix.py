@@ -22,8 +22,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from scipy.linalg import eigh
 
 from ..arrays import Codes, Floats
 from ..methods.bins import Bins
@@ -92,12 +90,12 @@ class MomentMatrix:
 
     def __init__(
         self, bins: Mapping[str, Bins], shares: Mapping[str, Floats], names: Sequence[str], given: tuple[str, CellMap],
-        order: Sequence[str], stream: torch.Generator,
+        order: Sequence[str], stream: Stream,
     ) -> None:  # fmt: skip
         ordered = {name: ordered_bins(bins[name]) for name in names}
         some = [name for name in names if ordered[name] > 1]
         most = int(np.sqrt(2 * k.MOST_ENTRIES / given[1].cells))
-        kept = set(torch.randperm(len(some), generator=stream)[:most].tolist())
+        kept = set(stream.permutation(len(some))[:most].tolist())
         self.names = [name for place, name in enumerate(some) if place in kept]
         self.bins = bins
         self.given = given
@@ -160,6 +158,8 @@ def _factors(matrix: Floats, squares: Floats, std: float) -> Floats:
     (columns std^2) / x and rotates its vector. sqrt(y^2 - 4 columns std^2) is the best estimate of x, and zero if y is
     smaller than the noise (Gavish and Donoho 2017).
     """
+    from scipy.linalg import eigh
+
     columns = len(squares)
     edge = 2 * std * np.sqrt(len(squares))
     rank = min(k.RANK, columns)

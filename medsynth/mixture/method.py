@@ -23,6 +23,7 @@ class LatentMixture(MixtureMethod):
     """The mixture of products of column distributions."""
 
     Config: type[MethodConfig] = MixtureConfig
+    networks = False
 
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise.
@@ -57,9 +58,9 @@ class LatentMixture(MixtureMethod):
 
         `public`: codes of rows that the user declared public, (rows, columns), -1 for what is absent or not a level.
         """
-        from .fit import fitted  # imports PyTorch, which plans and samples do not need
+        from .fit import fitted  # plans and samples do not need it
 
-        return fitted(config, schema, vault, plan, seed, device, progress, public)
+        return fitted(config, schema, vault, plan, seed, progress, public)
 
     def replicated(
         self, config: Settings, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
@@ -67,7 +68,7 @@ class LatentMixture(MixtureMethod):
         """Yield the tensors of `count` plausible mixtures, from released measurements alone."""
         if config.public:
             raise UsageError(f"{UNCOVERED} Fit without `public` to draw replicates.")
-        from .replicates import replicated  # imports PyTorch
+        from .replicates import replicated
 
         yield from replicated(config, schema, plan, tensors, count, seed)
 

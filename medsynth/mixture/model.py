@@ -14,14 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-from scipy.linalg import block_diag
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ..arrays import Floats, Whole
+from ..rng import first_normals
 from . import constants as k
 
-TINY = 1e-30  # least sum of a column's weights, against division by zero
+Numbers = NDArray[np.floating]
+NUMBERS: type[np.floating] = np.float32  # of parameters and shares
+MANY = 32  # From this many numbers of a bin on, one sum per column is faster than sums of all columns at once.
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +50,6 @@ class Layout:
         return sum(self.sizes.values())
 
     @property
-    def part_of(self) -> Whole:
-        """The place of the part of each bin among the parts of all columns, (bins,)."""
-        counts = [len(self.features[name]) for name in self.sizes]
-        firsts = np.cumsum([0, *counts])[:-1]
-        return np.concatenate([first + self.parts[name] for name, first in zip(self.sizes, firsts, strict=True)])
-
-    @property
     def column_of(self) -> Whole:
         """The place of the column of each bin, (bins,)."""
         return np.repeat(np.arange(len(self.sizes)), [*self.sizes.values()])
@@ -79,52 +73,72 @@ def wave_features(middles: Floats, bins: int, waves: int, gaps: int = 0) -> Floa
 
 
 class MixtureModel:
-    """A mixture, before or after its fit. All tensors are float32.
+    """A mixture, before or after its fit.
 
     Logits: `base`, (bins, 1), and `by_class`, (bins, classes). Latent coefficients: `common`, (features, 1, points),
-    and `own`, (features, classes, points). `sizes`: rows of each class, (classes,). `sums`: one if a bin belongs to a
-    column, (columns, bins); sparse in wide tables.
+    and `own`, (features, classes, points). `sizes`: rows of each class, (classes,). `seed`: of the first coefficients.
     """
 
-    def __init__(self, layout: Layout, sizes: Floats, points: int, stream: torch.Generator, device: str) -> None:
+    def __init__(self, layout: Layout, sizes: Floats, points: int, seed: int) -> None:
         self.layout = layout
         self.points = points
         self.classes = len(sizes)
-        self.device = device
-        self.sizes = torch.tensor(sizes, dtype=torch.float32, device=device)
-        features = sum(table.shape[1] for table in layout.features.values())
-        self._features = self.tensor(block_diag(*layout.features.values()))
-        self._column = torch.from_numpy(layout.column_of).to(device)
-        self._part = torch.from_numpy(layout.part_of).to(device)
-        places = torch.stack([self._column, torch.arange(layout.bins, device=device)])
-        ones = torch.ones(layout.bins, device=device)
-        self.sums = torch.sparse_coo_tensor(places, ones, check_invariants=True).coalesce()
-        if len(layout.sizes) <= k.WIDE_COLUMNS:  # with thousands of columns, nearly all entries are zero
-            self.sums = self.sums.to_dense()
-        self.base = torch.zeros(layout.bins, 1, device=device)
-        self.by_class = torch.zeros(layout.bins, self.classes, device=device)
-        start = k.START_STD * torch.randn(features, 1 + self.classes, points, generator=stream).to(device)
-        self.common, self.own = start[:, :1].clone(), start[:, 1:].clone()
+        self.sizes: Numbers = sizes.astype(NUMBERS)
+        self._column = layout.column_of
+        self._starts = np.array([span.start for span in layout.spans.values()])
+        self._features = list[tuple[slice, slice, Numbers]]()  # of each bin, with the places of bins and features
+        features = 0
+        for name, span in layout.spans.items():
+            if count := layout.features[name].shape[1]:
+                own = layout.features[name][layout.parts[name]].astype(NUMBERS)
+                self._features.append((span, slice(features, features + count), own))
+                features += count
+        self.base: Numbers = np.zeros((layout.bins, 1), NUMBERS)
+        self.by_class: Numbers = np.zeros((layout.bins, self.classes), NUMBERS)
+        first = first_normals(seed, features * (1 + self.classes) * points)
+        start: Numbers = k.START_STD * first.astype(NUMBERS).reshape(features, 1 + self.classes, points)
+        self.common, self.own = start[:, :1].copy(), start[:, 1:].copy()
 
-    def tensor(self, values: Floats) -> Tensor:
-        """Return numbers as float32 on the model's device."""
-        return torch.tensor(values, dtype=torch.float32, device=self.device)
+    def by_column(self, operation: np.ufunc, values: Numbers) -> Numbers:
+        """Return the sum, or another result, over each column's bins, at each of its bins: (bins, n) to (bins, n)."""
+        if values.shape[1] < MANY:
+            found = operation.reduceat(values, self._starts, axis=0)
+        else:
+            found = np.stack([operation.reduce(values[span]) for span in self.layout.spans.values()])
+        return np.asarray(found[self._column])
 
-    def shares(self) -> Tensor:
+    def shares(self) -> Numbers:
         """Return p(bin | class, latent point), (bins, classes, points)."""
-        latent = (self._features @ (0.5 * (self.common + self.own)).flatten(1)).index_select(0, self._part)
-        logits = (self.base + self.by_class)[:, :, None] + latent.reshape(-1, self.classes, self.points)
-        weights = torch.exp(logits - logits.detach().amax(0, keepdim=True).clamp(min=0))
-        sums = (self.sums @ weights.flatten(1)).clamp(min=TINY)
-        return weights / sums.index_select(0, self._column).reshape(weights.shape)
+        latent = (0.5 * (self.common + self.own)).reshape(len(self.own), -1)
+        logits = np.zeros((self.layout.bins, self.classes * self.points), NUMBERS)
+        for span, place, features in self._features:
+            np.matmul(features, latent[place], out=logits[span])
+        found = logits.reshape(-1, self.classes, self.points)
+        found += (self.base + self.by_class)[:, :, None]
+        logits -= self.by_column(np.maximum, logits)
+        np.exp(logits, out=logits)
+        logits /= self.by_column(np.add, logits)
+        return found
+
+    def slopes(self, shares: Numbers, slopes: Numbers) -> list[Numbers]:
+        """Return derivatives by the parameters, from `slopes`, derivatives by the shares: (bins, classes, points)."""
+        moved = shares * slopes
+        flat = moved.reshape(len(moved), -1)
+        flat -= shares.reshape(flat.shape) * self.by_column(np.add, flat)
+        latent = np.zeros((len(self.own), flat.shape[1]), NUMBERS)
+        for span, place, features in self._features:
+            np.matmul(features.T, flat[span], out=latent[place])
+        own = (0.5 * latent).reshape(self.own.shape)
+        by_class = moved.sum(2)
+        return [by_class.sum(1, keepdims=True), by_class, own.sum(1, keepdims=True), own]
 
     def copy(self, sizes: Floats) -> MixtureModel:
         """Return a mixture with copies of the parameters, for other `sizes` of classes."""
         found = copy.copy(self)
-        found.sizes = self.tensor(sizes)
-        found.base, found.by_class, found.common, found.own = (parameter.clone() for parameter in self.parameters())
+        found.sizes = sizes.astype(NUMBERS)
+        found.base, found.by_class, found.common, found.own = (parameter.copy() for parameter in self.parameters())
         return found
 
-    def parameters(self) -> list[Tensor]:
-        """Return the tensors that a fit changes."""
+    def parameters(self) -> list[Numbers]:
+        """Return the arrays that a fit changes."""
         return [self.base, self.by_class, self.common, self.own]

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from ..arrays import Floats
 from ..methods.bins import Bins
-from ..methods.marginals import Conditioning
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Features
 from ..privacy.queries.vectors import VectorSum
@@ -25,8 +24,6 @@ from ..rng import numpy_stream
 from . import constants as k
 from .measurement import MomentMeasurement
 from .products import Products, ProductsByClass
-
-TOGETHER: tuple[str, CellMap] = ("", Conditioning(None, None, np.empty(0), 1))  # all classes are one
 
 
 @dataclass(frozen=True, eq=False)

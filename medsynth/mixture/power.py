@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import t
 
 from ..methods.bins import Bins, fine_grid
+from ..methods.marginals import TOGETHER
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..schema import Column
@@ -20,7 +21,6 @@ from ..schema.columns.number import Count
 from . import constants as k
 from .constants import DECLARED
 from .declared import declared_moments
-from .moments import TOGETHER
 
 REPLICATES = 20  # whose degrees of freedom count
 POWER, LEVEL = 0.8, 0.05

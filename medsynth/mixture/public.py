@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Codes, Floats, Mask, Whole
-from ..methods.marginals import log_evidence, posterior_mode
+from ..methods.marginals import Sums, log_evidence, posterior_mode
 from ..rng import Stream, numpy_stream
 from ..schema.columns.grid import Grid
 from . import constants as k
@@ -201,16 +201,16 @@ def informed_shares(
     at = np.cumsum(share) - share / 2
     smooth = np.exp(-0.5 * ((at[:, None] - at) / k.TILT_LENGTH) ** 2)
     chance = 1 / np.maximum(rows * share, 1.0) + 1 / np.maximum(public, 1.0)  # Poisson variation in both tables
-    measured = survey.measured(fine, counts, std)
+    measured = Sums(survey.measured(fine, counts, std), rows)
 
     def fits(base: Floats, sizes: tuple[float, ...]) -> tuple[Floats, Floats]:
         """Return the shares by tilts of each size, (sizes, cells), and their log evidence."""
         found, evidence = [], []
         for size in sizes:
             precision = np.linalg.inv(size**2 * smooth + np.diag(chance + 1e-4))
-            mode = posterior_mode(measured, rows, np.log(base), precision)
+            mode = posterior_mode(measured, np.log(base), precision)
             found.append(np.exp(mode))
-            evidence.append(log_evidence(measured, rows, found[-1], mode - np.log(base), precision))
+            evidence.append(log_evidence(measured, found[-1], mode - np.log(base), precision))
         return np.stack(found), np.array(evidence)
 
     found, own = fits(share, k.TILTS)

@@ -16,7 +16,6 @@ from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.tables import Marginals
-from ..privacy.queries.vectors import VectorSum
 from ..row_count import PARTS_OF_A_ROW
 from .constants import VALUES
 
@@ -44,6 +43,8 @@ def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
     """Return the shapes of a query's arrays. Raise TypeError for a kind of query that is not kept."""
     if isinstance(query, Marginals):
         return [tuple(cells.cells for _, cells in axes) for axes in query.tables.values()]
+    from ..privacy.queries.vectors import VectorSum  # imports PyTorch
+
     if isinstance(query, VectorSum):
         return [(query.width,)]
     raise TypeError("Only tables and vector sums are kept.")

@@ -18,7 +18,7 @@ from ..cores import one_thread
 from ..errors import ArtifactError
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.query import RowQuery
-from ..rng import numpy_stream, torch_stream
+from ..rng import numpy_stream
 from ..schema import Schema
 from .config import Settings
 from .estimate import estimate
@@ -70,7 +70,7 @@ def replicated(
         measured = own.measured()
         if not np.allclose(held["prior"], own.sizes / own.sizes.sum(), atol=1e-5):
             raise ArtifactError(WRONG)
-        fitted = blank(own, points_of(own), own.seed, "cpu")
+        fitted = blank(own, points_of(own), own.seed)
         estimate(fitted, measured, config.steps, lambda done, of: None)
     rng = numpy_stream(seed, "replicates")
     population = Population.of(tensors(own, fitted), schema, plan.rows, count, rng)
@@ -81,6 +81,6 @@ def replicated(
             again = replace(own, vault=vault, like=own)
             measured = again.measured()
             model = fitted.copy(again.sizes)
-            estimate(model, measured, config.steps // 2, lambda done, of: None, torch_stream(draw, "prior"))
+            estimate(model, measured, config.steps // 2, lambda done, of: None, numpy_stream(draw, "prior"))
             found = tensors(again, model)
         yield found

@@ -33,7 +33,7 @@ import numpy as np
 
 from ..arrays import Floats, Whole
 from ..methods.bins import WIDE, Bins, decoder
-from ..methods.marginals import Conditioning, cleaned, spurious_missing, without_spurious_missing
+from ..methods.marginals import TOGETHER, Conditioning, cleaned, spurious_missing, without_spurious_missing
 from ..methods.regressions import Regression
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
@@ -45,10 +45,7 @@ from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
 from .constants import BY_CLASS, CROSSED, DECLARED, PAIRS, STRONGEST
-from .crossed import crossed_moments
-from .declared import declared_moments
 from .measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
-from .moments import TOGETHER
 from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, derived_columns
 from .weights import weights_by_size
@@ -229,6 +226,8 @@ class Stages:
         """Run stage 5, if it is planned: measure products of two and of three columns."""
         if CROSSED not in self.plan.events:
             return []
+        from .crossed import crossed_moments  # imports PyTorch
+
         noise, own = self.plan.noise(CROSSED), self.like or self
         moments = crossed_moments(own.weighed(), self.schema.names, noise, self.plan.rows)  # features are the fit's
         if moments is None:
@@ -250,6 +249,8 @@ class Stages:
         """Run stage 6: measure means, squares and products of the columns of declared regressions."""
         if DECLARED not in self.plan.events:
             return []
+        from .declared import declared_moments  # imports PyTorch
+
         noise = self.plan.noise(DECLARED)
         bins = (self.like or self).bins  # the multiplied values are those of the fit
         moments = declared_moments(self.regressions, bins, self.given, self.schema.names, noise, self.plan.rows)

@@ -26,6 +26,7 @@ from torch.func import grad, vmap
 
 from ..errors import BudgetError
 from . import exact_sums as sums
+from .contribution import MOST_PAIRS
 from .exact_sums import factors
 from .networks import ACTIVATIONS, SLOPES, Mlp
 
@@ -48,7 +49,6 @@ PairLoss = Callable[[RowCritic, Tensor, Tensor, Tensor], Tensor]
 PAIR_NUMBERS = 1 << 21  # Numbers in the gradients that are in memory at once.
 # Bits of a group's bound: in the units of a pair's gradient, and of their clipped sum.
 PAIR_GRID_BITS, PAIR_SUM_BITS = 22, 32
-MOST_PAIRS = 1 << 29  # Pairs that 64 bits add: a row adds fewer than 2^34 units.
 MOST_STEPS = 64  # Steps of local training.
 MOST_RATE = 1024.0  # Learning rate of local training.
 

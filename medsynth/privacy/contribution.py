@@ -13,6 +13,8 @@ from ..arrays import Mask, Whole
 from ..errors import BudgetError
 from ..rng import Entropy
 
+MOST_PAIRS = 1 << 29  # Rows, or pairs of rows, that 64 bits add: each adds fewer than 2^34 units.
+
 
 @dataclass(frozen=True)
 class PrivacyUnits:

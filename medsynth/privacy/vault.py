@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 
 from ..arrays import Codes, Floats, Mask
 from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, Gaussian, SubsampledGaussian
-from .clipping import MOST_PAIRS
-from .contribution import PrivacyUnits, check_units
-from .queries.measurements import QUERIES, ShardedMeasurements
+from .contribution import MOST_PAIRS, PrivacyUnits, check_units
+from .queries.measurements import ShardedMeasurements, may_answer
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
 from .queries.rows import Features, Lot, Sealed
 from .release import Release, Releases, on_host
-from .shards import CriticConfig, Shards
+
+if TYPE_CHECKING:  # A method without networks does not need PyTorch.
+    from .shards import CriticConfig, Shards
 
 Result = TypeVar("Result")
 
@@ -88,7 +88,7 @@ class Vault(Sealed, ShardedMeasurements):
 
         Raises BudgetError as `measure` does, and for a query that has no such part.
         """
-        if type(query) not in QUERIES:
+        if not may_answer(query):
             raise BudgetError("A vault answers only its own kinds of queries.")
         if query.whole_patients and len(self.__parts) > 1:
             raise BudgetError("A patient's rows can only be averaged in one part, but this vault has several.")
@@ -122,6 +122,10 @@ class Vault(Sealed, ShardedMeasurements):
         if self.__split:
             raise BudgetError("The rows of a vault can be split into shards only once.")
         self.__split = True
+        import torch
+
+        from .shards import Shards
+
         units, entropy = self.__units, self.__releases.entropy
         rows = sum(part.count for part in self.__parts)
 

@@ -54,11 +54,7 @@ def broken(codes: Codes, schema: Schema) -> Mask:
 
 
 def sample_again(
-    codes: Codes,
-    left: Whole,
-    draw: Callable[[Whole], Codes],
-    bad: Callable[[Codes, Whole], Mask],
-    rounds: int,
+    codes: Codes, left: Whole, draw: Callable[[Whole], Codes], bad: Callable[[Codes, Whole], Mask], rounds: int
 ) -> Whole:
     """Sample the rows at the places `left` again, each for its own place, until none is `bad` there; in place.
 

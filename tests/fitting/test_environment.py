@@ -1,5 +1,8 @@
 """The machine of a fit: its device is what was asked for, or an error; its threads are given back."""
 
+import os
+import sys
+
 import pytest
 import torch
 
@@ -33,6 +36,15 @@ def test_threads_are_given_back_after_an_error() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_pytorch_that_is_imported_later_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with pytest.raises(ZeroDivisionError), one_thread():
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+        raise ZeroDivisionError
+    assert "OMP_NUM_THREADS" not in os.environ
 
 
 def test_versions_are_those_installed() -> None:

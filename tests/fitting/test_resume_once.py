@@ -368,7 +368,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "public": {"method": "dp-gan", "public": "public.csv", "citation": "Smith 2020"},
     "citation": {"public": "public.csv", "citation": "Jones 2021"},
     "public_patients": {"public": "public.csv", "citation": "Smith 2020", "public_patients": "some"},
-    "device": {"device": "cuda"},
+    "device": {"method": "dp-gan", "device": "cuda"},
     "seed": {"seed": 5},
     "budget_table": {"budget_table": "other.csv"},
     "split_number": {"split_number": "0123456789abcdef"},

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from medsynth.methods.marginals import Counts, posterior_mode
+from medsynth.methods.marginals import Counts, Sums, posterior_mode
 from medsynth.mixture.weights import noise_of_cells, weights_by_size
 
 
@@ -18,7 +18,7 @@ def test_counts_of_groups_and_of_cells_count_by_their_precision(rng: np.random.G
     for _ in range(400):
         own = Counts.of_cells(true + rng.normal(0, 50**0.5, 12), 50**0.5)
         sums = Counts(group, np.bincount(group, true) + rng.normal(0, 75**0.5, 4), 75**0.5)
-        found = true.sum() * np.exp(posterior_mode([own, sums], true.sum(), np.zeros(12), weak))
+        found = true.sum() * np.exp(posterior_mode(Sums([own, sums], true.sum()), np.zeros(12), weak))
         errors.append(np.mean((np.bincount(group, found) - np.bincount(group, true)) ** 2))
     # That all groups add up to the known total takes a quarter of the error away.
     assert np.mean(errors) == pytest.approx(0.75 / (1 / 150 + 1 / 75), rel=0.15)
@@ -38,7 +38,7 @@ def test_a_mode_far_from_its_base_is_found(rng: np.random.Generator) -> None:
         true = np.exp(-((place - rng.integers(25, 55)) ** 2) / 200.0)
         true /= true.sum()
         counts = Counts.of_cells(4000 * true + rng.normal(0, 8, 80), 8.0)
-        found = np.exp(posterior_mode([counts], 4000, base, precision))
+        found = np.exp(posterior_mode(Sums([counts], 4000), base, precision))
         assert np.abs(found - true).sum() / 2 < 0.15
 
 

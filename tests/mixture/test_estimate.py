@@ -1,4 +1,4 @@
-"""The loss equals plain loops over classes, points and cells; a fit meets what was measured without noise."""
+"""The loss equals plain loops over classes, points and cells, and its slopes are those of differences."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from medsynth.mixture import constants as k
-from medsynth.mixture.estimate import Loss, estimate
+from medsynth.mixture import estimate as estimator
+from medsynth.mixture import model as models
+from medsynth.mixture.estimate import Loss, Prior, estimate
 from medsynth.mixture.measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from medsynth.mixture.model import Layout, MixtureModel, wave_features
 
@@ -24,18 +25,15 @@ ROWS = np.array([60.0, 40.0])
 def mixture(points: int, seed: int = 0) -> MixtureModel:
     middles = {name: np.linspace(0.1, 0.9, count) for name, count in ORDERED.items()}
     features = {name: wave_features(middles[name], 1 + int(PARTS[name].max()), k.WAVES) for name in SIZES}
-    model = MixtureModel(
-        Layout(SIZES, ORDERED, PARTS, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu"
-    )
+    model = MixtureModel(Layout(SIZES, ORDERED, PARTS, features), ROWS, points, seed)
     for parameter in model.parameters():
-        parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
+        parameter += 0.5 * np.random.default_rng(seed + 1).standard_normal(parameter.shape)
     return model
 
 
 def shares_by_loops(model: MixtureModel) -> dict[str, Floats]:
     """p(bin | class, point) of each column, (bins, classes, points), from the parameters, one softmax at a time."""
-    base, own = model.base.numpy(), model.by_class.numpy()
-    common, by_class = model.common.numpy(), model.own.numpy()
+    base, own, common, by_class = model.parameters()
     found, first = {}, 0
     for name, span in model.layout.spans.items():
         features = model.layout.features[name]
@@ -117,32 +115,54 @@ def test_the_loss_is_that_of_plain_loops(points: int) -> None:
     model, tables = mixture(points), measured()
     shares = shares_by_loops(model)
     for name, span in model.layout.spans.items():
-        assert np.allclose(model.shares()[span].double().numpy(), shares[name], atol=1e-6)
-    prior = float(Loss(model, []).value())
+        assert np.allclose(model.shares()[span], shares[name], atol=1e-6)
+    prior = Loss(model, []).slopes()[0]
     for some in ([t] for t in tables):
-        assert float(Loss(model, some).value()) - prior == pytest.approx(
+        assert Loss(model, some).slopes()[0] - prior == pytest.approx(
             errors_by_loops(shares, some), rel=1e-3, abs=1e-2
         ), type(some[0])
-    assert float(Loss(model, tables).value()) == pytest.approx(prior + errors_by_loops(shares, tables), rel=1e-4)
+    assert Loss(model, tables).slopes()[0] == pytest.approx(prior + errors_by_loops(shares, tables), rel=1e-4)
 
 
 def test_the_prior_is_that_of_plain_loops() -> None:
     model = mixture(2)
-    base, own = model.base.double().numpy()[:, 0], model.by_class.double().numpy()
+    base, own = model.base.astype(np.float64)[:, 0], model.by_class.astype(np.float64)
     total = float((base**2).sum()) / k.RIDGE_STD**2
     for c in range(2):
         total += sum((own[b + 1, c] - own[b, c]) ** 2 for b in range(3)) / k.CLASS_STD**2
         total += float((own[4:, c] ** 2).sum()) / k.CLASS_STD**2
-    coefficients = float(model.common.double().square().sum() + model.own.double().square().sum())
+    coefficients = float(np.square(model.common).sum() + np.square(model.own).sum())
     whole = total + k.LATENT_WEIGHT / (2 * k.LATENT_FLOOR) * coefficients / model.points
     loss = Loss(model, [])
-    assert float(loss.value()) == pytest.approx(whole / 2, rel=1e-5)
+    assert loss.slopes()[0] == pytest.approx(whole / 2, rel=1e-5)
     loss.prior.learn(model)
     whole = total
-    for latent in (model.common.double().flatten(1).numpy(), model.own.double().flatten(1).numpy()):
+    for latent in (own.reshape(len(own), -1).astype(np.float64) for own in model.parameters()[2:]):
         covariance = latent @ latent.T / latent.shape[1] + k.LATENT_FLOOR * np.eye(len(latent))
         whole += k.LATENT_WEIGHT / model.points * np.trace(latent.T @ np.linalg.solve(covariance, latent))
-    assert float(loss.value()) == pytest.approx(whole / 2, rel=1e-5)
+    assert loss.slopes()[0] == pytest.approx(whole / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("points", [1, 40])
+def test_slopes_are_those_of_differences(points: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float64, along random directions of each parameter, for each kind of measurement and for drawn priors."""
+    for module in (models, estimator):
+        monkeypatch.setattr(module, "NUMBERS", np.float64)
+    model, rng = mixture(points), np.random.default_rng(8)
+    tables = measured()
+    for some in (*([table] for table in tables), tables, [*tables[4:7], *tables[4:7]]):
+        loss = Loss(model, some, Prior(model, rng))
+        loss.prior.learn(model)
+        slopes = loss.slopes()[1]
+        for parameter, slope in zip(model.parameters(), slopes, strict=True):
+            start, step = parameter.copy(), 1e-5 * rng.standard_normal(parameter.shape)
+            values = []
+            for sign in (1, -1):
+                parameter[:] = start + sign * step
+                values.append(loss.slopes()[0])
+            parameter[:] = start
+            along = float((slope * step).sum())
+            assert (values[0] - values[1]) / 2 == pytest.approx(along, rel=1e-5, abs=1e-9), type(some[0])
 
 
 def test_a_fit_meets_the_tables_of_another_mixture() -> None:
@@ -178,9 +198,9 @@ def test_a_drawn_prior_alone_is_met_by_its_draws() -> None:
     found = []
     for seed in range(10):
         model = mixture(4)
-        estimate(model, [], 300, lambda done, of: None, torch.Generator().manual_seed(seed))
-        assert model.common.abs().max() < 0.5 and model.own.abs().max() < 0.5
-        found.append(model.by_class[model.layout.spans["sex"]].numpy())
+        estimate(model, [], 300, lambda done, of: None, np.random.default_rng(seed))
+        assert np.abs(model.common).max() < 0.5 and np.abs(model.own).max() < 0.5
+        found.append(model.by_class[model.layout.spans["sex"]])
     spread = np.std(found) / k.CLASS_STD
     assert abs(spread - 1) < 0.4  # of 40 draws of fixed seeds the standard error is .11
 

@@ -22,7 +22,7 @@ from medsynth.privacy.networks import Mlp
 from medsynth.privacy.queries import gradients, parts, tables
 from medsynth.privacy.queries import vectors as vector_sums
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
-from medsynth.privacy.queries.measurements import QUERIES
+from medsynth.privacy.queries.measurements import queries
 from medsynth.privacy.queries.moments import SecondMoments
 from medsynth.privacy.queries.parts import RowsInMemory
 from medsynth.privacy.queries.query import added
@@ -64,7 +64,7 @@ CASES: dict[str, Any] = {
 
 
 def test_every_kind_of_query_has_a_case() -> None:
-    assert {type(query) for query in CASES.values()} == set(QUERIES)
+    assert {type(query) for query in CASES.values()} == set(queries())
 
 
 def rows_of(count: int, query: Any, seed: int) -> CodedRows:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol, TypeVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...arrays import Floats
-from ..clipping import ONE_GRADIENT, Groups, LocalTraining, Loss, PairLoss
-from ..networks import Mlp
-from ..shards import CriticConfig
-from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .moments import SecondMoments
 from .query import RowQuery
 from .rows import Axes, CellMap, Features, Vectors
 from .tables import Distances, Marginals, RowsPerPatient
-from .vectors import VectorSum
+
+if TYPE_CHECKING:  # A method without networks does not need PyTorch.
+    from torch import Tensor
+
+    from ..shards import CriticConfig
 
 Result = TypeVar("Result")
-# All queries of coded rows that are answered. A query of another class could state any sensitivity.
-QUERIES = (Marginals, Distances, RowsPerPatient, SecondMoments, VectorSum, GradientSum, PairGradientSum, NormsBelow)
+OF_COUNTS = (Marginals, Distances, RowsPerPatient, SecondMoments)  # the queries that need no PyTorch
+
+
+def queries() -> tuple[type[RowQuery[Any]], ...]:
+    """Return all queries of coded rows that are answered. A query of another class could state any sensitivity."""
+    from .gradients import GradientSum, NormsBelow, PairGradientSum
+    from .vectors import VectorSum
+
+    return (*OF_COUNTS, VectorSum, GradientSum, PairGradientSum, NormsBelow)
+
+
+def may_answer(query: RowQuery[Any]) -> bool:
+    """Return whether a query is exactly of one of these classes."""
+    return type(query) in OF_COUNTS or type(query) in queries()
 
 
 class AllShards(Protocol):
@@ -68,35 +78,26 @@ class Measurements(ABC):
         """Return noisy L1 distances of contingency tables from public guesses, in one release: `Distances`."""
         return self.measure(label, Distances(tables, guesses, averaged))
 
-    def measure_gradient_sum(
-        self,
-        label: str,
-        critic: Mlp,
-        loss: Loss,
-        features: Features,
-        bound: float,
-        microbatches: int | None = None,
-        given: tuple[str, CellMap] | None = None,
-    ) -> tuple[Tensor, ...]:
-        """Return the noised sum of the critic's clipped gradients over a new Poisson lot: `GradientSum`.
+    def measure_gradient_sum(self, label: str, *of: Any, **more: Any) -> tuple[Tensor, ...]:
+        """Return a noised `GradientSum` over a new Poisson lot, of these arguments.
 
         An empty lot is noised and charged like any other. The caller divides by the expected lot.
         """
-        return self.measure(label, GradientSum(critic, loss, features, bound, microbatches, given))
+        from .gradients import GradientSum
 
-    def measure_pair_gradient_sum(
-        self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups,
-        local: LocalTraining = ONE_GRADIENT,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        """Return the noised sum of the critic's clipped gradients of pairs over a Poisson lot: `PairGradientSum`."""
-        return self.measure(label, PairGradientSum(critic, loss, features, pool, groups, local))
+        return self.measure(label, GradientSum(*of, **more))
 
-    def measure_norms_below(
-        self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups,
-        local: LocalTraining = ONE_GRADIENT,
-    ) -> Floats:  # fmt: skip
-        """Return noised halves of pairs within each group's bound over a new Poisson lot: `NormsBelow`."""
-        return self.measure(label, NormsBelow(critic, loss, features, pool, groups, local))
+    def measure_pair_gradient_sum(self, label: str, *of: Any, **more: Any) -> tuple[Tensor, ...]:
+        """Return a noised `PairGradientSum` over a new Poisson lot, of these arguments."""
+        from .gradients import PairGradientSum
+
+        return self.measure(label, PairGradientSum(*of, **more))
+
+    def measure_norms_below(self, label: str, *of: Any, **more: Any) -> Floats:
+        """Return noised `NormsBelow` over a new Poisson lot, of these arguments."""
+        from .gradients import NormsBelow
+
+        return self.measure(label, NormsBelow(*of, **more))
 
     def measure_second_moments(self, label: str, vectors: Vectors, given: tuple[str, CellMap], width: int) -> Floats:
         """Return noisy sums of x x^T over the rows of each class, (classes, width, width): `SecondMoments`."""

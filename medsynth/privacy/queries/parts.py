@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...arrays import Codes, Whole
 from ...cores import in_order
 from .query import RowQuery, answered
 from .rows import CodedRows, Features, Lot, Sealed, encoded
+
+if TYPE_CHECKING:  # A method without networks does not need PyTorch.
+    from torch import Tensor
 
 WAITING = 64  # Answers to wait for at once if other processes compute them.
 

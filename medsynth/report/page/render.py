@@ -30,11 +30,7 @@ KEY = Markup(
 def page(report: Report) -> str:
     """Return the report as HTML. Every number is in a `data` element whose value is also in the JSON twin."""
     environment = _environment()
-    given = {
-        "report": report,
-        "draw": _Charts(),
-        "titles": {name: section.title for name, section in SECTIONS.items()},
-    }
+    given = {"report": report, "draw": _Charts(), "titles": {name: section.title for name, section in SECTIONS.items()}}
 
     def body(section: Section) -> Markup:
         """Render the section's fragment from its record."""
@@ -58,11 +54,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        loader=FunctionLoader(_text),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= {
         "num": number,

@@ -117,9 +117,7 @@ Attack = MembershipAttack | AttributeAttack
 _INCLUDED: tuple[Attack, ...] = (
     MembershipAttack("nearest row", "calls a row a member if it is close to a synthetic row", _nearest_row),
     MembershipAttack(
-        "nearest row against reference",
-        "the same, relative to the distance to other real rows",
-        _against_reference,
+        "nearest row against reference", "the same, relative to the distance to other real rows", _against_reference
     ),
     MembershipAttack(
         "density ratio",

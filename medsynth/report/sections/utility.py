@@ -248,10 +248,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
         best_loss=compared(value[np.arange(2), best], draws[:, np.arange(2), best])["loss"],
         regressors=[
             Regressor(
-                name=name,
-                label=LABELS[name],
-                **compared(value[:, k], draws[:, :, k]),
-                **of_both("mae", absolute[:, k]),
+                name=name, label=LABELS[name], **compared(value[:, k], draws[:, :, k]), **of_both("mae", absolute[:, k])
             )
             for k, name in enumerate(LABELS)
         ],
