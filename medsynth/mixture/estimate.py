@@ -219,7 +219,7 @@ class Prior:
         (Fazel, Hindi and Boyd 2003).
         """
         for place, (part, floor) in enumerate(zip(self.deviations(model)[2:], self._floors, strict=True)):
-            flat = part.reshape(len(part), -1)
+            flat = part.reshape(-1, math.prod(part.shape[1:]))
             # The floor keeps a direction that has shrunk to zero from getting an infinite precision.
             second = flat @ flat.T / flat.shape[1] + np.diag(floor)
             self._precisions[place] = (k.LATENT_WEIGHT * np.linalg.inv(second)).astype(NUMBERS)
@@ -228,7 +228,7 @@ class Prior:
         """Return half the sum of squared deviations, each over its variance. Add its derivatives by the parameters."""
         found, parts = 0.0, self.deviations(model)
         for precision, latent, slope in zip(self._precisions, parts[2:], slopes[2:], strict=True):
-            flat = latent.reshape(len(latent), -1)
+            flat = latent.reshape(-1, math.prod(latent.shape[1:]))
             pull = precision @ flat / model.points
             slope += pull.reshape(slope.shape)
             found += float(np.vdot(flat, pull))

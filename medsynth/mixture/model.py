@@ -109,7 +109,7 @@ class MixtureModel:
 
     def shares(self) -> Numbers:
         """Return p(bin | class, latent point), (bins, classes, points)."""
-        latent = (0.5 * (self.common + self.own)).reshape(len(self.own), -1)
+        latent = (0.5 * (self.common + self.own)).reshape(-1, self.classes * self.points)
         logits = np.zeros((self.layout.bins, self.classes * self.points), NUMBERS)
         for span, place, features in self._features:
             np.matmul(features, latent[place], out=logits[span])
