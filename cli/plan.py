@@ -26,6 +26,14 @@ NOISE_AND_SHARE = (
     "approximate part of the budget that a measurement uses."
 )
 
+ApprovalPage = Annotated[
+    Path | None,
+    typer.Option(help="HTML page for approval to write, with a JSON file next to it that `fit --plan` keeps to."),
+]
+AskedFor = Annotated[
+    Path | None, typer.Option(help="With --page: YAML file with purpose and recipient, as of `report`.")
+]
+
 
 @guarded
 @with_settings("decimal_comma", "device", "seed", "no_dp", required=("epsilon",))
@@ -34,13 +42,8 @@ def plan(
         str, typer.Argument(help="Table, in any form that a fit reads, or a number of rows (for 20 columns).")
     ],
     settings: FitSettings,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="HTML page for approval to write, with a JSON file next to it that `fit --plan` keeps to."),
-    ] = None,
-    review: Annotated[
-        Path | None, typer.Option(help="With --page: YAML file with purpose and recipient, as of `report`.")
-    ] = None,
+    page: ApprovalPage = None,
+    review: AskedFor = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -98,7 +98,7 @@ MOST_CROSSED = 8  # levels of a column in an interaction, in addition to its mos
 NEARLY_ALL = 0.97  # of the rows: a column with such a level has no features
 FEATURE_CLIP = 2.5  # standard deviations of a feature
 TRIPLE_WEIGHT = 0.5  # of a product of three signs, relative to one of two values
-CROSSED_FIRMNESS = 1.0  # weight of these sums, relative to that by their noise
+CROSSED_FIRMNESS = 5.0  # weight of these sums, relative to that by their noise; 1: XOR .65, not .94
 
 # Tables of hundreds of columns.
 WIDE_COLUMNS = 100  # wider tables use matrices of second moments in place of pairs

@@ -36,7 +36,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "classes free": ({"CLASS_STD": 10.0}, {}),
     "100 steps": ({}, {"steps": 100}),
     "products of columns": ({}, {"products": 0.05}),
-    "firm products": ({"CROSSED_FIRMNESS": 5.0}, {"products": 0.05}),
+    "loose products": ({"CROSSED_FIRMNESS": 1.0}, {"products": 0.05}),
 }
 FIGURES = ["mean", "one_way", "two_way", "three_way", "two_way_quantile", "propensity"]
 SHOWN = {"mean": "mean AuROC", "one_way": "one-way", "two_way": "two-way", "propensity": "propensity AuROC"}

@@ -76,7 +76,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[4_000])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[3.7, 1.0])
     parser.add_argument("--products", nargs="+", type=float, default=[0.0, 0.05])
-    parser.add_argument("--firmness", nargs="+", type=float, default=[1.0], help="weight relative to the noise's")
+    parser.add_argument("--firmness", nargs="+", type=float, default=[5.0], help="weight relative to the noise's")
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args(words)
     jobs: list[Run] = [
