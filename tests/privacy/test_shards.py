@@ -268,7 +268,7 @@ def test_rows_join_shards_by_draws_of_their_own(monkeypatch: pytest.MonkeyPatch)
         def __init__(self, rows: Any, place: Any, *more: Any) -> None:
             places.append(place)
 
-    monkeypatch.setattr("medsynth.privacy.vault.Shards", Watching)
+    monkeypatch.setattr("medsynth.privacy.shards.Shards", Watching)
     for codes in (some(), (some() + 1) % 3):
         build(codes, entropy=SeededEntropy(4))
     assert (places[0] == places[1]).all()  # the values of a row decide nothing

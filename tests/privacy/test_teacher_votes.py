@@ -155,7 +155,7 @@ def test_a_patient_is_with_one_teacher() -> None:
             super().__init__(rows, place, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("medsynth.privacy.vault.Shards", Watched)
+        patch.setattr("medsynth.privacy.shards.Shards", Watched)
         Vault(codes, ("a", "b", "c"), releases(SeededEntropy(0), CAP), units).split_into_shards(
             K, features, CLASSES, TEACHER
         )

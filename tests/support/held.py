@@ -114,7 +114,7 @@ class ExactAnswers:
             return self.shards[-1][0]
 
         monkeypatch.setattr(Releases, "release", release)
-        monkeypatch.setattr("medsynth.privacy.vault.Shards", split)
+        monkeypatch.setattr("medsynth.privacy.shards.Shards", split)
         for module in (query, shards, partition_selection):
             monkeypatch.setattr(module, "noised", noised)
 
