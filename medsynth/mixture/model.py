@@ -93,10 +93,10 @@ class MixtureModel:
                 own = layout.features[name][layout.parts[name]].astype(NUMBERS)
                 self._features.append((span, slice(features, features + count), own))
                 features += count
-        self.base = np.zeros((layout.bins, 1), NUMBERS)
-        self.by_class = np.zeros((layout.bins, self.classes), NUMBERS)
+        self.base: Numbers = np.zeros((layout.bins, 1), NUMBERS)
+        self.by_class: Numbers = np.zeros((layout.bins, self.classes), NUMBERS)
         first = first_normals(seed, features * (1 + self.classes) * points)
-        start = k.START_STD * first.astype(NUMBERS).reshape(features, 1 + self.classes, points)
+        start: Numbers = k.START_STD * first.astype(NUMBERS).reshape(features, 1 + self.classes, points)
         self.common, self.own = start[:, :1].copy(), start[:, 1:].copy()
 
     def by_column(self, operation: np.ufunc, values: Numbers) -> Numbers:
