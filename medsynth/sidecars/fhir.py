@@ -32,7 +32,7 @@ Concepts = Mapping[str, Concept]
 Reader = Callable[[str, Concepts], object]  # from a cell, "" if it is missing, to an element, None without one
 
 HL7 = "http://terminology.hl7.org/CodeSystem"
-OMOP = "https://fhir-terminology.ohdsi.org"  # of OHDSI's own concept ids
+OMOP = "https://fhir-terminology.ohdsi.org"  # of OHDSI's own concept ids, as other mappings to FHIR have it
 SYSTEMS = {
     "SNOMED": "http://snomed.info/sct",
     "LOINC": "http://loinc.org",

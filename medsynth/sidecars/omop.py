@@ -25,7 +25,7 @@ from .facts import proven
 
 Cells = dict[str, pd.DataFrame]  # texts by table; "" is a missing cell
 ISO = "%Y-%m-%d"
-VERSION = 756265  # the concept of version 5.4
+VERSION = 756265  # the concept "OMOP CDM Version 5.4.0", as ETL scripts of CHoRUS (chorus-ai) have it
 ERAS = {"condition_occurrence": "condition", "drug_exposure": "drug"}
 WINDOW = pd.Timedelta(30, "D")  # between two events of one era, as OHDSI's scripts have it
 

@@ -93,6 +93,7 @@ def test_exported_tables_pass_all_checks(cdm: Path) -> None:
     facts = json.loads(good("export", "omop", "--json").stdout)
     tables = read("cdm.omop")
     assert facts["counts"] == {name: len(rows) for name, rows in tables.items()} and facts["claims"]
+    assert facts["moved"] == {"deaths": 0, "ends": 0}  # they were drawn so
     assert {"observation_period", "condition_era", "drug_era", "cdm_source", "death"} <= {*tables}
     assert len(tables["death"]) and not tables["death"]["person_id"].duplicated().any()
     assert tables["cdm_source"]["cdm_source_name"][0].startswith("SYNTHETIC")
