@@ -129,7 +129,10 @@ def show_public(session: Session) -> Content:
     own = session.choices.table
     likely = [name for name in sorted(found, key=own.__ne__) if not name.endswith(WRITTEN)
               and not name_of(Path(name)).endswith(MADE) and (name != own or has_labels(name))]  # fmt: skip
-    return {"dictionaries": likely, "problems": _problems(session),
+    problems = _problems(session)
+    declared = session.has(session.choices.schema) and not problems
+    learned = len(Schema.load(session.folder / session.choices.schema).open) if declared else 0
+    return {"dictionaries": likely, "problems": problems, "learned": learned,
             "check": session.jobs["check"], "looks": session.looks}  # fmt: skip
 
 
