@@ -25,6 +25,7 @@ from medsynth.io.formats import STATISTICAL, SavedAs, name_of
 from medsynth.io.table import Table
 from medsynth.schema import Schema
 from medsynth.schema.columns.hierarchies import System
+from medsynth.schema.columns.parts import apart
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
@@ -422,6 +423,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     cells = _drawn(session.folder / session.choices.synthetic)
     model = session.choices.model
     schema = load(session.folder / model).schema if session.has(model) else None
+    cells = apart(cells, schema.columns) if schema else cells
     found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
     return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]
