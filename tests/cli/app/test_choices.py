@@ -156,11 +156,11 @@ def test_a_schema_file_replaces_the_answers_about_patients_and_codes(page: Page,
 
 
 HOSTILE: dict[str, Any] = {
-    "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "patients": -1, "target": "\ud800", "epsilon": float("nan"),
+    "table": "../../etc/passwd", "unit": "a\0b", "max_rows": -1, "target": "\ud800", "epsilon": float("nan"),
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
     "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
     "header_lines": "0", "header_is_names": "yes", "skip_rows": "1.5", "skip_last_rows": "1234567",
-    "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine",
+    "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine", "patients": -1,
 }  # fmt: skip
 
 
