@@ -62,9 +62,8 @@ def plan(
 
         medsynth plan patients.csv --epsilon 1 --page plan.html --review review.yaml
     """
-    from medsynth.fitting.forecast import Forecast
     from medsynth.fitting.opening import opened
-    from medsynth.fitting.planning import plan_fit
+    from medsynth.fitting.planning import classes_lost_below, plan_fit
     from medsynth.fitting.settings import silent
     from medsynth.privacy.accounting.accountant import rounded_up
 
@@ -73,10 +72,8 @@ def plan(
     private = source if isinstance(source, int) else opened(source, settings, silent)
     made, notes, expected = plan_fit(private, settings)
     content, odds = _content(source, made, settings)
-    if not isinstance(private, int):
-        of_rows = Forecast(plan=made, schema=private.declared, columns=private.columns, patients=settings.patients)
-        content["classes_lost_below"] = of_rows.lost_below
-    content |= {"notes": notes, "expected": None if expected is None else asdict(expected) | {"stops": expected.stops}}
+    content |= {"notes": notes, "classes_lost_below": classes_lost_below(private, made, settings.patients)}
+    content["expected"] = None if expected is None else asdict(expected) | {"stops": expected.stops}
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
         f"{made.rows} rows (accountant {made.accountant.upper()}). "

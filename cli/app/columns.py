@@ -220,23 +220,19 @@ def _column(one: Fields, old: Any) -> dict[str, Any]:
     elif one.kind == "time" or ("bounds" in wanted and not (one.after and not one.low + one.high)):
         found["bounds"] = CLOCK if one.kind == "time" else [_number(one.low), _number(one.high)]
     texts = {key: getattr(one, key) for key in wanted if key not in ("levels", "bounds")}
-    given: dict[str, Any] = {
-        key: _several(text) for key, text in texts.items() if text.strip() and (key, text) != ("scale", "linear")
-    }
-    given |= {key: _number(str(given[key])) for key in ("decimals", "unknown") if key in given}
-    if "unknown" in given and "levels" in wanted and not any(isinstance(level, int) for level in levels):
-        given["unknown"] = one.unknown.strip()
-    if "drop" in given:
-        given["drop"] = True
-    if given.get("format") == LEARN:
-        given["format"] = None
+    given = dict[str, Any]()
+    for key, text in texts.items():
+        if text.strip() and (key, text) != ("scale", "linear"):
+            words = "levels" in wanted and not any(isinstance(level, int) for level in levels)
+            number = key == "decimals" or (key == "unknown" and not words)
+            given[key] = True if key == "drop" else _number(text) if number else _several(text)
     if "format" in wanted:
         form = one.format or "%H:%M" * (one.kind == "time")
-        if one.kind == "time":
-            given["format"] = _several(form)
-        finest = "second" if re.search("%[STXcsr]", form) else "minute" if re.search("%[HI]", form) else "day"
-        if resolution := same.get("resolution") if one.format == before.format else finest:
-            found |= {"resolution": resolution} if resolution != "day" else {}
+        if form:
+            given["format"] = None if form == LEARN else _several(form)
+        resolution = "second" if re.search("%[STXcsr]", form) else "minute" if re.search("%[HI]", form) else "day"
+        resolution = same.get("resolution", "day") if same and one.format == before.format else resolution
+        found |= {"resolution": resolution} if resolution != "day" else {}
     found |= given
     codes: list[int | str] = _values(one.codes)
     if codes or one.missing or given.get("unknown") == "missing":

@@ -25,6 +25,7 @@ from medsynth.io.formats import STATISTICAL, SavedAs, name_of
 from medsynth.io.table import Table
 from medsynth.schema import Schema
 from medsynth.schema.columns.hierarchies import System
+from medsynth.schema.columns.parts import apart
 from medsynth.schema.declared import parse_yaml
 from medsynth.schema.header import facts_of_a_person, person_keys
 
@@ -130,7 +131,10 @@ def show_public(session: Session) -> Content:
     own = session.choices.table
     likely = [name for name in sorted(found, key=own.__ne__) if not name.endswith(WRITTEN)
               and not name_of(Path(name)).endswith(MADE) and (name != own or has_labels(name))]  # fmt: skip
-    return {"dictionaries": likely, "problems": _problems(session),
+    problems = _problems(session)
+    declared = session.has(session.choices.schema) and not problems
+    learned = len(Schema.load(session.folder / session.choices.schema).open) if declared else 0
+    return {"dictionaries": likely, "problems": problems, "learned": learned,
             "check": session.jobs["check"], "looks": session.looks}  # fmt: skip
 
 
@@ -439,6 +443,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     cells = _drawn(session.folder / session.choices.synthetic)
     model = session.choices.model
     schema = load(session.folder / model).schema if session.has(model) else None
+    cells = apart(cells, schema.columns) if schema else cells
     found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
     return [(name, Markup(drawing.render(k))) for k, (name, drawing) in enumerate(drawn)]

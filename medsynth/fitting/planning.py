@@ -163,6 +163,16 @@ def notes_on_quality(private: PrivateTable, plan: Plan, patients: int | None, *,
     return [Message(text, None, kind=WARNING), *notes]
 
 
+def classes_lost_below(private: PrivateTable | int, plan: Plan, patients: int | None) -> float | None:
+    """Return the share below which a class of the target may be lost; None if a patient has one row at most.
+
+    `patients`: their declared number, as in `notes_on_quality`.
+    """
+    if isinstance(private, int):
+        return None
+    return Forecast(plan=plan, schema=private.declared, columns=private.columns, patients=patients).lost_below
+
+
 def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> None:
     """List the public facts: in notices to the user, and in notes of the ledger."""
     options, plan = planned.options, planned.plan

@@ -284,6 +284,8 @@ def _several_numbers(known: KnownTexts) -> Iterator[Look]:
 
 def _flagged(known: KnownTexts) -> Iterator[Look]:
     """Yield numbers with one of few texts around them, such as flags: `4.2 H`, `3.1 L` and `4.0`."""
+    if known.different <= FEW_NUMBERS:
+        return  # such as doses and stages: others do not exist
     found = [_PART.search(str(text)) for text in known.texts]
     both = zip(known.texts, found, strict=True)
     around = [f"{text[: one.start()]}{GAP}{text[one.end() :]}" if one else "" for text, one in both]
@@ -301,12 +303,14 @@ def _flagged(known: KnownTexts) -> Iterator[Look]:
 
 def _codes(known: KnownTexts) -> Iterator[Look]:
     """Yield codes of a public hierarchy, if nearly all texts are some."""
+    if known.different <= FEW_NUMBERS:
+        return
     for name, system in SYSTEMS.items():
         chains = [system.chain(str(text)) for text in known.texts]
         fits = np.array(
             [len(c) > 1 and _is_code(c[-1].label, str(t)) for c, t in zip(chains, known.texts, strict=True)]
         )
-        if known.different > FEW_NUMBERS and known.share(fits) > NEARLY:
+        if known.share(fits) > NEARLY:
             entry = {"kind": "categorical", "hierarchy": name, "unknown": "other"}
             yield Look(f"codes of {name}, such as {known.texts[0]}", entry, "rare codes: they join their group")
             return
@@ -352,4 +356,4 @@ def _all_differ(known: KnownTexts) -> bool:
     return bool(known.rows.max() <= 2) and known.different >= max(KEY_ROWS, KEY_SHARE * known.rows.sum())
 
 
-READINGS = (_dates, _flagged, _numbers, _codes, _lengths, _numbers_in_text, _few_words, _several_numbers, _words, _rest)
+READINGS = (_dates, _codes, _flagged, _numbers, _lengths, _numbers_in_text, _few_words, _several_numbers, _words, _rest)

@@ -87,6 +87,9 @@ FORMS: dict[str, tuple[Cells, dict[str, Any]]] = {
     "powers": (numbers("{:.2E}", 1e9, 9e9), {"kind": "continuous", "text": "{1.11E+11}", "decimals": -7}),
     "codes": (one_of(*(f"I{k}.{j}" for k in range(10, 30) for j in range(3))),
               {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"}),
+    "codes of two chapters": (one_of(*(f"{letter}{k}.{j}" for letter in "EI" for k in range(10, 20) for j in range(3))),
+                              {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"}),
+    "few codes": (one_of("I10.00", "E11.90", "J18.9", "I50.01"), {"kind": "categorical"}),
     "codes of drugs": (one_of(*(f"C0{k}A{x}0{j}" for k in range(1, 10) for x in "AB" for j in (1, 2))),
                        {"kind": "categorical", "hierarchy": "atc", "unknown": "other"}),
     "two words": (one_of("m", "w"), {"kind": "binary"}),
@@ -111,7 +114,7 @@ def test_a_form_is_recognised_with_and_without_gaps_and_odd_cells(name: str) -> 
     texts[5], texts[9] = "", "see note"
     again = look(texts).entry
     kept = {key: one for key, one in again.items() if key not in ("missing", "unknown")}
-    assert name in ("two words", "words", "zero and one", "postcodes", "empty") or kept == {
+    assert name in ("two words", "words", "zero and one", "postcodes", "few codes", "empty") or kept == {
         key: one for key, one in expected.items() if key != "unknown"
     }
     column = {"x": again, "y": {"kind": "binary", "levels": ["a", "b"]}}

@@ -281,7 +281,7 @@ def bars(
         drawing.text(4, floor + 15, labels[0].split(" to ")[0])
         drawing.text(width - 4, floor + 15, labels[-1].split(" to ")[-1], anchor="end")
     elif len(labels) > 6:
-        drawing.text(4, floor + 15, f"{len(labels)} levels; names in the table below")
+        drawing.text(4, floor + 15, f"{len(labels)} levels")
     else:
         for k, label in enumerate(labels):
             short = _short(label, max(2, int(step / 7.6)))

@@ -57,7 +57,7 @@ def _path(value: Any) -> Any:
 def test_every_command_is_parsed_as_it_was_meant(name: str, hostile: str) -> None:
     """No name of a file, and no answer of a person, is read as an option."""
     where = [f"{hostile}=1", "age=-1..4"]
-    chosen = Choices(table=name, unit=hostile, max_rows=3, target=hostile, where=where, replicates=2)
+    chosen = Choices(table=name, unit=hostile, max_rows=3, patients=90, target=hostile, where=where, replicates=2)
     chosen.public, chosen.citation, chosen.public_patients = name, hostile or "Smith", "some"
     for resume in (False, True):
         found = parsed(chosen.fit(False, resume=resume, force=resume))
@@ -160,7 +160,7 @@ HOSTILE: dict[str, Any] = {
     "holdout": "yes", "rows": 10**18, "where": [["--force"]], "replicates": True, "format": "/../../x",
     "order": "a\n", "encoding": "../x", "who": "--force", "codes": "\ud800", "shareable": 1, "skip_lines": "-1",
     "header_lines": "0", "header_is_names": "yes", "skip_rows": "1.5", "skip_last_rows": "1234567",
-    "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine",
+    "public": "../../etc/passwd", "citation": "a\0b", "public_patients": "mine", "patients": -1,
     "approved": "yes",
 }  # fmt: skip
 
