@@ -153,6 +153,7 @@ def stored(frame: pd.DataFrame, days: Any = ()) -> pa.Table:
     return pq.read_table(pa.BufferReader(file.getvalue()))
 
 
+@pytest.mark.nightly
 @pytest.mark.matrix
 @pytest.mark.parametrize("route", ["frame", "parquet"])
 def test_what_comes_back_of_each_dtype_without_a_schema(

@@ -97,6 +97,7 @@ def test_json_is_one_object(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+@pytest.mark.nightly
 def test_a_refuted_claim_is_an_error(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: values)
     monkeypatch.setattr(pipeline, "CASES", {"marginals": CASES["marginals"]})

@@ -123,6 +123,7 @@ def fit_in_a_terminal(answers: list[str], *words: str) -> tuple[str, int]:
     return seen, process.wait(30)
 
 
+@pytest.mark.nightly
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("answers", "target"),

@@ -33,6 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder
 
 
+@pytest.mark.nightly
 def test_it_builds_without_a_warning_and_needs_nothing_from_elsewhere(site: Any) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 30

@@ -172,6 +172,7 @@ def earlier(patients: Path) -> medsynth.Model:
     return medsynth.load("a.medsynth")
 
 
+@pytest.mark.nightly
 def test_the_claim_is_the_sum_over_the_fits_that_a_model_leans_on(patients: Path, earlier: medsynth.Model) -> None:
     told = list[str]()
     model = fit(patients, public="a.medsynth", notice=told.append)

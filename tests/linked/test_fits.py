@@ -58,6 +58,7 @@ def test_sensitivities_do_not_grow_with_rows(model: medsynth.Model) -> None:
     assert sensitivities["tests: " + shares.ONE_WAY] == pytest.approx(np.sqrt(4))
 
 
+@pytest.mark.nightly
 def test_rows_belong_together(model: medsynth.Model, drawn: Frames, frames: Frames, tables: LinkedTables) -> None:
     assert list(drawn) == ["patients", "stays", "tests", "consent"] and len(drawn["patients"]) == 2000
     for name, frame in drawn.items():

@@ -31,6 +31,7 @@ def real_rows(letter: str, seed: int) -> Frames:
     return texts({n: f.replace({f"K{k}": f"{letter}{k}" for k in range(300)}) for n, f in simulated(150, seed).items()})
 
 
+@pytest.mark.nightly
 def test_pages_are_internal_with_any_real_rows(
     model: medsynth.Model, drawn: Frames, monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]
 ) -> None:

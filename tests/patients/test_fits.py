@@ -111,6 +111,7 @@ def test_a_saved_model_draws_the_same_rows(model: medsynth.Model, tmp_path: Path
     }
 
 
+@pytest.mark.nightly
 def test_conditions_are_about_first_rows(model: medsynth.Model) -> None:
     found = model.sample(400, seed=2, where=["sex=F", "severity=severe"])
     assert set(found["sex"]) == {"F"}

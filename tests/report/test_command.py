@@ -24,6 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, clinic_with_heldout: Path) 
         yield path
 
 
+@pytest.mark.nightly
 def test_bare_report(folder: Any) -> None:
     outcome = run("report", "--subgroup", "sex_at_birth")
     assert outcome.exit_code == 0, outcome.stderr

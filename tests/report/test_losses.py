@@ -63,6 +63,7 @@ def test_a_shareable_page_names_declared_levels_and_no_real_share(model: Any, sy
     assert "real rows" not in page(made).split('id="losses"')[1].split("</section>")[0]
 
 
+@pytest.mark.nightly
 def test_every_figure_of_page_one_is_that_of_the_files(
     report: Any, model: Any, halves: Any, synthetic: pd.DataFrame, tmp_path: Path
 ) -> None:

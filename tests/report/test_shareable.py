@@ -112,6 +112,7 @@ def marked(context: Context) -> bool:
     return any(str(value) in (str(MARK), f"{MARK}.0") for value in reached(context))
 
 
+@pytest.mark.nightly
 def test_no_combination_of_arguments_gives_a_shareable_page_a_real_row(
     model: medsynth.Model, synthetic: pd.DataFrame, seen: list[Context]
 ) -> None:

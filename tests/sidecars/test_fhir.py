@@ -91,6 +91,7 @@ def test_codes_come_from_the_stewards_file(cdm: Path) -> None:
     assert systems == {"https://fhir-terminology.ohdsi.org"}
 
 
+@pytest.mark.nightly
 def test_only_what_the_model_drew_is_called_synthetic(cdm: Path) -> None:
     path = Path("cdm.synthetic/person.csv")
     path.write_text(path.read_text().replace(",1", ",2", 1))
