@@ -157,11 +157,11 @@ class SchemaError(MedsynthError):
 
 
 class DeclarationError(ValueError):
-    """What a validator of a declaration refuses because of one `column`."""
+    """What a validator of a declaration refuses because of one `column`, and perhaps of one `entry` there."""
 
-    def __init__(self, text: str, column: str) -> None:
+    def __init__(self, text: str, column: str, entry: str = "") -> None:
         super().__init__(text)
-        self.column = column
+        self.column, self.entry = column, entry
 
 
 class TargetError(SchemaError):

@@ -35,7 +35,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
 ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
-LATER = {"inference", "inference_share", "public"}  # settings that older model files lack: nothing was declared
+LATER = {"inference", "inference_share", "products", "public"}  # settings that older files lack
 
 
 class MethodConfig(BaseModel):

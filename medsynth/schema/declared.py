@@ -95,8 +95,7 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
     first, column, entry = (*(str(part) for part in one["loc"][:3]), "", "", "")[:3]
     context = one.get("ctx", {})
     if first != "columns":
-        column = getattr(context.get("error"), "column", "")
-        entry = ""
+        column, entry = (getattr(context.get("error"), name, "") for name in ("column", "entry"))
     text, cure = one["msg"], ""
     if one["type"] == "extra_forbidden":
         known = schema.model_fields
@@ -107,8 +106,9 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
             known = entries(KINDS[kind]) if isinstance(kind, str) and kind in KINDS else {}
         text = "there is no such key."
         cure = did_you_mean(str(one["loc"][-1]), known)
-    if one["type"] == "column" and (near := nearest(context.get("kind", "").strip("'"), KINDS)):
-        cure = f". Did you mean {near!r}?"
+    if one["type"] == "column":
+        near, entry = nearest(context.get("kind", "").strip("'"), KINDS), "kind"
+        cure = f". Did you mean {near!r}?" if near else ""
     return Problem(kind=one["type"], column=column, entry=entry, text=text, cure=cure)
 
 

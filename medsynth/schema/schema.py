@@ -133,7 +133,7 @@ class Schema(Declaration):
             settled.add(name)
         for name, column in self.columns.items():
             if name == self.target and not column.may_be_target:
-                raise DeclarationError(f"the target {name!r} cannot be of kind {column.kind}", name)
+                raise DeclarationError(f"the target {name!r} cannot be of kind {column.kind}", name, "kind")
             try:
                 column.check_related(self.columns)
             except ValueError as error:

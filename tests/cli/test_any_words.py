@@ -145,10 +145,10 @@ def test_what_a_schema_check_counts(tmp_path: Path) -> None:
 FAULTS = {
     "levels": ("a: {kind: binary, levels: [1]}", "a", "levels"),
     "bounds": ("a: {kind: date, bounds: [2020-01-01, 2020-13-45]}", "a", "low"),
-    "key": ("a: {kind: count, bounds: [0, 9], decimal: 3}", "a", ""),
-    "kind": ("a: {kind: counts}", "a", ""),
-    "of a column": ("a: {kind: date, bounds: [0, 9], after: c}", "a", ""),
-    "of the target": ("a: {kind: identifier}\ntarget: a", "a", ""),
+    "key": ("a: {kind: count, bounds: [0, 9], decimal: 3}", "a", "more"),
+    "kind": ("a: {kind: counts}", "a", "kind"),
+    "of a column": ("a: {kind: date, bounds: [0, 9], after: c}", "a", "after"),
+    "of the target": ("a: {kind: identifier}\ntarget: a", "a", "kind"),
     "of a rule": ("a: {kind: count, bounds: [0, 9]}\nrules: [a < q]", "", ""),
 }
 
