@@ -142,7 +142,7 @@ def _with_target(names: Sequence[str], settings: FitSettings) -> FitSettings:
     if len(names) < 2:
         return settings
     notify(
-        f"TARGET: {names[-1]!r}, the last column. The fit keeps its classes best, and the report predicts them. "
+        f"TARGET: {names[-1]!r}, the last column. The fit relates all columns to it, and the report predicts it. "
         "Press Enter to keep it, or type another column, or none."
     )
     while (name := typer.prompt("Target", default=names[-1], err=True).strip()) not in (*names, NO_TARGET):

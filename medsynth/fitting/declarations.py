@@ -230,7 +230,7 @@ def settled_target(wanted: str | None, names: Sequence[str], notice: Notice) -> 
         raise SchemaError("The table has no column other than keys. Add the columns to learn from.")
     chosen, cure = f"TARGET: {names[-1]!r}, the last column.", f'Set `target` to another, or to "{NO_TARGET}".'
     notice(
-        Message(f"{chosen} The fit keeps its classes best, and the report predicts them. {cure}", f"{chosen} {cure}")
+        Message(f"{chosen} The fit relates all columns to it, and the report predicts it. {cure}", f"{chosen} {cure}")
     )
     return names[-1]
 
