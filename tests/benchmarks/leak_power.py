@@ -20,7 +20,7 @@ from medsynth.report.data.over_time import sequences
 from medsynth.report.data.verdict import Thresholds
 from medsynth.report.sections.attacks import ATTACKED, attacks
 from medsynth.rng import numpy_stream
-from medsynth.schema.linked import LinkedTables
+from medsynth.schema.linked import LinkedTables, joint
 from tests.benchmarks.common import markdown, options
 from tests.linked.conftest import TABLES, simulated
 
@@ -55,7 +55,8 @@ def outcomes(tables: LinkedTables, sides: dict[str, Frames], page: str, seed: in
         schema = tables.view(page).with_target(several_tables.target_of(tables, page))
         rows = {name: several_tables.rows_beside_patients(tables, page, side, name) for name, side in sides.items()}
     else:
-        schema = several_tables._patients_schema(tables)
+        whole = joint(tables)
+        schema = whole.model_copy(update={"columns": {n: c for n, c in whole.columns.items() if n != tables.key}})
         rows = {name: several_tables._patients(tables, schema, side, name) for name, side in sides.items()}
     real, synthetic, train = (cells_of(rows[name], name) for name in ("real", "synthetic", "train"))
     made = sequences(real, synthetic, train, schema)
