@@ -242,7 +242,7 @@ class Learned:
         yield LearnedFact("rewritten", [n for n, c in shown.items() if c.kind.rewritten or c.rounded])
         yield LearnedFact("unsure", [n for n, c in shown.items() if c.kind.unsure and not c.kind.rewritten])
         only = {n: ({**c.kept, **c.gaps}[c.only], c.only) for n, c in learned if c.only is not None}
-        each = [f"{n} ({word}, about {_percent(count, self.rows)})" for n, (count, word) in only.items()]
+        each = [f"{n} ({word}, {_about(count, self.rows)})" for n, (count, word) in only.items()]
         yield LearnedFact("only", each, [*only])
         yield LearnedFact(LOST, [n for n, c in learned if c.lost and columns[n].modelled])
         yield LearnedFact("keys", [n for n, _ in learned if not columns[n].modelled])
@@ -265,14 +265,14 @@ class Learned:
         return [*dict.fromkeys(name for pair in pairs for name in pair)]
 
     def _with_share(self, name: str, count: float) -> str:
-        return f"{name} (about {_percent(count, self.rows)} of the rows)"
+        return f"{name} ({_about(count, self.rows)} of the rows)"
 
     def _levels_of(self, name: str) -> list[str]:
         learned, column = self.columns[name], self.schema.columns[name]
         if not column.categorical:
             return [f"{name!r}: numbers"]
         words = map(level_text, column.levels)
-        each = [f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words]
+        each = [f"{word} ({_about(learned.kept.get(word, learned.rest), self.rows)})" for word in words]
         return [f"{name!r}: {len(column.levels)} classes", *each]
 
     def _kind(self, name: str) -> str:
@@ -285,6 +285,10 @@ class Learned:
 def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
     named = [(word, counts[word]) for word in column.gap_words if word in counts]
     return ", ".join(f"{word or 'empty'} {_percent(count, rows)}" for word, count in named)
+
+
+def _about(count: float, rows: int) -> str:
+    return "about " * (count >= 0.01 * rows) + _percent(count, rows)
 
 
 def _percent(count: float, rows: int) -> str:

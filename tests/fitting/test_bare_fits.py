@@ -73,7 +73,9 @@ def test_cells_come_back_as_they_were_written(frame: pd.DataFrame, tmp_path: Pat
     table = written(frame, tmp_path)
     schema = learn(table, "label").schema
     gaps = {name: column.missing for name, column in schema.columns.items() if isinstance(column.missing, tuple)}
-    assert gaps == {"years": (999,), "income": (-9,), "dose": ("?",), "viral_load": ("<50",), "finding": ("?",)}
+    # What is not read becomes an empty cell, so a learned number may be empty.
+    codes_of = {"years": (999, ""), "income": (-9, ""), "dose": ("?", ""), "viral_load": ("<50", "")}
+    assert gaps == codes_of | {"finding": ("?",)}
     assert schema.columns["finding"].levels == ("None", "mild")  # the commonest value is a level
     again = csv_cells(encode(table, schema), schema)
     for name in (
@@ -109,7 +111,8 @@ def test_frames_come_back_in_their_types(frame: pd.DataFrame, tmp_path: Path) ->
     table = read(tmp_path / "t.parquet")
     schema = learn(table, "label").schema
     again = decode(encode(table, schema), schema)
-    assert again.dtypes.to_dict() == frame[list(again)].astype({"seen": "datetime64[ns]"}).dtypes.to_dict()
+    types = {"seen": "datetime64[ns]", "years": "Int64", "income": "Int64"}  # a learned number may be empty
+    assert again.dtypes.to_dict() == frame[list(again)].astype(types).dtypes.to_dict()
     assert (again["seen"] == frame["seen"]).all() and (again["years"] == frame["years"]).mean() > 0.99
 
 
@@ -124,7 +127,7 @@ def test_codes_that_lie_among_the_values_are_values(tmp_path: Path) -> None:
     found = learn(written(frame, tmp_path), "label").schema
     assert not any(isinstance(column.missing, tuple) for column in found.columns.values())
     added = learn(written(frame.assign(age=["n.d."] * 600 + [50] * 2400), tmp_path), "label", na_values=("n.d.",))
-    assert added.schema.columns["age"].missing == ("n.d.",)
+    assert added.schema.columns["age"].missing == ("n.d.", "")
 
 
 @pytest.mark.statistical
@@ -134,7 +137,7 @@ def test_a_summary_says_what_was_learned_merged_and_lost(frame: pd.DataFrame, tm
     rare = np.where(draw.random(N) < 0.2, [f"w{k % 500}" for k in range(N)], "common")
     more = frame.assign(ward=rare, nickname=[f"n{k}" for k in range(N)])
     text = "\n".join(learn(written(more, tmp_path), "label").summary())
-    for part in ("15 columns", "The target 'label': 2 classes", "years (999 1", "merged in ward (about 2",
+    for part in ("15 columns", "The target 'label': 2 classes", "years (999 1", "ward (about 2",
                  "LOST: nickname"):  # fmt: skip
         assert part in text, text
 
@@ -148,7 +151,7 @@ def test_a_column_of_one_value_is_not_lost(tmp_path: Path) -> None:
     })  # fmt: skip
     text = "\n".join(learn(written(frame, tmp_path), "label").summary())
     assert "Only one value survived the noise in zero (0, about 100%), nearly (here, about 100%), none (N" in text
-    assert "LOST: tag. No value" in text
+    assert "LOST: tag. Hardly any value" in text
 
 
 def test_a_target_of_one_class_has_another_for_the_rest(tmp_path: Path) -> None:

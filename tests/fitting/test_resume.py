@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import UsageError
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import noise, partition_selection, shards, vault
+from medsynth.privacy import noise, partition_selection, shards
 from medsynth.privacy.checkpoint import Checkpoint
 from medsynth.privacy.queries import query
 from medsynth.schema import Schema
@@ -103,7 +103,7 @@ def test_a_resumed_fit_leaves_every_row_in_its_shard(
             raise Killed
 
     monkeypatch.setattr(Checkpoint, "store", storing)
-    monkeypatch.setattr(vault, "Shards", Watched)
+    monkeypatch.setattr(shards, "Shards", Watched)
     options: dict[str, Any] = {"epsilon": 40, "schema": clinic, "method": "gs-wgan", "preset": preset, "rows": 300}
     for _ in range(2):
         with pytest.raises(Killed):

@@ -66,7 +66,8 @@ def test_independent_rows_are_found(found: Any, shuffled: pd.DataFrame, schema: 
     assert abs(kept["weight_kg"].autocorrelation_synthetic or 0) < 0.15 < (kept["weight_kg"].autocorrelation_real or 0)
     assert (kept["severity"].transitions or 0) > 3 * (kept["severity"].transitions_second or 1) / 2
     lines = list(OVER_TIME.verdicts(made, Thresholds()))  # type: ignore[misc]
-    assert [line.key for line in lines] == ["lagged_gap", "next_row_auroc_loss"] and lines[0].outcome == "beyond"
+    assert [line.key for line in lines] == ["lagged_gap", "later_relations_lost", "next_row_auroc_loss"]
+    assert lines[0].outcome == "beyond"
 
 
 def test_without_a_training_table_held_out_patients_are_halved(found: Any, parts: Any, schema: Schema) -> None:
@@ -194,7 +195,10 @@ def test_a_gain_in_what_comes_next_is_not_judged(found: Any, parts: Any, schema:
     assert lines[-1].outcome == "not judged"
     alone = OVER_TIME.verdicts(made.model_copy(update={"next_row": None}),
                              Thresholds({"lagged_gap": Threshold(limit=-1, source="a test")}))  # fmt: skip
-    assert [line.outcome for line in alone] == ["beyond"]
+    assert [(line.key, line.outcome) for line in alone] == [
+        ("lagged_gap", "beyond"),
+        ("later_relations_lost", "within"),
+    ]
 
 
 def test_patients_with_one_row_each_have_no_figures_of_pairs(found: Any, parts: Any, schema: Schema) -> None:
