@@ -61,8 +61,8 @@ def column_items(bins: Bins) -> Floats:
     """Return a column's items for products, by fine cell, (cells, items), each divided by its root mean square.
 
     A number has its standardised value and that value's square. A categorical column has the indicators of its most
-    frequent levels except the commonest, each minus its share. A missing number has items of zero. The last three items
-    are the constants.
+    frequent levels except the commonest, each minus its share; by the bins of a fit all levels are equally frequent, so
+    these are the levels after the first. A missing number has items of zero. The last three items are the constants.
     """
     cells = bins.grid.cells
     values = fine_values(bins) if bins.column.ordered else np.empty(0)
