@@ -208,7 +208,8 @@ def in_turn(commit: str, pairs: int, some: list[str], folder: Path) -> None:
     wanted = {name: own for name, own in COMMANDS.items() if any(word in name for word in some)}
     # In a process of its own, because a child's peak is at least that of this process.
     named = " ".join(words for words, _ in wanted.values())
-    measured(again("speed", f"--inputs={named}", "--folder", str(folder)))
+    # By the older tree: a newer one reads its models, and not the other way round.
+    measured(again("speed", f"--inputs={named}", "--folder", str(folder)), tree_of(commit, folder))
     lines = []
     for name, (words, goal) in wanted.items():
         start = f"import os; from medsynth_cli.main import main; os.chdir({str(folder)!r}); main()"
