@@ -74,7 +74,7 @@ def test_a_column_that_is_not_declared_is_named() -> None:
 
 def test_a_cell_in_the_place_of_a_name_is_not_printed() -> None:
     """Nothing of a schema that writes no column shows whether the first line is a header."""
-    keys = Schema.from_dict({"name": "t", "columns": {"id": {"kind": "identifier"}}})
+    keys = Schema.from_dict({"name": "t", "columns": {"id": {"kind": "identifier", "drop": True}}})
     cells = pd.DataFrame({"Mrs Smith": ["1"]})
     with pytest.raises(SchemaError) as raised:
         check_header(Table("t.csv", tuple(cells), cells), keys)
