@@ -7,6 +7,7 @@ large sample of the model, so the margins of all tables agree.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -22,7 +23,8 @@ from ..errors import UsageError
 from ..methods import registry
 from ..methods.bins import DIGITS_OF
 from ..methods.registry import restored_settings
-from ..mixture.constants import BY_CLASS, VALUES
+from ..mixture.constants import BY_CLASS, CROSSED, VALUES
+from ..mixture.crossed import feature_words
 from ..mixture.declared import item_words
 from ..mixture.one_way import LEVELS_OF
 from ..mixture.perturbed import exact
@@ -132,7 +134,9 @@ class _Sample:
         own = self._exact(query)
         if isinstance(query, VectorSum):
             # The vault adds up minus the products (declared.py).
-            lines = _lines(self._products(query), -arrays[0], -own[0], -own[0], stds[0], counts=False, rows=self.rows)
+            lines = _lines(
+                self._products(label, query), -arrays[0], -own[0], -own[0], stds[0], counts=False, rows=self.rows
+            )
             return NoisyTables(label=label, asked=f"{len(lines)} numbers, each a {UNIT}", lines=lines)
         assert isinstance(query, Marginals)
         whole = self._exact(replace(query, centred=()))
@@ -172,12 +176,13 @@ class _Sample:
             return "", ["all rows"] * cells.cells
         return name, cell_words(self.schema.columns[name], cells)
 
-    def _products(self, query: VectorSum) -> pd.DataFrame:
-        """Return the products of declared regressions in the order of the sums."""
+    def _products(self, label: str, query: VectorSum) -> pd.DataFrame:
+        """Return the products of columns, or of declared regressions, in the order of the sums."""
         by_class = getattr(query.vectors, "given", None)
         products = query.vectors if by_class is None else getattr(query.vectors, "products", None)
         assert isinstance(products, Products)
-        items = [word for name in products.tables for word in item_words(name, self.stages.bins[name])]
+        each = (feature_words(n) if label == CROSSED else item_words(n, self.stages.bins[n]) for n in products.tables)
+        items = list(itertools.chain.from_iterable(each))
         words = [
             " × ".join(filter(None, (items[place] for place in own))) or "1" for own in products.factors.T.tolist()
         ]

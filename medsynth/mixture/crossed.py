@@ -43,6 +43,11 @@ def column_features(bins: Bins) -> Floats | None:
     return np.stack([_standard(value, share), _standard(side, share), np.ones(len(share))], 1)
 
 
+def feature_words(name: str) -> list[str]:
+    """Return the words for the features of a column, as `column_features` orders them: empty for the constant."""
+    return [name, f"sign of {name}", ""]
+
+
 def _standard(feature: Floats, share: Floats) -> Floats:
     """Return a feature by fine cell, (cells,), with mean zero, and variance one except for what is clipped."""
     centred = feature - share @ feature

@@ -60,11 +60,14 @@ class Moments:
         kept = _kept(independent, np.minimum(1.0, bound / norms))
         return cls(Products(grids, tuple(order), tables, factors, scales), given, kept)
 
-    def measure(self, vault: Measurements, label: str, noise: float, bins: Mapping[str, Bins]) -> MomentMeasurement:
+    def measure(
+        self, vault: Measurements, label: str, noise: float, bins: Mapping[str, Bins], firmness: float = 1.0
+    ) -> MomentMeasurement:
         """Measure the sums over rows, and correct them for clipping.
 
         Args: `noise`: the standard deviation of a sum's noise at norm one; `bins`: bins of the model. The model
-        computes a product of columns from the means of their bins.
+        computes a product of columns from the means of their bins; `firmness`: the weight of these sums in the fit,
+        relative to that by their noise.
         """
         classes, width = self.given[1].cells, self.products.width
         total = vault.measure(label, VectorSum(self.features, classes * width))
@@ -74,7 +77,7 @@ class Moments:
             maps={name: table.double().numpy().T for name, table in inside.tables.items()},
             factors=inside.factors.numpy(),
             values=total.reshape(classes, width) / scales,
-            std=noise / np.abs(scales),
+            std=noise / np.abs(scales) / math.sqrt(firmness),
         )
 
     @property

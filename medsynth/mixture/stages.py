@@ -233,8 +233,7 @@ class Stages:
         if moments is None:
             self.in_vain(CROSSED)
             return []
-        found = moments.measure(self.vault, CROSSED, noise, self.bins)
-        return [replace(found, std=found.std / math.sqrt(k.CROSSED_FIRMNESS))]
+        return [moments.measure(self.vault, CROSSED, noise, self.bins, k.CROSSED_FIRMNESS)]
 
     def weighed(self) -> dict[str, Bins]:
         """Return the bins of all columns with shares of rows by fine cell, also for columns of levels."""
@@ -254,9 +253,8 @@ class Stages:
         noise = self.plan.noise(DECLARED)
         bins = (self.like or self).bins  # the multiplied values are those of the fit
         moments = declared_moments(self.regressions, bins, self.given, self.schema.names, noise, self.plan.rows)
-        found = moments.measure(self.vault, DECLARED, noise, self.bins)
         # The error that counts here is that of the coefficients, so these sums get a larger weight than their noise.
-        return [replace(found, std=found.std / math.sqrt(k.DECLARED_FIRMNESS))]
+        return [moments.measure(self.vault, DECLARED, noise, self.bins, k.DECLARED_FIRMNESS)]
 
     def _of_pairs(self, label: str, pairs: Sequence[tuple[str, ...]], given: tuple[str, CellMap]) -> list[Measurement]:
         """Count some pairs, centred along both columns, in bins as fine as the noise allows."""

@@ -1,5 +1,6 @@
 """Answers from a model file: formulas, statistics against other libraries, noisy tables, estimates, both commands."""
 
+import itertools
 import json
 import math
 import re
@@ -21,7 +22,7 @@ from medsynth.artifact import Model
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.table import from_frame
 from medsynth.methods.regressions import Regression, check_columns
-from medsynth.mixture.constants import COARSE, PAIRS
+from medsynth.mixture.constants import COARSE, CROSSED, PAIRS
 from medsynth.sampling.replicates import RELEASED
 from medsynth.schema import Schema
 from medsynth.schema.codec import encode, parse
@@ -59,6 +60,20 @@ def rows() -> Rows:
 def model() -> Model:
     return medsynth.fit(simulated(400, 1), schema=SCHEMA, epsilon=5, delta=1e-5, rows=400, inference=DECLARED,
                         settings={"steps": 12})  # fmt: skip
+
+
+def test_products_of_columns_are_named() -> None:
+    """A line for every two columns and every three, by the features that were multiplied; counts follow the rows."""
+    found = medsynth.fit(simulated(400, 1), schema=SCHEMA, epsilon=50, delta=1e-5, rows=400,
+                         settings={"steps": 60, "products": 0.05})  # fmt: skip
+    (tables,) = noisy_tables(found, CROSSED)
+    names = [name for name in SCHEMA.names if name != SCHEMA.target]
+    signs = [f"sign of {name}" for name in names]
+    wanted = [*itertools.combinations(names, 2), *itertools.combinations(signs, 3)]
+    assert list(tables.lines["table"]) == [" × ".join(own) for own in wanted]
+    counts = tables.lines.set_index("table")["count"]
+    assert counts["age × pulse"] > 4 * tables.lines["noise_std"][0]  # simulated so
+    assert abs(counts["pulse × ward"]) < counts["age × pulse"]
 
 
 @pytest.fixture(scope="module")
