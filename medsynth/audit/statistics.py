@@ -36,7 +36,7 @@ class Finding:
     `mu`: separation of the two neighbouring tables in standard deviations of the noise. With a `rate` below one, the
     target takes part in a release only with that chance, and `mu` is that of a release with it. `epsilon`: at `delta`.
     `chance`: of an outcome that only one of the two tables can produce. `published`: the claim is a paper's and not
-    medsynth's.
+    medsynth's. `reached_mu`: the exact separation of the audited pair of tables, without noise and so without chance.
     """
 
     part: str
@@ -46,6 +46,7 @@ class Finding:
     confidence: float
     claimed_mu: float | None = None
     proven_mu: float | None = None
+    reached_mu: float | None = None
     rate: float = 1.0
     delta: float = DELTA
     claimed_epsilon: float | None = None
@@ -63,8 +64,9 @@ class Finding:
 
     @property
     def refutes(self) -> bool:
-        """Return whether a claim is refuted at this confidence."""
-        return any(proven > claimed * (1 + ROUNDING) for claimed, proven in self._pairs)
+        """Return whether a claim is refuted, at this confidence or exactly."""
+        pairs = [*self._pairs, (self.claimed_mu or 0.0, self.reached_mu or 0.0)]
+        return any(proven > claimed * (1 + ROUNDING) for claimed, proven in pairs)
 
     @property
     def share(self) -> float | None:
@@ -84,13 +86,13 @@ class Finding:
         return {**asdict(self), "share": self.share, "refutes": self.refutes}
 
 
-def gaussian_epsilon(mu: float) -> float:
-    """Return the epsilon at DELTA of a Gaussian measurement of separation `mu`, exactly, at most MOST_EPSILON.
+def gaussian_epsilon(mu: float, delta: float = DELTA) -> float:
+    """Return the epsilon at `delta` of a Gaussian measurement of separation `mu`, exactly, at most MOST_EPSILON.
 
     >>> round(gaussian_epsilon(1.0), 3)
     4.377
     """
-    return min(accountant.gaussian_epsilon(mu, DELTA), MOST_EPSILON) if mu > 0 else 0.0
+    return min(accountant.gaussian_epsilon(mu, delta), MOST_EPSILON) if mu > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,24 @@ def upper_rate(hits: int, trials: int, risk: float) -> float:
     0.0295
     """
     return 1.0 if hits >= trials else float(beta.ppf(1 - risk, hits + 1, trials - hits))
+
+
+def gaussian_mu(without: Floats, present: Floats, confidence: float) -> float:
+    """Return the least mu at which an attacker can guess as well who says "present" for scores above zero.
+
+    Both error rates are bounded together. At any threshold a Gaussian trade-off curve adds up to at least twice the
+    normal tail below -mu / 2 (Dong, Roth, Su 2022). Wrong guesses of as many trials on both sides are concentrated as
+    a binomial number with the mean rate is, or more (Hoeffding 1956, theorem 5), so that one interval bounds this mean.
+    Raises ValueError for unequal numbers of trials.
+
+    >>> round(gaussian_mu(np.arange(-99.0, 1.0), np.arange(1.0, 101.0), 0.95), 1)
+    4.3
+    """
+    if len(without) != len(present):
+        raise ValueError("both sides need as many trials")
+    wrong = int((without > 0).sum()) + int((present <= 0).sum())
+    mean = upper_rate(wrong, 2 * len(without), 1 - confidence)
+    return float(np.clip(-2 * ndtri(mean), 0.0, MOST_MU))
 
 
 def errors(without: Floats, present: Floats, confidence: float, rate: float = 1.0) -> Errors:

@@ -36,7 +36,7 @@ from ..privacy.vault import Vault
 from ..rng import Entropy, NoNoise, numpy_stream, system_entropy
 from ..schema import Schema
 from .mechanisms import Recorder
-from .statistics import DELTA, Errors, Finding, Step, errors, errors_at, gaussian_epsilon, silent
+from .statistics import DELTA, Errors, Finding, Step, errors, errors_at, gaussian_epsilon, gaussian_mu, silent
 
 Result = TypeVar("Result")
 PART, ROWS_PART = "whole fits", "synthetic rows, no proof"
@@ -51,7 +51,7 @@ PUBLISHED = "loss-noise"
 # nothing. Each step reads all rows, which the paper's formula allows.
 PUBLISHED_SETTINGS = {"lots": 3, "rate": 1.0, "largest_lot": OTHERS + 1, "bound": 2.0, "multiplier": 0.0}
 PRINTED_EPSILON = 1.0  # By the paper's formula, for this noise.
-BASELINE = "independent"  # The default's first measurements without its training, so that a fit is very fast.
+BASELINE = "independent"  # The default's first measurements without its training: its rows are drawn very fast.
 DRAWN, NEAR = 500, 0.05  # Synthetic rows of a fit; and the part of a column's range within which cells count as alike.
 
 
@@ -124,14 +124,14 @@ class WatchedVault(Attacked):
     a lot and all their secret draws, since the claim is valid given these. The target's own coin and draws and the
     noise stay unknown. `evidence` is the log likelihood ratio of presence, summed over all releases. If the target
     joins a lot with chance q, a release adds log(1 - q + q exp(s)), where s is the ratio if the target surely takes
-    part.
+    part. `reached` is the squared distance of the two cases without noise, in standard deviations, over all releases.
     """
 
     def __init__(self, codes: Codes, present: bool, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
         super().__init__(plan)
         self._log = _Logged(entropy)
         self._sizes = list[int]()
-        self.evidence = 0.0
+        self.evidence = self.reached = 0.0
         self._others = [_OthersDraws(self._log, self._sizes, side) for side in (False, True)]
         sources: list[tuple[bool, Entropy]] = [(present, self._log), (False, self._others[0]), (True, self._others[1])]
         self._recorders = [Recorder(plan.ledger(source.source), source) for _, source in sources]
@@ -151,7 +151,9 @@ class WatchedVault(Attacked):
         rate = self.rate(label)
         seen = [[np.ravel(array) for array in recorder.last[label].arrays] for recorder in self._recorders]
         release, without, present = (in_stds(arrays, query, std) for arrays in seen)
-        ratio = float((present - without) @ (release - (without + present) / 2))
+        moved = present - without
+        self.reached += float(moved @ moved)
+        ratio = float(moved @ (release - (without + present) / 2))
         self.evidence += float(np.logaddexp(math.log(rate) + ratio, math.log1p(-rate))) if rate < 1 else ratio
         self.count()
         return found[0]
@@ -178,14 +180,14 @@ class WholeFits:
     @classmethod
     def of(
         cls, method: str, schema: Schema, settings: Mapping[str, object] | None = None, rows: int = DECLARED,
-        epsilon: float = EPSILON,
+        epsilon: float = EPSILON, delta: float = DELTA,
     ) -> WholeFits:  # fmt: skip
         """Plan fits to this number of rows, with quick settings if none are given."""
         module = registry.load(method)
         core = schema.core
         config = registry.configured(method, module, LOTS.get(method, {}) if settings is None else settings)
         queries = module.queries(config, rows, len(core.columns), epsilon)
-        plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=rows)
+        plan = make_plan(queries, epsilon=epsilon, delta=delta, rows=rows)
         return cls(method=method, schema=core, module=module, config=config, plan=plan)
 
     @property
@@ -201,25 +203,32 @@ class WholeFits:
             return self.module.fit(self.config, self.schema, rows, self.plan, seed, "cpu", progress)
         return {}
 
-    def scores(self, entropy: Entropy) -> tuple[float, float]:
-        """Return the attacker's scores of a fit without the target and with it, on average negative and positive."""
+    def scores(self, entropy: Entropy) -> tuple[float, float, float]:
+        """Return the attacker's scores of a fit without the target and with it, on average negative and positive.
+
+        The third number is the separation of the two tables that the last fit's measurements reach without noise.
+        """
         codes = worst_case(self.schema)
         names = self.schema.names
         without, present = (WatchedVault(codes, side, names, self.plan, entropy) for side in (False, True))
         self.train(without)
         self.train(present)
-        return without.evidence, present.evidence
+        return without.evidence, present.evidence, math.sqrt(present.reached)
 
     def conclude(self, scores: Floats, confidence: float) -> Finding:
-        """Return what the scores of many fits prove: (fits, 2), without the target and with it."""
-        found = errors_at(0.0, scores[:, 0], scores[:, 1], confidence)
-        mu = self.mu
+        """Return what the scores of many fits prove: (fits, 3), without the target, with it, and what was reached."""
+        without, present, apart = scores.T
+        mu, delta = self.mu, self.plan.delta
+        proven = None if mu is None else gaussian_mu(without, present, confidence)
+        reached = None if mu is None else float(apart.max())
+        exact = "" if reached is None else f"; exactly, without noise: {reached:.3f}"
         return Finding(
             part=PART, name=f"{self.method}, end to end",
-            worst_case="one row unlike all others; the attacker knows these and sees every release",
-            claimed_mu=mu, proven_mu=None if mu is None else found.mu(),
-            claimed_epsilon=self.plan.epsilon if mu is None else gaussian_epsilon(mu),
-            proven_epsilon=proven_epsilon(self.plan, found) if mu is None else gaussian_epsilon(found.mu()),
+            worst_case=f"one row unlike all others; the attacker knows these and sees every release{exact}",
+            claimed_mu=mu, proven_mu=proven, reached_mu=reached, delta=delta,
+            claimed_epsilon=self.plan.epsilon if mu is None else gaussian_epsilon(mu, delta),
+            proven_epsilon=proven_epsilon(self.plan, errors_at(0.0, without, present, confidence))
+            if proven is None else gaussian_epsilon(proven, delta),
             trials=len(scores), confidence=confidence,
         )  # fmt: skip
 
@@ -259,8 +268,8 @@ def proven_epsilon(plan: Plan, errors: Errors) -> float:
     if not low:
         return 0.0
     with contextlib.suppress(*PRV_FAILURES):  # The noise may be too small for PRV accounting to find a bound.
-        return accountant.epsilon(_louder(plan, low), DELTA, plan.accountant)
-    return accountant.epsilon(_louder(plan, low), DELTA, "rdp")
+        return accountant.epsilon(_louder(plan, low), plan.delta, plan.accountant)
+    return accountant.epsilon(_louder(plan, low), plan.delta, "rdp")
 
 
 def _louder(plan: Plan, scale: float) -> list[tuple[Event, int]]:

@@ -63,5 +63,5 @@ def test_hierarchies_without_levels_dates_and_patients_are_simulated_too() -> No
     )
     results = audit_inputs(found)
     assert {f.result for f in results if f.column == "day" and f.cell == "missing"} == {"identical"}
-    without, present = WholeFits.of("independent", found).scores(SeededEntropy(1))
+    without, present, _ = WholeFits.of("independent", found).scores(SeededEntropy(1))
     assert np.isfinite([without, present]).all()

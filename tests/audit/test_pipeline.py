@@ -16,6 +16,7 @@ from medsynth.audit.whole_fits import audit_end_to_end
 from medsynth.errors import UsageError
 from medsynth.privacy.noise import noised
 from medsynth.privacy.queries import query
+from medsynth.privacy.queries.tables import Marginals
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema
 
@@ -59,10 +60,21 @@ def test_whole_fits_with_a_third_of_the_noise_are_refuted(monkeypatch: pytest.Mo
     assert audit_end_to_end("independent", EXAMPLE, 120, 0.999, SeededEntropy(5)).refutes
 
 
-def test_the_default_is_watched_to_its_last_measurement(quick: None) -> None:
-    """Every planned measurement enters the statistic: with all noise known its information is the claim's own."""
+def test_the_default_reaches_its_claim_exactly_and_no_more(quick: None) -> None:
+    """Without noise the two tables are as far apart as the claim says: every planned measurement is watched, each
+    sensitivity is reached, and no part of the budget is spent on nothing.
+    """
     found = audit_end_to_end("mixture", EXAMPLE, 1, 0.9, SeededEntropy(6))
     assert found.claimed_mu is not None and found.claimed_mu > 2 and found.trials == 1
+    assert found.reached_mu == pytest.approx(found.claimed_mu, rel=1e-9) and "2.313" in found.worst_case
+
+
+def test_a_sensitivity_that_is_too_small_is_refuted_by_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By 3 %, which thousands of noisy fits would hardly show."""
+    stated = Marginals.sensitivity
+    monkeypatch.setattr(Marginals, "sensitivity", lambda query, most: stated(query, most) / 1.03)
+    found = audit_end_to_end("independent", EXAMPLE, 1, 0.9, SeededEntropy(6))
+    assert found.reached_mu == pytest.approx(1.03 * (found.claimed_mu or 0), rel=1e-6) and found.refutes
 
 
 @pytest.mark.nightly
@@ -76,7 +88,7 @@ def test_the_command_prints_claims_beside_what_was_proven(
     page = tmp_path / "audit.html"
     done = command("--quick", "--schema", str(tmp_path / "s.yaml"), "--output", str(page))
     assert done.exit_code == 0, done.stderr
-    assert all(name in done.stdout for name in names) and "independent, end to end" in done.stdout
+    assert all(name in done.stdout for name in names) and "mixture, end to end" in done.stdout
     assert "not a certificate" in done.stdout and "passed" not in done.stdout
     facts = json.loads(page.with_suffix(".json").read_text())
     assert len(facts["findings"]) == len(names) + len(NAMES) + 4 and facts["schema"] == "audit"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medsynth.audit.statistics import MOST_MU, Errors, errors, one_run_epsilon, upper_rate
+from medsynth.audit.statistics import MOST_MU, Errors, errors, errors_at, gaussian_mu, one_run_epsilon, upper_rate
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.events import Gaussian
 
@@ -25,6 +25,34 @@ def test_a_gaussian_mechanism_is_found_nearly_whole_and_never_above(mu: float, r
     draw = np.random.default_rng(int(10 * mu))
     found = errors(draw.normal(0, 1, 60_000), draw.normal(mu, 1, 60_000), 1 - 1e-5)
     assert reach * mu <= found.mu() <= mu
+
+
+@pytest.mark.parametrize("mu, reach", [(0.45, 0.8), (2.3, 0.95)])
+def test_one_interval_for_both_kinds_of_errors_proves_more_and_never_too_much(mu: float, reach: float) -> None:
+    """False-alarm rate 1e-5 by the confidence; the seed is fixed."""
+    draw = np.random.default_rng(int(10 * mu))
+    without, present = draw.normal(-mu / 2, 1, 30_000), draw.normal(mu / 2, 1, 30_000)
+    found = gaussian_mu(without, present, 1 - 1e-5)
+    assert reach * mu <= found <= mu and found > errors_at(0.0, without, present, 1 - 1e-5).mu()
+
+
+@pytest.mark.parametrize("uneven", [0.0, 0.3])
+def test_one_interval_for_both_kinds_of_errors_covers(uneven: float) -> None:
+    """Exactly, over all numbers of errors: also where one kind is rarer than the other."""
+    trials, mean, risk = 40, 0.35, 0.05
+    rates = mean - uneven, mean + uneven
+    chance = np.convolve(*(stats.binom.pmf(np.arange(trials + 1), trials, rate) for rate in rates))
+    proven = [
+        gaussian_mu(np.repeat([1.0, -1.0], [min(k, trials), max(trials - k, 0)]),
+                    np.repeat([-1.0, 1.0], [max(k - trials, 0), min(2 * trials - k, trials)]), 1 - risk)
+        for k in range(2 * trials + 1)
+    ]  # fmt: skip
+    assert chance[np.array(proven) > -2 * stats.norm.ppf(mean)].sum() <= risk
+
+
+def test_one_interval_needs_as_many_trials_on_both_sides() -> None:
+    with pytest.raises(ValueError, match="as many trials"):
+        gaussian_mu(np.zeros(4), np.ones(5), 0.9)
 
 
 def test_no_difference_proves_nothing() -> None:

@@ -42,7 +42,7 @@ def evidence(present: bool, entropy: SeededEntropy) -> float:
 
 def proven(trials: int) -> float:
     entropy = SeededEntropy(11)
-    scores = np.array([[evidence(side, entropy) for side in (False, True)] for _ in range(trials)])
+    scores = np.array([[*(evidence(side, entropy) for side in (False, True)), 0.0] for _ in range(trials)])
     fits = WholeFits.of("dp-cgan", EXAMPLE)
     found = fits.__class__(
         method="lots", schema=EXAMPLE, module=fits.module, config=fits.config, plan=plan_of_lots()
@@ -77,5 +77,5 @@ def test_the_plans_own_curve_proves_the_plan() -> None:
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_whole_fits_of_methods_that_sample_lots_are_watched(method: str) -> None:
     fits = WholeFits.of(method, EXAMPLE, {**whole_fits.LOTS[method], "rate": 0.5})
-    without, present = fits.scores(SeededEntropy(2))
+    without, present, _ = fits.scores(SeededEntropy(2))
     assert np.isfinite([without, present]).all() and fits.mu is None

@@ -5,7 +5,8 @@ Private rows are drawn from a table's training rows, others in each run; public 
 column is turned round. "alone": the public rows themselves, without a fit. Of diabetes130 the public rows are earlier
 stays and the private rows later ones, of other patients. Similarity is that of 10,000 synthetic rows to the private
 ones, in ten quantile bins; AuROC is that of held-out rows. All arms of a run have the same private rows and, by a test
-entropy, the same noise. With `--bare` no arm has a schema, and similarity is in the report's cells.
+entropy, the same noise. With `--bare` no arm has a schema, and similarity is in the report's cells. AuROC and
+propensity take most of the time: `--scored 1` computes them in the first run only.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def turned(frame: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def one(job: Run, most: int, data: str | None, *, bare: bool) -> Run:
+def one(job: Run, most: int, data: str | None, *, bare: bool, with_scores: bool) -> Run:
     """Return the figures of one arm. A bare fit whose target is lost stops there and has none."""
     import medsynth
     from medsynth import rng
@@ -121,9 +122,10 @@ def one(job: Run, most: int, data: str | None, *, bare: bool) -> Run:
             key: round(float(value), 4) for key, value in (own | {"mean": scored(drawn, test, target)}).items()
         }
     by = grids(schema, private)
-    ways = by_order(drawn, private, by, (1, 2, 3))
-    figures = [*ways, scored(drawn, test, target), propensity(private, drawn, schema)]
-    return run | dict(zip(FIELDS[7:12], [round(float(figure), 4) for figure in figures], strict=True))
+    figures = [*by_order(drawn, private, by, (1, 2, 3))]
+    if with_scores:
+        figures += [scored(drawn, test, target), propensity(private, drawn, schema)]
+    return run | dict(zip(FIELDS[7:12], [round(float(figure), 4) for figure in figures], strict=False))
 
 
 def summary(runs: list[Run]) -> str:
@@ -162,6 +164,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--arms", nargs="+", default=ARMS, choices=ARMS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--public-rows", type=int, default=3000)
+    parser.add_argument("--scored", type=int, default=5, help="runs with AuROC and propensity")
     parser.add_argument("--bare", action="store_true", help="fits without a schema")
     given = parser.parse_args(words)
     fewest = {name: 0.8 * len(tables.load(name, given.data)[0]) for name in given.tables}
@@ -170,8 +173,9 @@ def main(words: list[str]) -> None:
         for number in range(given.runs) for name in given.tables for rows in given.rows if rows <= fewest[name]
         for epsilon in given.epsilons for arm in given.arms
     ]  # fmt: skip
-    print(
-        summary(
-            completed(given.output, FIELDS, jobs, lambda job: one(job, given.public_rows, given.data, bare=given.bare))
-        )
-    )
+
+    def done(job: Run) -> Run:
+        scores = int(job["run"]) < given.scored
+        return one(job, given.public_rows, given.data, bare=given.bare, with_scores=scores)
+
+    print(summary(completed(given.output, FIELDS, jobs, done)))
