@@ -26,8 +26,11 @@ if TYPE_CHECKING:  # the command line imports this file for its help
 Progress = Callable[[int, int], None]  # steps done, steps in all
 
 
+@dataclass(frozen=True)
 class IsShare:
-    """Mark a setting as a share of the privacy loss. A method's shares sum to less than one."""
+    """Mark a setting as a share of the privacy loss. Those that add up sum to less than one; others scale these."""
+
+    adds: bool = True
 
 
 Count = Annotated[int, Field(ge=1)]
@@ -35,6 +38,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
 ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
+ShareOfAll = Annotated[float, Field(gt=0, lt=1), IsShare(adds=False)]
 LATER = {"inference", "inference_share", "products", "public"}  # settings that older files lack
 
 
@@ -46,7 +50,7 @@ class MethodConfig(BaseModel):
 
     @model_validator(mode="after")
     def _shares_leave_a_rest(self) -> MethodConfig:
-        if sum(getattr(self, name) or 0.0 for name in share_names(type(self))) >= 1:
+        if sum(getattr(self, name) or 0.0 for name, mark in shares(type(self)).items() if mark.adds) >= 1:
             raise ValueError("the shares must sum to less than 1")
         return self
 
@@ -281,10 +285,10 @@ def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
     return f"{name}: {first['msg']}"
 
 
-def share_names(config: type[MethodConfig]) -> list[str]:
-    """Return the settings that are shares of the privacy loss."""
+def shares(config: type[MethodConfig]) -> dict[str, IsShare]:
+    """Return the settings that are shares of the privacy loss, with their marks."""
     fields = config.model_fields.items()
-    return [name for name, field in fields if any(isinstance(mark, IsShare) for mark in field.metadata)]
+    return {name: mark for name, field in fields for mark in field.metadata if isinstance(mark, IsShare)}
 
 
 def bounds(config: type[MethodConfig], name: str) -> str:
@@ -294,5 +298,5 @@ def bounds(config: type[MethodConfig], name: str) -> str:
     parts = [f"{word} {getattr(mark, key):g}" for mark in marks for key, word in words.items() if hasattr(mark, key)]
     if "at least 1" in parts:
         parts[parts.index("at least 1")] = "above 0 and whole"
-    share = "a share " if name in share_names(config) else ""
+    share = "a share " if name in shares(config) else ""
     return share + (" and ".join(parts) or "a finite number")

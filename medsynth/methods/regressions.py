@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from ..errors import UsageError, did_you_mean
 from ..schema import Column
-from .registry import MethodConfig, Share
+from .registry import MethodConfig, ShareOfAll
 
 SPECIAL = re.compile(r"`([^`]+)`|I\(([^()~+:*^]+)(?:\*\*|\^)\s*2\s*\)|C\(([^()~+:*]+)\)")
 MARK = re.compile("\0([0-9]+)\0")
@@ -105,7 +105,7 @@ class DeclaringConfig(MethodConfig):
     inference: tuple[str, ...] = Field(
         default=(), description="regressions that matter, such as y ~ a + b or y ~ a * b, separated by semicolons"
     )
-    inference_share: Share = Field(default=0.25, description="share of the moments of these regressions")
+    inference_share: ShareOfAll = Field(default=0.25, description="share of the moments of these regressions")
 
     @field_validator("inference", mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from scipy.special import ndtri
 
 from medsynth.audit.pipeline import EXAMPLE
 from medsynth.audit.statistics import DELTA
@@ -22,7 +23,8 @@ from medsynth.rng import system_entropy
 from medsynth.schema import Schema
 from tests.benchmarks.common import RESULTS, markdown, options
 
-HEADS = ["fits per side", "claimed mu", "reached mu", "proven mu", "share", "claimed epsilon", "proven epsilon"]
+HEADS = ["fits per side", "claimed mu", "reached mu", "estimated mu", "proven mu", "share", "claimed epsilon",
+         "proven epsilon"]  # fmt: skip
 SHOWN = (100, 300, 1_000, 3_000, 10_000, 30_000)  # Fits per side.
 
 
@@ -58,7 +60,9 @@ def main(words: list[str]) -> None:
     lines = []
     for count in sorted({*(n for n in SHOWN if n < len(scores)), len(scores)}):
         found = audited.conclude(scores[:count], given.confidence)
-        mus = map(number, (found.claimed_mu, found.reached_mu, found.proven_mu))
+        wrong = float((scores[:count, 0] > 0).mean() + (scores[:count, 1] <= 0).mean()) / 2
+        guess = None if found.claimed_mu is None else -2 * float(ndtri(wrong))
+        mus = map(number, (found.claimed_mu, found.reached_mu, guess, found.proven_mu))
         lines.append([f"{count:,}", *mus, f"{found.share:.0%}",
                       f"{found.claimed_epsilon:.2f}", f"{found.proven_epsilon:.2f}"])  # fmt: skip
     print(markdown(HEADS, lines))

@@ -43,8 +43,9 @@ def test_tables_may_lack_dropped_columns_but_no_key(frames: dict[str, pd.DataFra
     keyless = frames | {"stays": frames["stays"].drop(columns="stay")}
     assert not check_schema(write(keyless, tmp_path / "ward", text), None).problems
     keyless["stays"] = keyless["stays"].drop(columns="patient")
-    problems = check_schema(write(keyless, tmp_path / "ward", text), None).problems
-    assert len(problems) == 1 and "stays.csv: no column 'patient'" in problems[0]
+    for dropped in (text, text.replace("patient: {kind: identifier}", "patient: {kind: identifier, drop: true}", 1)):
+        problems = check_schema(write(keyless, tmp_path / "ward", dropped), None).problems
+        assert len(problems) == 1 and "stays.csv: no column 'patient'" in problems[0]
 
 
 @pytest.mark.matrix

@@ -60,6 +60,10 @@ def test_shares_leave_a_rest_and_bounds_are_in_words() -> None:
     with pytest.raises(UsageError, match="a share above 0 and below 1"):
         registry.configured("dp-gan", module, {"class_share": 0})
     assert bounds(module.Config, "rate") == "above 0 and at most 1"
+    # The share of declared regressions scales the others, and there may be none.
+    registry.configured("mixture", registry.load("mixture"), {"by_class_share": 0.55, "inference_share": 0.5})
+    with pytest.raises(UsageError, match="less than 1"):
+        registry.configured("mixture", registry.load("mixture"), {"by_class_share": 0.65})
 
 
 def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
