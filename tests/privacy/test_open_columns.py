@@ -58,9 +58,11 @@ def patients(rows: int = ROWS) -> pd.DataFrame:
     return frame.astype(str)
 
 
-def measured(frame: pd.DataFrame, schema: Schema) -> tuple[dict[str, float], dict[str, Release], Schema]:
+def measured(
+    frame: pd.DataFrame, schema: Schema, epsilon: float = 80.0
+) -> tuple[dict[str, float], dict[str, Release], Schema]:
     """What each measurement is charged, its exact outcome, and the settled schema."""
-    plan = make_plan(selection.queries(schema), epsilon=80.0, delta=1e-5, rows=len(frame))
+    plan = make_plan(selection.queries(schema), epsilon=epsilon, delta=1e-5, rows=len(frame))
     releases = Kept(ledger := plan.ledger("t"), NoNoise())
     settled = RawVault(from_frame(frame), len(frame), releases, schema).measure_schema().schema
     assert ledger.complete
@@ -96,6 +98,11 @@ def test_declared_decimals_formats_and_levels_are_not_measured() -> None:
     _, taken, settled = measured(patients()[["dose", "day", "ward"]], schema)
     assert [*taken[selection.FORMATS].of] == ["magnitudes of dose", "years of day"] and selection.KINDS not in taken
     assert settled.columns["dose"].places == 2 and settled.columns["ward"].levels == ("zz", "b", "a")
+    # The rows of a declared level that the noise may hide are no others.
+    rare = pd.DataFrame({"ward": ["zz"] * 16 + ["a"] * 384, "other": "x"})
+    schema = Schema.from_yaml("""{name: t, columns: {
+        ward: {kind: categorical, levels: [zz], others: learn}, other: {kind: binary, levels: [x, y]}}}""")
+    assert measured(rare, schema, epsilon=1)[2].columns["ward"].levels == ("zz", "a")
 
 
 @pytest.mark.parametrize("anchor", ["{kind: date}", "{kind: date, bounds: [2010-01-01, 2030-12-31]}"])
