@@ -28,9 +28,9 @@ class LatentMixture(MixtureMethod):
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Charge]:
         """Return what a fit measures, each query with its relative noise.
 
-        A table with fewer than two columns next to the target has no pairs; the other queries get their share. A table
-        of hundreds of columns uses matrices of second moments in place of pairs. Raises UsageError if regressions are
-        declared for such a table.
+        A table with fewer than two columns next to the target has no pairs; the other queries get their share. In a
+        table of few rows the columns by class get a part of the pairs' share. A table of hundreds of columns uses
+        matrices of second moments in place of pairs. Raises UsageError if regressions are declared for such a table.
         """
         wide = columns > k.WIDE_COLUMNS
         if config.inference and wide:
@@ -41,7 +41,9 @@ class LatentMixture(MixtureMethod):
         if wide:
             shares[MATRIX] = 1 - sum(shares.values())
         elif columns > 2:
-            shares[PAIRS] = 1 - config.strongest_share - sum(shares.values())
+            left = 1 - config.strongest_share - sum(shares.values())
+            shares[PAIRS] = left * (k.FEW_PAIRS if rows < k.FEW_ROWS else 1)
+            shares[BY_CLASS] += left - shares[PAIRS]
             shares |= {STRONGEST: config.strongest_share} if config.strongest_share else {}
             if config.products:
                 shares = {label: share * (1 - config.products) for label, share in shares.items()}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from medsynth.errors import UsageError
 from medsynth.mixture import constants as k
 from medsynth.mixture.config import MixtureConfig
-from medsynth.mixture.constants import CROSSED, MATRIX, PAIRS, STRONGEST
+from medsynth.mixture.constants import BY_CLASS, CROSSED, MATRIX, PAIRS, STRONGEST
 from medsynth.mixture.crossed import column_features, crossed_moments
 from medsynth.mixture.measurement import Measurement, MomentMeasurement, RuleMeasurement
 from medsynth.mixture.method import LatentMixture
@@ -57,6 +57,15 @@ def stages(
     plan = make_plan(MIXTURE.queries(config, ROWS, len(COLUMNS), epsilon), epsilon=epsilon, delta=1e-5, rows=ROWS)
     vault = Vault(codes, SCHEMA.names, Releases(plan.ledger("test"), entropy))
     return Stages(schema=SCHEMA, vault=vault, plan=plan, seed=0, regressions=config.regressions, like=like)
+
+
+def test_few_rows_are_counted_by_class_rather_than_in_pairs() -> None:
+    few, many = (
+        {charge.label: charge.weight**-2 for charge in MIXTURE.queries(MixtureConfig(), rows, 20, 1.0)}
+        for rows in (k.FEW_ROWS - 1, k.FEW_ROWS)
+    )
+    assert sum(few.values()) == pytest.approx(1) and few[PAIRS] == pytest.approx(0.21)
+    assert {label for label in many if few[label] != pytest.approx(many[label])} == {BY_CLASS, PAIRS}
 
 
 def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> NDArray[np.float64]:
