@@ -43,7 +43,7 @@ BENCHMARKS = {
         "--rows 500 --runs 2"),
     "few-rows": Benchmark("few_rows:main", "what plans expect of small tables, and what comes", "40 min", "results",
         "--tables modechoice --runs 1 --output FOLDER/a.csv"),
-    "rows-per-column": Benchmark("rows_per_column:main", "what rows keep, by real rows per column", "1 h", "results",
+    "rows-per-column": Benchmark("rows_per_column:main", "what rows lose, by real rows per column", "1 h", "results",
         "--tables clinic-10k --per-column 20 --epsilons 1 --runs 1 --output FOLDER/a.csv"),
     "layers": Benchmark("layers:main", "rows of a schema, margins and the default, side by side", "5 min", "layers",
         "--runs 1 --output FOLDER/a.csv"),
