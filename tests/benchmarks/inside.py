@@ -2,11 +2,11 @@
 
     python inside.py FOLDER TOOL EPSILON DELTA ROWS
 
-FOLDER contains codes.csv and sizes.json, the number of codes per column, for private-pgm and NAPSU-MQ. For dpmm and
-smartnoise-synth it contains train.csv and domain.json, what the schema declares per column: levels, or bounds, scale,
-step and whether values may be missing. FOLDER/cost.json gets the seconds and the peak memory. private-pgm is imported
-from the checkout that MEDSYNTH_PRIVATE_PGM names. The pairs in FOLDER/pairs.json, if it exists, are AIM's whole
-workload. NAPSU-MQ (twinify) writes ROWS tables of as many rows as codes.csv, with a column `replicate`.
+FOLDER contains codes.csv and sizes.json, the number of codes per column, for private-pgm, OpenDP and NAPSU-MQ. For
+dpmm and smartnoise-synth it contains train.csv and domain.json, what the schema declares per column: levels, or bounds,
+scale, step and whether values may be missing. FOLDER/cost.json gets the seconds and the peak memory. private-pgm is
+imported from the checkout that MEDSYNTH_PRIVATE_PGM names. The pairs in FOLDER/pairs.json, if it exists, are AIM's
+whole workload. NAPSU-MQ (twinify) writes ROWS tables of as many rows as codes.csv, with a column `replicate`.
 """
 
 import importlib
@@ -28,6 +28,8 @@ MODEL_MEGABYTES = 20
 # Mirror descent ends once 5 steps gain less than 0.1 % of the loss; 0.01 % for the model that rows are drawn from.
 PATIENCE, GAIN, LAST_GAIN = 5, 1e-3, 1e-4
 GROWTH = 1.2  # Of the step. Doubling it, as its authors do, wastes every second evaluation of the model.
+# Compiling a model takes minutes with all of XLA's optimisations and seconds without.
+UNOPTIMISED = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 UNUSED = ("matplotlib", "matplotlib.pyplot", "autodp", "autodp.privacy_calibrator", "hdmm", "hdmm.matrix")
 
 
@@ -123,13 +125,53 @@ def mirror_descent(self: Any, measurements: Any, total: Any = None, **others: An
     return float(loss)
 
 
+def opendp(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, rows: int) -> Any:
+    """Fit OpenDP's own AIM (all pairs, as in the panel) or MST; both measure half their budget in single columns.
+
+    OpenDP adds a code for unknown values to each column. Rows that get it by noise take the code of another row. Rows
+    are drawn one by one. mbi's "round" (mstround), OpenDP's default, spreads the rows that share a parent's code over
+    its children in the order of the table, for each child alike, so that children depend on one another.
+    """
+    os.environ["XLA_FLAGS"] = UNOPTIMISED
+    import opendp.prelude as dp
+    import polars as pl
+
+    dp.enable_features("contrib")
+    # Rounded up, the shares of 21 selections are more than their sum, and MST stops with "insufficient budget".
+    vars(importlib.import_module("opendp.extras.mbi._mst"))["prior"] = lambda share: share * (1 - 1e-12)
+
+    def counted(scale: float) -> Any:
+        return dp.m.make_gaussian(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale)
+
+    def within(scale: float) -> bool:
+        return bool(dp.c.make_zCDP_to_approxDP(counted(scale)).map(1).epsilon(delta) <= epsilon)
+
+    rho = counted(dp.binary_search(within, bounds=(0.1, 1e3))).map(1)
+    how = dp.mbi.AIM(queries=2, max_size=float(MODEL_MEGABYTES)) if method == "aim" else dp.mbi.MST()
+    # Its names for temporary columns are common words: "len" is one of them.
+    named = {name: f"column {place}" for place, name in enumerate(codes)}
+    context = dp.Context.compositor(
+        data=pl.LazyFrame({named[name]: codes[name].to_numpy() for name in codes}),
+        privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho), split_evenly_over=1,
+    )  # fmt: skip
+    keys = {named[name]: list(range(size)) for name, size in sizes.items()}
+    drawn = context.query().contingency_table(keys=keys, algorithm=how).release()
+    drawn = drawn.synthesize(rows=rows, method="round" if method.endswith("round") else "sample")
+    made, rng = {}, np.random.default_rng()
+    for name, new in named.items():
+        values = drawn[new].to_numpy().astype(float)
+        gone = np.isnan(values)
+        values[gone] = rng.choice(values[~gone], gone.sum())
+        made[name] = values.astype(int)
+    return pd.DataFrame(made)
+
+
 def napsu(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, tables: int) -> Any:
     """Fit NAPSU-MQ to all pairs, which are declared, so that it spends nothing on selecting them.
 
     NUTS explores the posterior from a Laplace approximation: one chain of 1,000 draws after 300.
     """
-    # Compiling the model takes minutes with all of XLA's optimisations and seconds without.
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ["XLA_FLAGS"] = UNOPTIMISED
     import d3p.random
     from twinify.napsu_mq import napsu_mq
 
@@ -204,7 +246,7 @@ def smartnoise(method: str, table: Any, domain: Any, epsilon: float, delta: floa
     return synthesizer.sample(rows)
 
 
-TOOLS: dict[str, Any] = {"pgm": private_pgm, "napsu": napsu, "dpmm": dpmm, "smartnoise": smartnoise}
+TOOLS: dict[str, Any] = {"pgm": private_pgm, "opendp": opendp, "napsu": napsu, "dpmm": dpmm, "smartnoise": smartnoise}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Other tools, each in an environment of its own: private-pgm, dpmm, smartnoise-synth and twinify's NAPSU-MQ.
+"""Other tools, each in an environment of its own: private-pgm, OpenDP, dpmm, smartnoise-synth, NAPSU-MQ.
 
 Environments are made on first use, on a machine that can reach a package index. private-pgm is cloned next to them,
 or MEDSYNTH_PRIVATE_PGM names a checkout of COMMIT.
@@ -20,6 +20,7 @@ from tests.benchmarks.common import DELTA, RESULTS
 
 PACKAGES = {
     "pgm": ["numpy==1.26.4", "pandas==2.1.0", "scipy==1.13.1", "networkx==2.8.8"],
+    "opendp": ["opendp[mbi]==0.16.0", "mbi==1.1.0", "pandas==3.1.1"],
     "dpmm": ["dpmm==0.1.9"],
     # twinify of August 2023. The versions of JAX that it names are too old for Python 3.11; 0.4.13 works.
     "napsu": [
@@ -32,10 +33,16 @@ PACKAGES = {
         "numpy==1.26.4",
         "matplotlib==3.8.4",
     ],
+    "anonymeter": ["anonymeter==1.1.0"],
+    "sdmetrics": ["sdmetrics==0.32.0"],
+    "syntheval": ["syntheval==1.7.3"],
+    "synthmia": ["pandas==2.3.3", "scikit-learn==1.9.1", "torch==2.13.0", "tqdm"],
     "smartnoise": ["smartnoise-synth==1.0.8", "torch==2.13.0"],
 }
 PRIVATE_PGM = "https://github.com/ryan112358/private-pgm"
 COMMIT = "41b5346afd0bbad2656bf505b1006508f5a232ec"  # 5 June 2024, the last that runs on NumPy alone
+SYNTH_MIA = "https://github.com/joshward96/Synth-MIA"  # It has no package; COMMIT_MIA is of 12 September 2025.
+COMMIT_MIA = "9ef39e1d34cb0d19f53308870a7a021a6b9d2867"
 SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 
@@ -56,15 +63,20 @@ def python_of(tool: str, folder: Path) -> Path:
     return place / "bin" / "python"
 
 
-def checkout(folder: Path) -> str:
-    """Return the folder of private-pgm's sources. Clone them if no checkout is named."""
-    if named := os.environ.get("MEDSYNTH_PRIVATE_PGM"):
+def checkout(folder: Path, name: str = "private-pgm", source: str = PRIVATE_PGM, commit: str = COMMIT) -> str:
+    """Return the folder of a tool's sources. Clone them if MEDSYNTH_NAME does not name a checkout."""
+    if named := os.environ.get(f"MEDSYNTH_{name.upper().replace('-', '_')}"):
         return named
-    place = folder.absolute() / "private-pgm"
+    place = folder.absolute() / name
     if not place.exists():
-        subprocess.run(["git", "clone", "--quiet", PRIVATE_PGM, place], check=True)
-        subprocess.run(["git", "-C", place, "checkout", "--quiet", COMMIT], check=True)
+        subprocess.run(["git", "clone", "--quiet", source, place], check=True)
+        subprocess.run(["git", "-C", place, "checkout", "--quiet", commit], check=True)
     return str(place)
+
+
+def synth_mia(folder: Path) -> str:
+    """Return the folder of Synth-MIA's sources."""
+    return checkout(folder, "synth-mia", SYNTH_MIA, COMMIT_MIA)
 
 
 def child(words: list[str], cap: float, more: dict[str, str] | None = None) -> str:

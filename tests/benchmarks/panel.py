@@ -1,4 +1,4 @@
-"""The panel: medsynth's default compared with AIM and MST of private-pgm, on real and simulated tables.
+"""The panel: medsynth's default compared with AIM and MST of private-pgm and OpenDP, on real and simulated tables.
 
 All tools get the same declarations and, if they need bins, the same public grid. Each fit is a process of its own;
 other tools have environments of their own. Results join --output one by one and are not run again. docs/results.md
@@ -41,10 +41,11 @@ FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "one_way", "two_
           "two_way_quantile", "three_way_quantile", "propensity", "overlap", "seconds", "cpu_seconds", "peak_gib",
           "state"]  # fmt: skip
 TOOLS = ["pgm-aim", "pgm-mst"]
+OPENDP = ["opendp-aim", "opendp-mst", "opendp-mstround"]
 QUANTILES = "-quantiles"  # The tool gets the training rows' quantiles as bins, for free.
 TIMES = " x"  # TABLE x4: four times as many rows are drawn as were fitted.
 CUT_POINTS = "medsynth-cut-points"  # The default, with the public grid's bins as the schema's cut points.
-METHODS = ["medsynth", CUT_POINTS, "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
+METHODS = ["medsynth", CUT_POINTS, "bootstrap", *TOOLS, *OPENDP, *(tool + QUANTILES for tool in TOOLS)]
 SHOWN = {"mean": ("mean AuROC", 3), "best": ("best AuROC", 3), "one_way": ("one-way", 4), "two_way": ("two-way", 4),
          "three_way": ("three-way", 4), "one_way_quantile": ("one-way, quantile bins", 4),
          "two_way_quantile": ("two-way, quantile bins", 4), "three_way_quantile": ("three-way, quantile bins", 4),
