@@ -356,10 +356,10 @@ def _print(
     for table, one in made.items():
         lines += [f"{table or 'patients'}:"] * several
         lines += ["  " * several + line_of(verdict) for verdict in one.verdicts]
-        lines += ["", "Proposal:", *(f"  {sentence}" for sentence in one.proposal), ""]
+        lines += ["", f"Proposal: {one.status}", *(f"  {sentence}" for sentence in one.proposal), ""]
         facts.append({
             "table": table or None, "report": str(pages[table]), "json_twin": str(pages[table].with_suffix(".json")),
-            "verdicts": [v.model_dump() for v in one.verdicts], "proposal": one.proposal,
+            "verdicts": [v.model_dump() for v in one.verdicts], "status": one.status, "proposal": one.proposal,
         })  # fmt: skip
     wrote = ", ".join(str(pages[table]) for table in made)
     lines.append(

@@ -14,10 +14,10 @@ COMMANDS = re.compile(  # lines and ends of lines for people who type commands
     r" \(docs/[^)]*\)",
     re.MULTILINE,
 )
-ENTRIES = {  # fields of the form, by a schema's keys; the first one that a fault without a place names is its field
+FIELDS = {  # of the form, by a schema's keys; a key without a field is one of the further entries
     "after": "after", "missing": "codes", "unknown": "unknown", "levels": "levels", "below": "below", "above": "above",
-    "limits": "below", "bounds": "low", "decimals": "decimals", "scale": "scale", "unit": "unit", "format": "format",
-    "kind": "kind", "hierarchy": "hierarchy", "text": "text", "shape": "shape", "resolution": "format",
+    "limits": "below", "bounds": "low", "decimals": "decimals", "scale": "scale", "format": "format", "kind": "kind",
+    "hierarchy": "hierarchy", "text": "text", "shape": "shape", "resolution": "format", "parts": "low",
 }  # fmt: skip
 
 ENGLISH = "english"  # kind of a problem in the library's own words
@@ -41,9 +41,9 @@ def placed(error: MedsynthError, names: Collection[str], texts: Mapping[str, str
     """Return the problems of a schema in the page's words, each with its column and field of the form, the first."""
     found = dict[tuple[str, str], Problem]()
     for one in error.problems:
-        column = one.column if one.column in names else next((name for name in names if repr(name) in one.text), "")
-        named = one.entry or next((key for key in ENTRIES if re.search(rf"\b{key}\b", one.text)), "")
-        entry = ENTRIES.get(named, "more" * bool(named)) if column else ""
+        # a part of cells, such as pressure.1, belongs to its column
+        column = max((name for name in names if f"{one.column}.".startswith(f"{name}.")), key=len, default="")
+        entry = FIELDS.get(one.entry, "more") if column and one.entry else ""
         own = texts["required"] if one.kind == MISSING else texts.get(f"fault_{entry}")
         text = own or plain(one.text + one.cure, texts)
         found.setdefault(

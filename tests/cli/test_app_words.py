@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 pytest.importorskip("flask")
-from medsynth_cli.app.columns import Fields, yaml_of
+from medsynth_cli.app.columns import KEYS, Fields, yaml_of
 from medsynth_cli.app.screens import GROUPS
-from medsynth_cli.app.words import placed, plain
+from medsynth_cli.app.words import FIELDS, placed, plain
 
 from medsynth.errors import Problem, SchemaError
 from medsynth.report.data.verdict import Purpose
@@ -19,7 +19,8 @@ APP = Path(__file__).parents[2] / "cli" / "app"
 TEXTS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (APP / "texts").glob("*.yaml")}
 ENGLISH = TEXTS["en"]
 BUILT = ("nav_", "title_", "kind_", "name_", "format.", "review_", "outcome_", "picture_", "phase_", "error_",
-         "encoding_", "refused_", "count_of_", "patients_", "system_", "fault_")  # fmt: skip  # of templates
+         "encoding_", "refused_", "count_of_", "patients_", "system_", "fault_",
+         "status_")  # fmt: skip  # of templates
 
 
 @pytest.mark.parametrize("language", sorted(set(TEXTS) - {"en"}))
@@ -71,6 +72,42 @@ columns:
     assert found[0].text == ENGLISH["required"] and found[1].text == ENGLISH["fault_low"]
     of_all = SchemaError("A sentence.", Problem(text="rule 'q = 3': `q` is not a column.", column="q", entry="levels"))
     assert placed(of_all, ["a"], ENGLISH) == [Problem(kind="english", text="rule 'q = 3': “q” is not a column.")]
+
+
+BAD = {  # what a person may type into a field, none of it right everywhere
+    "levels": ("a", "a\na", "a\nb\n-9", "1\nx"), "low": ("", "9", "x", "2020-13-45", "1e999"), "high": ("", "1"),
+    "decimals": ("x", "-1", "300"), "scale": ("odd",), "format": ("%", "%H", "TODO", "%d\n%d"), "hierarchy": ("odd",),
+    "after": ("nothing", "d", "n"), "text": ("x", "{} {}", "{\n}", "{}\n{}"), "below": ("x", "<5\n<5"),
+    "above": ("x", ">5"), "limits": ("learn", "odd"), "shape": ("x",), "unknown": ("odd", "missing", "3"),
+    "codes": ("5", "-9\n-9", "a"), "more": ("x: 1", "cut_points: [99]", "dtype: odd", "others: x", "part: 1", ": :"),
+}  # fmt: skip
+
+
+def test_each_fault_that_the_form_can_cause_has_a_field() -> None:
+    """Each bad entry in each kind, also next to a second one. No fault is placed by the words of its message."""
+    date = {"low": "2020-01-01", "high": "2020-12-31"}
+    others = [Fields("d", "date", missing="yes", **date), Fields("n", "count", low="0", high="9")]
+    forms = [Fields("c.x", "date", after=name) for name in ("nothing", "n", "d")] + [
+        Fields("c.x", "identifier", shape="#")
+    ]
+    for kind, keys in KEYS.items():
+        good = {"levels": "a\nb", "text": "{}/{}" if kind == "parts" else ""}
+        good |= date if kind == "date" else {"low": "1", "high": "9"}
+        usual = Fields("c.x", kind)._replace(**good)
+        wanted = {*keys, "codes", "more", *(("low", "high") if "bounds" in keys else ())} & BAD.keys()
+        forms += [usual._replace(**{key: text}, **more) for key in sorted(wanted) for text in BAD[key]
+                  for more in ({}, {"unknown": "odd"}) if key not in more]  # fmt: skip
+    found = set()
+    for form in forms:
+        try:
+            Schema.from_yaml(
+                yaml_of({"name": "a"}, [form, *others], "", "c.x" if form.kind == "identifier" else "", {})
+            )
+        except SchemaError as error:
+            for one in placed(error, ["c", "c.x", "d", "n"], ENGLISH):
+                assert one.column == "c.x" and one.entry in Fields._fields, (form, one)
+                found.add(one.entry)
+    assert found == {*FIELDS.values(), "more"} - {"above"}  # of limits, the first field is named
 
 
 def test_every_question_about_the_purpose_is_on_the_screen() -> None:
