@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from medsynth.errors import MISSING, MedsynthError, Problem, UsageError
+
+from ..spoken import Texts, spoken
 
 PARAMETER = re.compile(r"`(\w+)(?:=[^`]*)?`|(?<![\w-])--([a-z][a-z-]+)")  # as the library and the commands write it
 OTHER_CODE = re.compile(r"`([^`]*)`")
@@ -27,21 +29,20 @@ class Refusal(UsageError):
     """What the page itself refuses, in the page's language."""
 
 
-def plain(message: str, texts: Mapping[str, str]) -> str:
+def plain(message: str, texts: Texts) -> str:
     """Return a message with the page's words for parameters, and without commands to type."""
 
     def named(match: re.Match[str]) -> str:
         name = (match[1] or match[2]).replace("-", "_")
-        return texts.get(f"name_{name}", f"“{name}”")
+        return str(texts.get(f"name_{name}", f"“{name}”"))
 
-    return OTHER_CODE.sub(r"“\1”", PARAMETER.sub(named, COMMANDS.sub("", message))).strip()
+    return OTHER_CODE.sub(r"“\1”", PARAMETER.sub(named, spoken(COMMANDS.sub("", message), texts))).strip()
 
 
-def placed(error: MedsynthError, names: Collection[str], texts: Mapping[str, str]) -> list[Problem]:
-    """Return the problems of a schema in the page's words, each with its column and field of the form, the first."""
+def placed(error: MedsynthError, names: Collection[str], texts: Texts) -> list[Problem]:
+    """Return the problems of a schema in the page's words, each with its column and field of the form."""
     found = dict[tuple[str, str], Problem]()
     for one in error.problems:
-        # a part of cells, such as pressure.1, belongs to its column
         column = max((name for name in names if f"{one.column}.".startswith(f"{name}.")), key=len, default="")
         entry = FIELDS.get(one.entry, "more") if column and one.entry else ""
         own = texts["required"] if one.kind == MISSING else texts.get(f"fault_{entry}")

@@ -439,7 +439,9 @@ def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdi
     detail = f"Of {found.found} strong relations between columns, {listed(parts)}."
     if not found.found:
         detail = "No strong relation is visible in these real rows."
-    detail += f" Farthest apart: {'; '.join(one.sentence for one in apart[:2])}." * bool(apart)
+    if apart:
+        start = "Lost" if apart[0].kept == "lost" else "Open"
+        detail += f" {start}, such as: {'; '.join(one.sentence for one in apart[:2] if one.kept == apart[0].kept)}."
     if few:
         detail += (
             f" Lost, too, but not counted: {few[0]}{f', and {len(few) - 1} more' * (len(few) > 1)}. Fewer than 1 in "
