@@ -341,7 +341,6 @@ class Attacks(Record):
     copies_of_controls: int
     unique_members: int
     unique_controls: int
-    canary: str
     looks: int = 1
     allowed: float | None = None
     allowed_at_one_percent: float | None = None
@@ -400,7 +399,6 @@ def attacks(
         copies_of_controls=sum(row in made for row in unique[1]),
         unique_members=len(unique[0]),
         unique_controls=len(unique[1]),
-        canary="No canary audit was run.",
         looks=looks,
     )
 
