@@ -443,9 +443,7 @@ def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdi
         start = "Lost" if apart[0].kept == "lost" else "Open"
         detail += f" {start}, such as: {'; '.join(one.sentence for one in apart[:2] if one.kept == apart[0].kept)}."
     if few:
-        detail += (
-            f" Lost, but not counted: {few[0]}{f', and {len(few) - 1} more' * (len(few) > 1)}. Fewer than 1 in "
-        )
+        detail += f" Lost, but not counted: {few[0]}{f', and {len(few) - 1} more' * (len(few) > 1)}. Fewer than 1 in "
         detail += "100 real rows show this. So few cannot keep it, unless a rule in the schema does."
     advice = LOST_RELATIONS.cure if any(one.rules for one in apart) else "Do not study these relations."
     line = LOST_RELATIONS.judge(found.lost, thresholds, detail, advice=advice)
