@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from medsynth.errors import MedsynthError, TableError, UsageError
-from medsynth.io.formats import OWN, SavedAs, name_of, named
+from medsynth.io.formats import OWN, SavedAs, name_of, named, readable
 
 from .console import (
     check_page,
@@ -296,10 +296,18 @@ def _is_split(inputs: Inputs) -> bool:
     return all(given and there and given.resolve() == there.resolve() for given, there in both)
 
 
+def _check_names(*given: Path | None) -> None:
+    """Raise TableError, with the nearest name, for a given file or folder that does not exist."""
+    for path in filter(None, given):
+        with readable(path):
+            path.stat()
+
+
 def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> tuple[Inputs, Model | None]:
     """Find the model and the synthetic table, by the given names or in their usual places. Return the model, too."""
     from medsynth.artifact import load
 
+    _check_names(synthetic)
     # A table given by name may not come from the newest model. Then use only a given model, or one of the same name.
     path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
     name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
@@ -320,6 +328,7 @@ def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, share
         if real or train:
             raise UsageError("--shareable reads no real rows. Leave --real and --train out.")
         return inputs
+    _check_names(real, train)
     folder, name = inputs.folder, inputs.name
     found = _folder if several else named
     held_out = folder / f"{name}.heldout{'' if several else '.csv'}"
@@ -356,10 +365,10 @@ def _print(
     for table, one in made.items():
         lines += [f"{table or 'patients'}:"] * several
         lines += ["  " * several + line_of(verdict) for verdict in one.verdicts]
-        lines += ["", "Proposal:", *(f"  {sentence}" for sentence in one.proposal), ""]
+        lines += ["", f"Proposal: {one.status}", *(f"  {sentence}" for sentence in one.proposal), ""]
         facts.append({
             "table": table or None, "report": str(pages[table]), "json_twin": str(pages[table].with_suffix(".json")),
-            "verdicts": [v.model_dump() for v in one.verdicts], "proposal": one.proposal,
+            "verdicts": [v.model_dump() for v in one.verdicts], "status": one.status, "proposal": one.proposal,
         })  # fmt: skip
     wrote = ", ".join(str(pages[table]) for table in made)
     lines.append(

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Arrays
-from .errors import EARLIER, LEANS, NEEDS_MODEL, ArtifactError, BudgetError, MedsynthError, UsageError, checked_keywords
+from .errors import (
+    EARLIER,
+    LEANS,
+    NEEDS_MODEL,
+    ArtifactError,
+    BudgetError,
+    MedsynthError,
+    UsageError,
+    checked_keywords,
+    nearest,
+)
 from .io.atomic import atomic_write
 from .io.formats import FileForm
 from .methods.registry import preset_of_file
@@ -235,6 +245,8 @@ def load(path: Path | str) -> Model:
             raise ArtifactError(f"{path} is too large for a medsynth model. Name a model file.")
         content = path.read_bytes()
     except (OSError, ValueError):
+        if near := nearest(path.name, [one.name for one in path.parent.glob("*.medsynth")]):
+            raise ArtifactError(f"There is no readable model {path}. Did you mean {near}?") from None
         raise ArtifactError(f"There is no readable model {path}. Fit a model first.", NEEDS_MODEL) from None
     try:
         return _parse(content)

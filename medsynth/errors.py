@@ -156,6 +156,14 @@ class SchemaError(MedsynthError):
     exit_code = 4
 
 
+class EntryError(ValueError):
+    """What a validator of a column refuses because of one `entry`."""
+
+    def __init__(self, entry: str, text: str) -> None:
+        super().__init__(text)
+        self.entry = entry
+
+
 class DeclarationError(ValueError):
     """What a validator of a declaration refuses because of one `column`, and perhaps of one `entry` there."""
 

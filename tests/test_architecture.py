@@ -170,7 +170,7 @@ def test_no_circles() -> None:
 
 
 def test_the_page_is_above_the_commands_it_runs() -> None:
-    """It starts them as processes, and imports only what all commands share. Only `main` imports it."""
+    """It starts them as processes, and imports only what they share, and its translations. Only `main` imports it."""
     graph = {name: {other for other, _ in of if other[:1] == ("cli",)} for name, of in everything().items()}
     page = {name for name in graph if name[:2] == ("cli", "app")}
     assert {other for name in page for other in graph[name]} - page == {
@@ -178,6 +178,7 @@ def test_the_page_is_above_the_commands_it_runs() -> None:
         ("cli", "flags"),
         ("cli", "looking"),
         ("cli", "options"),
+        ("cli", "spoken"),
     }
     assert [name for name in graph if name not in page and graph[name] & page] == [("cli", "main")]
 

@@ -116,8 +116,7 @@ class Choices:
 
     def _settings(self, declared: bool) -> list[str]:
         found = ["--epsilon", f"{self.epsilon:g}", *self.saved_as]
-        if self.who == "one":
-            found.append("--one-row-a-patient")
+        found += ["--one-row-a-patient"] * (self.who == "one")
         if self.unit and not declared:
             found += ["--unit", self.unit, "--max-rows", str(self.max_rows)]
         if self.codes and not declared:
@@ -152,8 +151,7 @@ class Choices:
     def sample(self, *, force: bool = False) -> list[str]:
         """Return the command that draws rows."""
         found = ["sample", operand(self.model), "-n", str(self.rows), "-o", self.synthetic]
-        for condition in self.where:
-            found += ["--where", condition]
+        found += [word for condition in self.where for word in ("--where", condition)]
         return found + (["--replicates", str(self.replicates)] if self.replicates else []) + ["--force"] * force
 
     def report(self, review: str | None, *, plan: bool = False, force: bool = False) -> list[str]:

@@ -31,6 +31,7 @@ from medsynth.schema.header import facts_of_a_person, person_keys
 
 from ..looking import draft_with, offers
 from ..options import whole_number
+from ..spoken import spoken
 from .choices import ENCODINGS, FORMATS, LARGEST_EPSILON, LEAST_LINES, MADE, WHO, are_few, files, operand, tables
 from .columns import FORMATS as OF_DATES
 from .columns import KEYS, KINDS_WITH, Fields, content_of, example, fields_of, rules_of, yaml_of
@@ -243,15 +244,13 @@ def do_check(session: Session, form: Form) -> str:
 
 def show_columns(session: Session) -> Content:
     """Show a field for each public fact about each column, and the file itself."""
-    text = ""
-    content = Content()
+    text, content = "", Content()
     try:
         text = session.read(session.choices.schema)
         content = content_of(text)
     except MedsynthError as error:
         session.tell(str(error), english=True)
-    header = _header(session)
-    problems = _problems(session)
+    header, problems = _header(session), _problems(session)
     fields = [one.spoken(*session.spoken) for one in fields_of(content, header)]
     formats = {form: example(form) for form in dict.fromkeys((*OF_DATES, *(one.format for one in fields)))}
     return {
@@ -314,7 +313,7 @@ def show_budget(session: Session) -> Content:
     """Show the plan of the fit, what a guess could reach, and what earlier fits have spent."""
     plan = _plan(session)
     return {"job": session.jobs["budget"], "plan": plan, "spent": _spent(session), "header": _header(session),
-            "drawings": _drawings(plan), "others": _others(session), "whose": PUBLIC_PATIENTS,
+            "drawings": _drawings(session, plan), "others": _others(session), "whose": PUBLIC_PATIENTS,
             "approval": session.jobs["approval"], "asking": _asking(session), "asked": GROUPS["purpose"],
             "review": _known_review(session)}  # fmt: skip
 
@@ -340,7 +339,7 @@ def _spent(session: Session) -> str:
     return ""
 
 
-def _drawings(plan: Content) -> list[Markup]:
+def _drawings(session: Session, plan: Content) -> list[Markup]:
     """Return the pictures of a plan: how often a guess is right, and what any attacker can reach."""
     from medsynth.report.data.reach import Reach
     from medsynth.report.page import charts
@@ -348,7 +347,8 @@ def _drawings(plan: Content) -> list[Markup]:
     if not plan:
         return []
     reach = Reach(**{name: plan.get(name, 0.0) for name in Reach.model_fields})
-    return [Markup(drawing.render(k)) for k, drawing in enumerate((charts.odds(reach), charts.tradeoff(reach)))]
+    made = enumerate((charts.odds(reach), charts.tradeoff(reach)))
+    return [Markup(spoken(drawing.render(k), session.texts)) for k, drawing in made]
 
 
 def do_budget(session: Session, form: Form) -> str:

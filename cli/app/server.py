@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response as Answer
 from medsynth.errors import MedsynthError
 
 from ..console import notify, own_fault
+from ..spoken import foreign
 from . import screens
 from .choices import shown
 from .door import OF_REPORT, protected
@@ -88,7 +89,7 @@ def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
             "language": session.language, "has": session.has, "folder": printable(session.folder.name),
-            "told": session.told, "running": session.jobs.running}  # fmt: skip
+            "told": session.told, "foreign": foreign, "running": session.jobs.running}  # fmt: skip
 
 
 def _routes(session: Session) -> Blueprint:

@@ -15,6 +15,7 @@ from medsynth.errors import UsageError
 from medsynth.io.atomic import atomic_write
 
 from ..looking import Seen
+from ..spoken import foreign
 from .choices import Choices, is_inside, load
 from .door import Door
 from .jobs import Jobs
@@ -50,7 +51,7 @@ class Session:
     def speak(self, language: str) -> None:
         """Show the page in a language."""
         self.language = language
-        self.texts: dict[str, str] = _texts("en") | _texts(language)
+        self.texts: dict[str, Any] = _texts("en") | _texts(language)
 
     def choose(self, table: str) -> None:
         """Go to a table, with what was chosen for it before."""
@@ -90,7 +91,7 @@ class Session:
 
     def say(self, text: str) -> str:
         """Return one of the page's texts."""
-        return self.texts[text]
+        return str(self.texts[text])
 
     def refuse(self, **wrong: bool) -> None:
         """Raise Refusal with the first of the page's texts that is true."""
@@ -99,7 +100,7 @@ class Session:
 
     def tell(self, message: str, *, english: bool = False) -> None:
         """Show a message on the next screen. One of the library is in `english`, which the page says."""
-        self._told.append("\n".join(filter(None, [self.say("english") * english, self.short(message)])))
+        self._told.append("\n".join(filter(None, [foreign(message, self.texts) * english, self.short(message)])))
 
     def short(self, message: str) -> str:
         """Return a message in the page's words, with the names of this folder's files alone."""
@@ -125,5 +126,5 @@ def printable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _texts(language: str) -> dict[str, str]:
+def _texts(language: str) -> dict[str, Any]:
     return dict(yaml.safe_load((HERE / "texts" / f"{language}.yaml").read_text("utf-8")))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from medsynth.errors import MISSING, MedsynthError, Problem, UsageError
+
+from ..spoken import Texts, spoken
 
 PARAMETER = re.compile(r"`(\w+)(?:=[^`]*)?`|(?<![\w-])--([a-z][a-z-]+)")  # as the library and the commands write it
 OTHER_CODE = re.compile(r"`([^`]*)`")
@@ -14,10 +16,10 @@ COMMANDS = re.compile(  # lines and ends of lines for people who type commands
     r" \(docs/[^)]*\)",
     re.MULTILINE,
 )
-ENTRIES = {  # fields of the form, by a schema's keys; the first one that a fault without a place names is its field
+FIELDS = {  # of the form, by a schema's keys; a key without a field is one of the further entries
     "after": "after", "missing": "codes", "unknown": "unknown", "levels": "levels", "below": "below", "above": "above",
-    "limits": "below", "bounds": "low", "decimals": "decimals", "scale": "scale", "unit": "unit", "format": "format",
-    "kind": "kind", "hierarchy": "hierarchy", "text": "text", "shape": "shape", "resolution": "format",
+    "limits": "below", "bounds": "low", "decimals": "decimals", "scale": "scale", "format": "format", "kind": "kind",
+    "hierarchy": "hierarchy", "text": "text", "shape": "shape", "resolution": "format", "parts": "low",
 }  # fmt: skip
 
 ENGLISH = "english"  # kind of a problem in the library's own words
@@ -27,23 +29,22 @@ class Refusal(UsageError):
     """What the page itself refuses, in the page's language."""
 
 
-def plain(message: str, texts: Mapping[str, str]) -> str:
+def plain(message: str, texts: Texts) -> str:
     """Return a message with the page's words for parameters, and without commands to type."""
 
     def named(match: re.Match[str]) -> str:
         name = (match[1] or match[2]).replace("-", "_")
-        return texts.get(f"name_{name}", f"“{name}”")
+        return str(texts.get(f"name_{name}", f"“{name}”"))
 
-    return OTHER_CODE.sub(r"“\1”", PARAMETER.sub(named, COMMANDS.sub("", message))).strip()
+    return OTHER_CODE.sub(r"“\1”", PARAMETER.sub(named, spoken(COMMANDS.sub("", message), texts))).strip()
 
 
-def placed(error: MedsynthError, names: Collection[str], texts: Mapping[str, str]) -> list[Problem]:
-    """Return the problems of a schema in the page's words, each with its column and field of the form, the first."""
+def placed(error: MedsynthError, names: Collection[str], texts: Texts) -> list[Problem]:
+    """Return the problems of a schema in the page's words, each with its column and field of the form."""
     found = dict[tuple[str, str], Problem]()
     for one in error.problems:
-        column = one.column if one.column in names else next((name for name in names if repr(name) in one.text), "")
-        named = one.entry or next((key for key in ENTRIES if re.search(rf"\b{key}\b", one.text)), "")
-        entry = ENTRIES.get(named, "more" * bool(named)) if column else ""
+        column = max((name for name in names if f"{one.column}.".startswith(f"{name}.")), key=len, default="")
+        entry = FIELDS.get(one.entry, "more") if column and one.entry else ""
         own = texts["required"] if one.kind == MISSING else texts.get(f"fault_{entry}")
         text = own or plain(one.text + one.cure, texts)
         found.setdefault(

@@ -35,15 +35,17 @@ from .page.render import page
 from .sections.documentation import schema_learned
 from .sections.registry import SECTIONS, Section, questions
 
-INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."
+INTERNAL = (
+    "This report stays in your house: it contains exact statistics of real patients. Its verdict is about the "
+    "synthetic rows."
+)
 SHAREABLE = (
     "Shareable: every number here is differentially private, declared in public, or computed from synthetic rows alone."
 )
 NOTHING_HELD_OUT = (
     "No row was held out. This page uses the real rows that the model was fitted to, so the synthetic rows may look "
     "better here than compared with new patients. A figure beyond its threshold is marked as such, but no figure is "
-    "called within its threshold. Attacks need held-out rows and were not run. To get a full report, hold rows out "
-    "when you fit."
+    "called within its threshold. Attacks need held-out rows and were not run."
 )
 NO_TASK = "No column is the target, so this page compares no predictions."
 NO_CLAIM = (

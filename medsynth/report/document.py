@@ -14,7 +14,7 @@ from .data.verdict import Record, Verdict
 from .sections.registry import SECTIONS, Section
 from .sections.summary import Verdicts
 
-FORMAT = 6
+FORMAT = 7
 
 
 class _BySection:
@@ -61,15 +61,21 @@ class Report(Record):
     @property
     def verdicts(self) -> list[Verdict]:
         """Return the answers of the summary."""
-        return self._summary.lines if self._summary else []
+        return self.summary.lines if self.summary else []
+
+    @property
+    def status(self) -> str:
+        """Return the summary's answer in a word."""
+        return self.summary.status if self.summary else ""
 
     @property
     def proposal(self) -> list[str]:
         """Return the sentences of the summary's proposal."""
-        return self._summary.proposal if self._summary else []
+        return self.summary.proposal if self.summary else []
 
     @property
-    def _summary(self) -> Verdicts | None:
+    def summary(self) -> Verdicts | None:
+        """Return the summary's record."""
         found = self.sections.get("verdicts")
         return found if isinstance(found, Verdicts) else None
 

@@ -95,7 +95,9 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> Pro
     first, column, entry = (*(str(part) for part in one["loc"][:3]), "", "", "")[:3]
     context = one.get("ctx", {})
     if first != "columns":
-        column, entry = (getattr(context.get("error"), name, "") for name in ("column", "entry"))
+        column, entry = "", first
+    column, entry = (own or getattr(context.get("error"), name, "")
+                     for name, own in (("column", column), ("entry", entry)))  # fmt: skip
     text, cure = one["msg"], ""
     if one["type"] == "extra_forbidden":
         known = schema.model_fields

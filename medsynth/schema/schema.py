@@ -137,10 +137,10 @@ class Schema(Declaration):
             try:
                 column.check_related(self.columns)
             except ValueError as error:
-                raise DeclarationError(f"column {name!r}: {error}", name) from None
+                raise DeclarationError(f"column {name!r}: {error}", name, getattr(error, "entry", "")) from None
             if name not in settled and settled.intersection(column.depends_on):
                 raise DeclarationError(
-                    f"column {name!r}: a rule must define it, as one defines the column it depends on", name
+                    f"column {name!r}: a rule must define it, as one defines the column it depends on", name, "after"
                 )
         return self
 

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from medsynth_cli import demo
 from medsynth_cli.console import newest_model
+from medsynth_cli.main import app
+from typer.testing import CliRunner
 
 from medsynth.artifact import load
 from medsynth.errors import ArtifactError, SchemaError, TableError
@@ -53,6 +55,14 @@ def test_a_file_name_has_a_suggestion(tmp_path: Path) -> None:
         read(tmp_path / "patient.csv")
     with pytest.raises(TableError, match="Check the name"):
         read(tmp_path / "zzz.csv")
+    with pytest.raises(ArtifactError, match="Fit a model first"):
+        load(tmp_path / "patient.medsynth")
+    (tmp_path / "patients.medsynth").touch()
+    with pytest.raises(ArtifactError, match=r"Did you mean patients.medsynth\?"):
+        load(tmp_path / "patient.medsynth")
+    for names in ({"synthetic": "patient.csv"}, {"real": "patient.csv", "synthetic": "patients.csv"}):
+        words = [word for name, file in names.items() for word in (f"--{name}", str(tmp_path / file))]
+        assert "Did you mean patients.csv?" in CliRunner().invoke(app, ["report", *words]).stderr
 
 
 def test_the_demo_names_a_command_of_this_shell(monkeypatch: pytest.MonkeyPatch) -> None:

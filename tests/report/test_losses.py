@@ -12,7 +12,7 @@ from medsynth.report.build import build
 from medsynth.report.data.context import Context
 from medsynth.report.data.tables import Tables
 from medsynth.report.page.render import page
-from medsynth.report.sections.losses import ClassShare, losses
+from medsynth.report.sections.losses import ClassShare, losses, lost
 
 
 def context(synthetic: pd.DataFrame, real: pd.DataFrame | None, train: pd.DataFrame | None = None) -> Context:
@@ -48,6 +48,24 @@ def test_a_column_that_is_not_there_is_lost() -> None:
 def test_of_many_classes_those_that_change_most_are_shown() -> None:
     real, made = frame("aaaabbbbccccddde", "a" * 16), frame("aaaabbbbccccdeee", "a" * 16)
     assert [one.level for one in losses(context(made, real)).shares][:2] == ["d", "e"]
+
+
+def test_page_one_has_one_line_on_what_is_lost() -> None:
+    """A column, a level with its share of the real rows, and most of the target's rarer class."""
+    real, made = frame("y" * 4 + "n" * 16, "abc" * 6 + "aa"), frame("y" + "n" * 19, "ab" * 10, "a")
+    given = context(made, real)
+    given.records["losses"] = losses(given)
+    found = lost(given)
+    assert found.anything and found.sentence.replace("\N{NO-BREAK SPACE}", " ") == (
+        "Lost: the columns gone; ward = c (30.0 % of the real rows); most of the target died = y: 20.0 % of the real "
+        "rows, 5.0 % of the synthetic rows."
+    )
+    given = context(real, real)
+    given.records["losses"] = losses(given)
+    assert (
+        lost(given).sentence.startswith("Lost: nothing that was checked. Target died = y: ")
+        and not lost(given).anything
+    )
 
 
 @pytest.mark.nightly

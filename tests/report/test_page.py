@@ -102,7 +102,7 @@ def test_contrast() -> None:
     night = day | dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", dark))
     assert night["paper"] != day["paper"]
     for colour in (day, night):
-        for name in ("ink", "soft", "good", "bad", "none", "real"):
+        for name in ("ink", "soft", "good", "bad", "none", "limits", "real"):
             assert contrast(colour[name], colour["paper"]) >= 4.5, name
         for name in ("banner", "open"):
             assert contrast("#ffffff", colour[name]) >= 4.5, name
@@ -145,7 +145,7 @@ def test_files_are_whole_private_and_not_overwritten(report: Any, tmp_path: Path
     from medsynth.errors import OutputExists
 
     path, twin = save(report, tmp_path / "a.report.html")
-    assert twin.name == "a.report.json" and json.loads(twin.read_text())["format"] == 6
+    assert twin.name == "a.report.json" and json.loads(twin.read_text())["format"] == 7
     assert path.stat().st_mode & 0o077 == 0
     before = path.read_bytes()
     twin.unlink()

@@ -74,7 +74,7 @@ def test_a_question_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: An
     line, html = report.verdicts[-1], page(report)
     assert (line.key, line.limit, line.source, line.advice) == ("toy", 3.0, SMALL.source, "Draw fewer.")
     assert line.plain == "Rows: 1,500.000. The limit is 3." and line.plain in html and 'id="q-toy"' in html
-    assert "The rows are not fit for playing and estimating effects." in report.proposal
+    assert "The synthetic rows are not fit for playing and estimating effects." in report.proposal
     limits = {"toy": {"limit": 2000.0, "source": "board"}}
     for changed in (
         made(Thresholds.model_validate(limits)),

@@ -11,7 +11,7 @@ from scipy.stats import binom, binomtest
 
 from medsynth.report.build import build
 from medsynth.report.data.tables import Tables
-from medsynth.report.data.verdict import Thresholds
+from medsynth.report.data.verdict import Thresholds, Verdict
 from medsynth.report.page.render import page
 from medsynth.report.sections.relations import (
     LEVEL,
@@ -52,10 +52,14 @@ def found(real: pd.DataFrame, synthetic: pd.DataFrame, patients: Any = None) -> 
     return made
 
 
-def outcome(made: Relations) -> str:
+def line(made: Relations) -> Verdict:
     assert RELATIONS.verdicts is not None
-    (line,) = RELATIONS.verdicts(made, Thresholds())
-    return line.outcome
+    (found,) = RELATIONS.verdicts(made, Thresholds())
+    return found
+
+
+def outcome(made: Relations) -> str:
+    return line(made).outcome
 
 
 def named(made: Relations, one: str, other: str) -> Any:
@@ -96,6 +100,8 @@ def test_a_relation_of_few_patients_is_named_and_not_counted() -> None:
         lost = named(record, "referral", "pregnant")
         assert lost.kept == "lost" and lost.few is not counted and record.found == 2 + counted
         assert outcome(record) == ("beyond" if counted else "within")
+        plain = line(record).plain
+        assert lost.sentence in plain and ("Fewer than 1 in 100 real rows show this" in plain) is not counted
 
 
 def test_rows_of_the_same_patient_are_not_independent() -> None:

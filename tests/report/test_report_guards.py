@@ -141,7 +141,7 @@ def verdict_of(advantage: Estimate, fair: bool = True) -> Any:
     )
     found = attack_section.Attacks(
         members=50, controls=40, blind=Estimate(value=0.5), fair=fair, worst="a", membership=[line], attributes=[],
-        copies=0, copies_of_controls=0, unique_members=0, unique_controls=0, canary="",
+        copies=0, copies_of_controls=0, unique_members=0, unique_controls=0,
     )  # fmt: skip
     return attack_section._verdicts(found, Thresholds())[0]
 

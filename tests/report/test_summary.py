@@ -17,13 +17,23 @@ from scipy.stats import norm
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.report.build import _Background, build
 from medsynth.report.data.context import Context
-from medsynth.report.data.proposal import ESTIMATING, PASSING_ON, JudgedUse, deciding, judged_uses, sentences, uses_of
-from medsynth.report.data.question import FEWER, Question
+from medsynth.report.data.proposal import (
+    ESTIMATING,
+    PASSING_ON,
+    JudgedUse,
+    Lost,
+    answer,
+    deciding,
+    judged_uses,
+    uses_of,
+)
+from medsynth.report.data.question import FEWER, LARGER, Question
 from medsynth.report.data.tables import Tables
-from medsynth.report.data.verdict import Estimate, Review, Threshold, Thresholds, Verdict, rows_to_settle
+from medsynth.report.data.verdict import Estimate, Purpose, Review, Threshold, Thresholds, Verdict, rows_to_settle
 from medsynth.report.page.render import page
+from medsynth.report.sections.attacks import _verdicts
 from medsynth.report.sections.registry import SECTIONS, questions
-from medsynth.report.sections.summary import _advised, _meaning
+from medsynth.report.sections.summary import _advised, _meaning, _to_do
 
 OUTCOMES = ("within", "beyond", "cannot tell", "no guarantee", "not judged", "not measured")
 QUESTIONS = questions()
@@ -54,54 +64,107 @@ def test_a_use_without_a_question_is_not_mentioned() -> None:
     assert judged_uses([verdict("rows_apart", "beyond")], QUESTIONS, None) == []
 
 
+NOTHING_LOST = Lost(False, "Lost: nothing that was checked.")
+STATED = Purpose(purpose="teaching", recipient="a university")
+
+
+def said(lines: Any, uses: Any, asked_for: Purpose = STATED, lost: Lost = NOTHING_LOST) -> Any:
+    judged = [JudgedUse(use=use, fitness=fitness, because=["two_way_gap"]) for use, fitness in uses]
+    return answer(lines, QUESTIONS, judged, asked_for, lost)
+
+
 @pytest.mark.parametrize("key", PRIVACY)
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_whether_rows_may_leave_comes_first(key: str, outcome: str) -> None:
     lines = [verdict(k, outcome if k == key else "within") for k in PRIVACY]
-    start = {
-        "within": "Share for teaching: yes, with these limits.", "beyond": "Share these rows: no, because the answer",
-        "no guarantee": "Share these rows: no, because nothing limits",
-    }.get(outcome, "Share these rows: the board decides, because")  # fmt: skip
-    said = sentences(lines, QUESTIONS, [JudgedUse(use="teaching", fitness="fit", because=[])], None)
-    assert said[0].startswith(start)
-    assert (f"Is {key} right?" in said[0]) is (outcome not in ("within", "no guarantee"))
-    assert said[-1] == "No decision about a patient may rest on these rows."
+    status, start = {
+        "within": ("yes", "The synthetic rows may be shared for teaching."),
+        "beyond": ("no", "The synthetic rows may not be shared."),
+        "no guarantee": ("no", "The synthetic rows may not be shared, because nothing limits"),
+    }.get(outcome, ("undecided", "The board decides whether the synthetic rows may be shared at all."))
+    found = said(lines, [("teaching", "fit")])
+    assert found.status == status and found.sentences[0].startswith(start)
+    named = QUESTIONS[key].topic in " ".join(found.sentences[1 : 1 + found.named])
+    assert named is (outcome not in ("within", "no guarantee"))
+    assert found.sentences[-1] == "No decision about a patient may rest on synthetic rows."
 
 
 @pytest.mark.parametrize(
-    ("uses", "start"),
+    ("uses", "status", "start"),
     [
         (
             [("apples", "fit"), ("bears", "not fit"), ("cows", "board decides")],
-            "Share for apples: yes, with these",
+            "yes, with limits",
+            "The synthetic rows may be shared only for apples.",
         ),
         (
             [("apples", "not fit"), ("bears", "board decides")],
-            "Share for bears: the board decides, because this is open: Is two_way",
+            "undecided",
+            "The board decides whether the synthetic rows may be shared for bears.",
         ),
-        ([("apples", "not fit"), (ESTIMATING, "not fit")], "Share these rows: no, because they are fit for no use"),
-        ([(ESTIMATING, "not fit")], "Share these rows: the board decides, because this page judges no use."),
+        ([("apples", "not fit"), (ESTIMATING, "not fit")], "no", "The synthetic rows are fit for no use"),
+        ([(ESTIMATING, "not fit")], "undecided", "The board decides whether the synthetic rows may be shared, because"),
     ],
 )
-def test_the_answer_is_one_sentence_and_each_use_has_one_more(uses: Any, start: str) -> None:
+def test_the_answer_is_one_sentence_and_each_use_has_one_more(uses: Any, status: str, start: str) -> None:
     lines = [*(verdict(key, "within") for key in PRIVACY), verdict("two_way_gap", "cannot tell")]
-    judged = [JudgedUse(use=use, fitness=fitness, because=["two_way_gap"]) for use, fitness in uses]
-    answer, *others = sentences(lines, QUESTIONS, judged, "teaching")
-    assert answer.startswith(start)
+    found = said(lines, uses)
+    assert found.status == status and found.sentences[0].startswith(start)
+    limits = [found.sentences[0], *found.sentences[1 + found.named :]]
     for use, _ in uses:
-        assert sum(use in sentence for sentence in (answer, *others)) == 1
-    assert "teaching" in others[-2] and any(s.startswith("To estimate") for s in others) is (uses[-1][0] == ESTIMATING)
+        assert sum(use in sentence for sentence in limits) == 1
+    assert "teaching" in limits[-2]
+    assert any(s.startswith("To estimate") for s in limits) is (uses[-1][0] == ESTIMATING and status != "no")
 
 
-@pytest.mark.parametrize(("value", "allowed", "yes"), [(0.05, 0.4, True), (0.1, 0.4, False), (0.05, None, False)])
-def test_an_open_attack_is_a_limit_if_a_claim_limits_it(value: float, allowed: float | None, yes: bool) -> None:
+def test_what_failed_is_named_before_what_is_open() -> None:
+    """An undecided page named only what was open, and two checks had failed."""
+    lines = [verdict("epsilon", "within"), verdict("attack_advantage", "not measured"),
+             verdict("two_way_gap", "beyond"), verdict("relations_lost", "beyond")]  # fmt: skip
+    found = said(lines, [("testing", "fit"), ("teaching", "not fit")], lost=Lost(True, "Lost: the columns a and b."))
+    assert found.status == "undecided" and found.sentences[1 : 1 + found.named] == [
+        "Failed: pairs of columns and strong relations.",
+        "Open: attacks that guess who was in the real table.",
+        "Lost: the columns a and b.",
+    ]
+
+
+@pytest.mark.parametrize("missing", [("purpose",), ("recipient",), ("purpose", "recipient")])
+def test_nothing_is_shared_for_a_purpose_that_nobody_has_stated(missing: tuple[str, ...]) -> None:
+    asked = STATED.model_copy(update=dict.fromkeys(missing))
+    unstated = f"Nobody has stated the {' or the '.join(missing)}."
+    found = said([verdict(key, "within") for key in PRIVACY], [("teaching", "fit")], asked)
+    assert found.status == "yes, with limits" and found.sentences[0].startswith(f"{unstated} Once ")
+    for outcome in ("beyond", "cannot tell", "no guarantee"):
+        lines = [verdict(key, outcome) for key in PRIVACY]
+        assert unstated in said(lines, [("teaching", "fit")], asked).sentences
+
+
+def test_a_plain_yes_has_lost_nothing() -> None:
+    lines = [verdict(key, "within") for key in PRIVACY]
+    assert said(lines, [("teaching", "fit")]).status == "yes"
+    assert said(lines, [("teaching", "fit")], lost=Lost(True, "Lost: a.")).status == "yes, with limits"
+    assert said([*lines, verdict("two_way_gap", "beyond")], [("x", "fit")]).status == "yes, with limits"
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "status", "why"),
+    [
+        (0.05, 0.4, "yes, with limits", "The guarantee limits every attack, so this alone does not prevent sharing."),
+        (0.1, 0.4, "undecided", "So the guarantee is not enough for a yes."),
+        (0.05, None, "undecided", "So the guarantee is not enough for a yes."),
+        (None, None, "undecided", "No attack was tried, so nobody has tested whether the guarantee was kept."),
+    ],
+)
+def test_an_open_attack_says_why_it_decides(value: float, allowed: float | None, status: str, why: str) -> None:
     """An attack can show a leak, and protects nobody. Whether the claim does is another line."""
     asked = Question(key="attack_advantage", words="Do attacks fail?", measure="m", limit=0.09)
-    attack = asked.judge(Estimate(value=value, low=0.0, high=0.2), Thresholds(), "", allowed=allowed)
-    lines = [verdict("epsilon", "within"), attack]
-    answer, *others = sentences(lines, QUESTIONS, [JudgedUse(use="teaching", fitness="fit", because=[])], None)
-    assert answer.startswith("Share for teaching: yes" if yes else "Share these rows: the board decides")
-    assert ("This is open, but the guarantee limits it: Do attacks fail?" in others) is yes
+    figure = Estimate(value=None) if value is None else Estimate(value=value, low=0.0, high=0.2)
+    attack = asked.judge(figure, Thresholds(), "", allowed=allowed)
+    found = said([verdict("epsilon", "within"), attack], [("teaching", "fit")])
+    assert found.status == status and sum(why in sentence for sentence in found.sentences) == 1
+    shareable = said([verdict("epsilon", "within")], [("teaching", "fit")])
+    assert any("no attack was tried for it" in sentence for sentence in shareable.sentences)
 
 
 def test_a_yes_is_good_news_in_every_question() -> None:
@@ -119,7 +182,7 @@ def test_advice_fits_the_table(train: int, more: int | None) -> None:
     tables = Tables(frames[0], frames[0], frames[1], None, frozenset({"x"}))
     found = _advised(line, Context(title="t", target=None, synthetic=frames[0], tables=tables))
     assert (found.more_rows is None) is (more is None)
-    assert found.advice.startswith("Hold out about 3" if more else "This table is too small")
+    assert found.advice.startswith("Compare with about 3" if more else "This table has too few rows")
 
 
 def test_advice_is_what_is_left_to_do(model: Any) -> None:
@@ -130,18 +193,45 @@ def test_advice_is_what_is_left_to_do(model: Any) -> None:
     limits = Thresholds({"epsilon": Threshold(limit=1.0, source="s")})
     for context, advice in (
         (base, f"Stop. {FEWER}"),
-        (
-            dataclasses.replace(base, model=model),
-            "Stop. Leave out columns that nobody needs or fit with a larger epsilon.",
-        ),
+        (dataclasses.replace(base, model=model), f"Stop. Leave out columns that nobody needs or {LARGER}."),
         (dataclasses.replace(base, model=model, thresholds=limits), "Stop. Leave out columns that nobody needs."),
     ):
         assert _advised(line, context).advice == advice
+    assert "protects patients less" in LARGER
+
+
+@pytest.mark.parametrize(
+    ("given", "start"),
+    [("fitted", "Compare with real rows"), ("real", "Give the report the rows"), ("both", "There are too few rows")],
+)
+def test_advice_on_attacks_is_what_the_given_rows_allow(given: str, start: str) -> None:
+    """ "Hold rows out when you fit" was the advice for a table with held-out rows."""
+    rows = pd.DataFrame({"x": np.zeros(9)})
+    tables = Tables(rows, rows, rows if given == "both" else None, None, frozenset({"x"}))
+    context = Context(title="t", target=None, synthetic=rows, tables=tables, fitted_rows=given == "fitted")
+    assert _advised(_verdicts(None, Thresholds())[0], context).advice.startswith(start)
+
+
+def test_each_advice_is_given_once() -> None:
+    lines = [
+        verdict(key, "beyond").model_copy(update={"advice": advice})
+        for key, advice in [
+            ("two_way_gap", f"Stop. {FEWER}"),
+            ("propensity_auroc", f"Stop. {FEWER}"),
+            ("rules_broken", "Go."),
+        ]
+    ]
+    lines += [verdict(key, "cannot tell").model_copy(update={"advice": f"About {more} more.", "more_rows": more})
+              for key, more in (("attack_advantage", 20), ("attack_certainty", 30))]  # fmt: skip
+    found = _to_do(lines, QUESTIONS, FEWER)
+    assert [one.partition(": ")[2] for one in found] == ["Stop.", "Go.", "About 30 more.", FEWER]
+    assert found[0].startswith("Pairs of columns and whole rows: ")
 
 
 def test_every_question_has_a_cure_and_a_place_in_the_rule() -> None:
     for key, question in QUESTIONS.items():
         assert question.cure, key
+        assert question.topic and question.topic[0].islower() | question.topic.startswith("OMOP"), key
         assert question.uses or question.further_uses or key in ("propensity_auroc", "cdm_checks"), key
 
 
@@ -181,7 +271,7 @@ def test_page_one_has_words_for_every_question(question: Question) -> None:
             for number in (estimate.value, limit):
                 place = wording.scale * (number or 0) + wording.shift
                 assert any(abs(x - place) <= 0.51 * 10.0**-decimals for x in figures), said
-        assert ("perhaps" in said) is (estimate.low is not None and "{between}" in wording.text)
+        assert ("With other patients" in said) is (estimate.low is not None and "{between}" in wording.text)
     assert question.meaning(question.judge(Estimate(value=limit - 1), none, "detail")) == ""
     unfair = question.meaning(question.judge(ends, none, "detail", instead="not judged"))
     assert not [word for word in JARGON if word.lower() in unfair.lower()]
@@ -190,7 +280,9 @@ def test_page_one_has_words_for_every_question(question: Question) -> None:
 def test_a_question_of_another_package_shows_its_figure() -> None:
     asked = Question(key="mine", words="Is {it} so?", measure="share of {x}", limit=0.5)
     found = asked.judge(Estimate(value=0.75, low=0.7, high=0.8), Thresholds(), "")
-    assert _meaning(found, QUESTIONS) == "Share of {x}: 0.750, perhaps 0.700 to 0.800. The limit is 0.5."
+    assert _meaning(found, QUESTIONS) == (
+        "Share of {x}: 0.750. With other patients it could be anything from 0.700 to 0.800. The limit is 0.5."
+    )
 
 
 def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: Any) -> None:
@@ -199,12 +291,15 @@ def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: A
     assert report.shown[-1].id == "signoff" and list(SECTIONS)[-1] == "signoff"
     summary = html[html.index("<h1>") : html.index('id="questions"')]
     assert summary.index(report.proposal[0]) < summary.index("<nav") < summary.index("What was asked for")
+    assert f"</span> {report.status.capitalize()}</p>" in summary and "synthetic rows</h1>" in summary
     for words in ("What was asked for", "What is guaranteed", "What was found", "What is lost", "<svg"):
         assert words in summary
     for line in report.verdicts:
         assert line.question in summary and f'id="q-{line.key}"' in html and str(escape(line.plain)) in summary
     for sentence in report.proposal:
-        assert sentence in summary
+        assert all(str(escape(part)) in summary for part in sentence.split(": ", 1))
+    for advice in report.summary.to_do:
+        assert advice in summary
     claim: Any = report.sections["claim"]
     assert f"<strong>{math.ceil(100 * claim.guess_right)} times in 100" in summary
 
@@ -214,7 +309,7 @@ def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: 
     html = page(made)
     summary = html[html.index('id="verdicts"') :]
     assert summary.index("No guarantee.") < summary.index("What was asked for")
-    assert made.proposal[0].startswith("Share these rows: no, because nothing limits")
+    assert made.status == "no" and "because nothing limits" in made.proposal[0]
 
 
 @pytest.mark.nightly
@@ -223,7 +318,7 @@ def test_fitted_rows_leave_uses_to_the_board(model: Any, synthetic: Any, halves:
     summary: Any = made.sections["verdicts"]
     judged = {use.use: use.fitness for use in summary.uses}
     assert judged["training models that predict diagnosis"] != "fit" != judged["exploring which columns go together"]
-    assert all("Hold rows out" in line.advice for line in made.verdicts if line.outcome == "not judged")
+    assert all("a new fit" in line.advice for line in made.verdicts if line.outcome == "not judged")
 
 
 def test_epsilon_and_delta_read_alike_everywhere(model: Any, synthetic: Any) -> None:
@@ -263,7 +358,7 @@ def test_copies_of_a_tenth_of_the_rows_are_beyond() -> None:
     """Their average advantage is near the limit; near certainty they are not. The seed is fixed."""
     from medsynth.report.data import tables as inputs
     from medsynth.report.data.columns import cells_of
-    from medsynth.report.sections.attacks import _verdicts, attacks
+    from medsynth.report.sections.attacks import attacks
     from medsynth.rng import numpy_stream
 
     train, held, other = (simulate.cohort(n, seed) for n, seed in ((1500, 1), (1200, 2), (3000, 3)))

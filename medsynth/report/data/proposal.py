@@ -2,18 +2,19 @@
 
 A use is unfit if one of its questions is beyond its threshold. The board decides about a use if one of its questions
 has no answer. A use is fit if all of its questions on the page are within. A use that no question on the page brings up
-is not mentioned. Without a guarantee the proposal first states that, and allows uses only where the real rows may be
+is not mentioned. Without a guarantee the answer is no, and the proposal allows uses only where the real rows may be
 used. The claim protects, and attacks can only show a leak: an attack whose figure is within its limit, but whose
-interval is not, is a limit of the proposal and no question for the board if there is a claim.
+interval is not, is a limit of the proposal and no question for the board if there is a claim. The proposal gives the
+reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from .question import Question
-from .verdict import Record, Verdict
+from .verdict import Purpose, Record, Verdict
 
 # Uses of synthetic rows, in words that continue "fit for". The first is about privacy, whatever the use.
 PASSING_ON = "passing rows on"
@@ -27,6 +28,7 @@ ENDING = "studying how patients end"
 USES = (TESTING, TEACHING, EXPLORING, PREDICTING, CHANGING, SURVIVING, ENDING)  # In the order of the page.
 ESTIMATING = "estimating effects"
 Fitness = Literal["fit", "not fit", "board decides"]
+Status = Literal["yes", "yes, with limits", "undecided", "no"]
 
 
 class JudgedUse(Record):
@@ -65,48 +67,112 @@ def judged_uses(verdicts: Sequence[Verdict], questions: Questions, target: str |
     return found
 
 
-def sentences(
-    verdicts: Sequence[Verdict], questions: Questions, uses: Sequence[JudgedUse], purpose: str | None
-) -> list[str]:
-    """Return the proposal: the answer in one sentence, then its limits. `purpose`: what was asked for, if known."""
-    asked = [one for one in verdicts if one.key in deciding(PASSING_ON, questions)]
-    by = {fitness: [one for one in uses if one.fitness == fitness] for fitness in get_args(Fitness)}
-    named = {fitness: listed([one.use for one in own]) for fitness, own in by.items()}
-    fit = named["fit"]
-    unsure = named["board decides"]
-    said = list[str]()
-    if any(one.outcome == "no guarantee" for one in asked):
-        said.append("Share these rows: no, because nothing limits what they reveal about a person.")
-        said += [f"Where the real rows may be used, these rows are fit for {fit}."] if fit else []
-    elif failed := [one for one in asked if one.outcome == "beyond"]:
-        said.append(f"Share these rows: no, because the answer is no: {failed[0].question}")
-    elif unsettled := [one for one in asked if one.met is None and not allowed(one)]:
-        said.append(f"Share these rows: the board decides, because this is open: {unsettled[0].question}")
-        said += [f"The rows are fit for {fit}."] if fit else []
+ROWS = "The synthetic rows"
+TRIED = "attack_advantage"  # key of a line that every page with real rows has
+NOT_TRIED = "This page reads no real row, so no attack was tried for it. The report that stays in the house tries them."
+
+
+class Lost(NamedTuple):
+    """Whether anything is lost, and what, in a sentence."""
+
+    anything: bool
+    sentence: str
+
+
+class Proposal(NamedTuple):
+    """The status in a word or three, and the sentences behind it, the answer first.
+
+    `named`: the number of sentences after the first that name what failed, is open, and is lost.
+    """
+
+    status: Status
+    named: int
+    sentences: list[str]
+
+
+def answer(
+    verdicts: Sequence[Verdict], questions: Questions, uses: Sequence[JudgedUse], asked_for: Purpose, lost: Lost
+) -> Proposal:
+    """Return the proposal: the answer, then what failed, what is open and what is lost, then limits.
+
+    A plain yes has no limit but that on decisions. Without a stated purpose and recipient it is a condition.
+    """
+    deciders = [one for one in verdicts if one.key in deciding(PASSING_ON, questions)]
+    by = {kind: listed([one.use for one in uses if one.fitness == kind]) for kind in get_args(Fitness)}
+    fit, unsure = by["fit"], by["board decides"]
+    missing = [name for name in ("purpose", "recipient") if not getattr(asked_for, name)]
+    unstated = f"Nobody has stated the {' or the '.join(missing)}."
+    status: Status = "undecided"
+    if any(one.outcome == "no guarantee" for one in deciders):
+        first, status = f"{ROWS} may not be shared, because nothing limits what they reveal about a person.", "no"
+    elif any(one.met is False for one in deciders):
+        first, status = f"{ROWS} may not be shared.", "no"
+    elif any(one.met is None and not allowed(one) for one in deciders):
+        first = "The board decides whether the synthetic rows may be shared at all."
     elif fit:
-        said.append(f"Share for {fit}: yes, with these limits.")
+        status = "yes" if all(one.met for one in verdicts) and not (missing or lost.anything) else "yes, with limits"
+        only = "only " if any(one.fitness != "fit" and one.use != ESTIMATING for one in uses) else ""
+        once = f"{unstated} Once {'both are' if len(missing) > 1 else 'it is'} stated, the synthetic rows"
+        first = f"{once if missing else ROWS} may be shared {only}for {fit}."
     elif unsure:
-        reasons = [one.question for one in verdicts if one.key in by["board decides"][0].because]
-        said.append(f"Share for {unsure}: the board decides, because this is open: {reasons[0]}")
-        unsure = ""
+        first, unsure = f"The board decides whether the synthetic rows may be shared for {unsure}.", ""
     elif any(one.use != ESTIMATING for one in uses):
-        said.append("Share these rows: no, because they are fit for no use that this page judges.")
+        first, status = f"{ROWS} are fit for no use that this page judges.", "no"
     else:
-        said.append("Share these rows: the board decides, because this page judges no use.")
-    said += [f"The rows are not fit for {named['not fit']}."] if by["not fit"] else []
-    said += [f"The board decides whether they are fit for {unsure}."] if unsure else []
-    said += [f"This is open, but the guarantee limits it: {one.question}" for one in asked if allowed(one)]
-    if any(one.use == ESTIMATING for one in by["not fit"]):
-        said.append("To estimate an effect, declare it before the next fit.")
-    if purpose:
-        said.append(f"Compare these uses with what was asked for: {purpose}.")
-    return [*said, "No decision about a patient may rest on these rows."]
+        first = "The board decides whether the synthetic rows may be shared, because this page judges no use."
+    yes = status in ("yes", "yes, with limits")
+    said = [first, *named_first(verdicts, questions), *[lost.sentence] * bool(lost.sentence)]
+    found = len(said) - 1
+    said += [unstated] * (bool(missing) and not yes)
+    if fit and not yes:
+        where = "Where the real rows may be used" if status == "no" else "If they are shared"
+        said.append(f"{where}, the synthetic rows are fit for {fit}.")
+    said += [f"The synthetic rows are not fit for {by['not fit']}."] if by["not fit"] else []
+    if status != "no":
+        said += [f"The board decides whether they are fit for {unsure}."] if unsure else []
+        said += dict.fromkeys(reason(one) for one in deciders if one.met is None)
+        said += [] if any(one.key == TRIED for one in verdicts) else [NOT_TRIED]
+        if ESTIMATING in by["not fit"]:
+            said.append("To estimate an effect, declare it before the next fit.")
+    if asked_for.purpose:
+        said.append(f"The board compares these uses with what was asked for: {asked_for.purpose}.")
+    return Proposal(status, found, [*said, "No decision about a patient may rest on synthetic rows."])
+
+
+def named_first(verdicts: Sequence[Verdict], questions: Questions) -> list[str]:
+    """Return what failed, and then what is open. The first sentence of the proposal states a missing guarantee."""
+    by = {met: [one for one in verdicts if one.met is met and one.outcome != "no guarantee"] for met in (False, None)}
+    starts = {False: "Failed", None: "Open"}
+    return [f"{starts[met]}: {topics(lines, questions)}." for met, lines in by.items() if lines]
+
+
+def topics(verdicts: Sequence[Verdict], questions: Questions) -> str:
+    """Return what verdicts are about as a list in a sentence."""
+
+    def topic(one: Verdict) -> str:
+        known = "the guarantee" if one.outcome == "no guarantee" else one.key in questions and questions[one.key].topic
+        return known or f"“{one.question}”"
+
+    return listed([*dict.fromkeys(map(topic, verdicts))])
 
 
 def allowed(verdict: Verdict) -> bool:
     """Return whether an open figure is within its limit itself, and the claim limits it whatever an attack does."""
     value = verdict.estimate.value or 0.0
     return verdict.outcome == "cannot tell" and verdict.allowed is not None and value <= verdict.limit
+
+
+def reason(verdict: Verdict) -> str:
+    """Return why an open question about attacks prevents sharing, or why it does not."""
+    if allowed(verdict):
+        return (
+            "Attacks were tried, and the best one stayed below the limit, but with too few rows to be sure. "
+            "The guarantee limits every attack, so this alone does not prevent sharing."
+        )
+    if verdict.outcome == "cannot tell":
+        return "The best attack went beyond the limit, perhaps by chance. So the guarantee is not enough for a yes."
+    tried = "No attack was tried" if verdict.outcome == "not measured" else "No attack could be judged"
+    return f"{tried}, so nobody has tested whether the guarantee was kept. The board decides whether it is enough."
 
 
 def listed(words: Sequence[str]) -> str:

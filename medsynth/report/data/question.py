@@ -16,7 +16,8 @@ from ...schema.declared import parse_yaml
 from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, compared
 
 CONVENTION = "a convention of this report; set your own"
-FEWER = "Declare a schema with bounds and levels, leave out columns that nobody needs, or fit with a larger epsilon."
+LARGER = "fit again with a larger epsilon, which protects patients less"
+FEWER = f"Declare a schema with bounds and levels, leave out columns that nobody needs, or {LARGER}."
 
 
 class Wording(NamedTuple):
@@ -31,7 +32,7 @@ class Wording(NamedTuple):
     decimals: int | None = None
 
 
-OTHER = Wording("{measure}: {value}{between}. The limit is {limit}.")
+OTHER = Wording("{measure}: {value}.{between} The limit is {limit}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,9 @@ class Question:
     """A question, the figure that answers it, and what follows from the answer.
 
     `key` is the name in thresholds files. `limit` and `source` are the default threshold. `cure`: what to do about a
-    figure beyond the threshold. `uses`: what the answer allows or forbids (see `proposal`). `further_uses`: uses that
-    it decides, too, but only if another question on the page brings them up.
+    figure beyond the threshold. `topic`: what it is about, for lists of what failed. `uses`: what the answer allows or
+    forbids (see `proposal`). `further_uses`: uses that it decides, too, but only if another question on the page brings
+    them up.
 
     `plain` is the figure in a sentence that can be read aloud to people who know no statistics, and `unjudged` a reason
     of this kind. Page one prints them. `decimals` are those of the figure elsewhere.
@@ -50,6 +52,7 @@ class Question:
 
     key: str
     words: str
+    topic: str = ""
     measure: str
     limit: float
     source: str = CONVENTION
@@ -94,9 +97,9 @@ class Question:
     def meaning(self, verdict: Verdict) -> str:
         """Return what the figure of a verdict means, or why it is not judged; "" if it passed or the verdict says it.
 
-        >>> asked = Question(key="k", words="?", measure="m", limit=5, plain=Wording("Wrong: {value}{between}."))
+        >>> asked = Question(key="k", words="?", measure="m", limit=5, plain=Wording("Wrong: {value}.{between}"))
         >>> asked.meaning(asked.judge(Estimate(value=7, low=6, high=8), Thresholds(), ""))
-        'Wrong: 7.000, perhaps 6.000 to 8.000.'
+        'Wrong: 7.000. With other patients it could be anything from 6.000 to 8.000.'
         """
         if verdict.outcome == "not judged":
             return self.unjudged
@@ -110,7 +113,7 @@ class Question:
 
         between = ""
         if figure.low is not None and figure.high is not None and figure.low != figure.high:
-            between = f", perhaps {shown(figure.low)} to {shown(figure.high)}"
+            between = f" With other patients it could be anything from {shown(figure.low)} to {shown(figure.high)}."
         limit = f"{wording.scale * verdict.limit + wording.shift:,.6f}".rstrip("0").rstrip(".")
         return wording.text.format(value=shown(figure.value), between=between, limit=limit, detail=verdict.detail,
                                    measure=verdict.measure[:1].upper() + verdict.measure[1:])  # fmt: skip

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 QUOTED = re.compile(r"`(\w+)`")
+DATE = re.compile(r"(<(script|style|svg|title|pre)\b.*?</\2>|<[^>]*>)|\b\d{4}-\d\d-\d\d\b", re.DOTALL)
 TEMPLATES = resources.files(__package__) / "templates"
 KEY = Markup(
     '<div class="key"><span><i></i>real rows</span><span><i class="s"></i>synthetic rows</span></div>'
@@ -30,7 +31,19 @@ KEY = Markup(
 def page(report: Report) -> str:
     """Return the report as HTML. Every number is in a `data` element whose value is also in the JSON twin."""
     environment = _environment()
+    places = {section.id: k for k, section in enumerate(report.shown, 1)}
+
+    def link(name: str) -> Markup:
+        """Return a link that says where it leads, also on paper."""
+        known = name in places
+        return (
+            Markup('<a href="#{}">section\N{NO-BREAK SPACE}{}</a>').format(name, places[name])
+            if known
+            else Markup("not on this page")
+        )
+
     given = {"report": report, "draw": _Charts(), "titles": {name: section.title for name, section in SECTIONS.items()}}
+    given |= {"link": link}
 
     def body(section: Section) -> Markup:
         """Render the section's fragment from its record."""
@@ -40,12 +53,13 @@ def page(report: Report) -> str:
             template = environment.from_string(section.fragment)
         return Markup(template.render(given, record=report.sections.get(section.id)))
 
-    return environment.get_template("report.html").render(
+    made = environment.get_template("report.html").render(
         given,
         sections=[(k, section, body(section)) for k, section in enumerate(report.shown, 1)],
         style=Markup(_text("report.css")),
         script=Markup(_text("report.js")),
     )
+    return DATE.sub(lambda found: found[1] or f"<time>{found[0]}</time>", made)  # no line ends within a date
 
 
 @cache

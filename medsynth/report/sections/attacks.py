@@ -36,8 +36,11 @@ NEIGHBOURS = 5  # The spacing of rows is the distance to this neighbour.
 WEIGHED = 50  # Nearest rows in a kernel density. The weights of others are negligible.
 PATIENTS = 10_000  # Synthetic patients that an attack uses.
 NO_ATTACK = "No attack was run. Attacks need the training table and held-out rows as controls."
-RUN_ATTACKS = "Hold rows out when you fit, and give the report the training table."
-HOLD_OUT = "Hold rows out at random when you fit."
+RUN_ATTACKS = "Give the report fitted and held-out rows."
+HOLD_OUT = (
+    "Compare with real rows that the model was not fitted to, such as rows of other patients. To hold rows out takes a "
+    "new fit, which spends its budget again."
+)
 PROVES_NOTHING = "An attack that finds nothing proves nothing."
 
 
@@ -338,7 +341,6 @@ class Attacks(Record):
     copies_of_controls: int
     unique_members: int
     unique_controls: int
-    canary: str
     looks: int = 1
     allowed: float | None = None
     allowed_at_one_percent: float | None = None
@@ -397,7 +399,6 @@ def attacks(
         copies_of_controls=sum(row in made for row in unique[1]),
         unique_members=len(unique[0]),
         unique_controls=len(unique[1]),
-        canary="No canary audit was run.",
         looks=looks,
     )
 

@@ -256,15 +256,11 @@ class Declared(Record):
 
 
 class Estimation(Record):
-    """What the rows can be used for, in one line, and the declared regressions.
-
-    `holding`: the share of combined intervals that include the real rows' estimate, if both are known.
-    """
+    """What the rows can be used for, in one line, and the declared regressions."""
 
     fit_for: Literal["estimation of the declared regressions", "prediction only"]
     reason: str
     advice: str | None
-    holding: float | None
     replicates: int | None
     regressions: list[Declared]
 
@@ -284,12 +280,12 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
             "and no interval shows by how much."
         )
     if reason is not None:
-        return Estimation(fit_for="prediction only", reason=reason, advice=None, holding=None, replicates=None,
+        return Estimation(fit_for="prediction only", reason=reason, advice=None, replicates=None,
                           regressions=[])  # fmt: skip
     if real is None:
         stated = [_stated(one, model.schema, []) for one in told]
         return Estimation(
-            fit_for="estimation of the declared regressions", advice=HOW, holding=None, replicates=None,
+            fit_for="estimation of the declared regressions", advice=HOW, replicates=None,
             reason="Their moments were measured with known noise.", regressions=stated,
         )  # fmt: skip
     every = sample(model, min(model.rows, MOST_ROWS), 0, replicates=REPLICATES)
@@ -301,7 +297,7 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
     return Estimation(
         fit_for="estimation of the declared regressions" if enough else "prediction only",
         reason=f"{sum(held)} of {len(held)} combined intervals include the estimate of the real rows.",
-        advice=HOW if enough else None, holding=holding, replicates=REPLICATES, regressions=found,
+        advice=HOW if enough else None, replicates=REPLICATES, regressions=found,
     )  # fmt: skip
 
 

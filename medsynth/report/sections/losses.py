@@ -11,11 +11,13 @@ from ...io.table import MISSING_TOKENS
 from ...schema.columns.column import level_text
 from ..data.columns import known_cells
 from ..data.context import Context
+from ..data.proposal import Lost, listed
 from ..data.verdict import Record
 from .registry import Section
+from .relations import Relations
 
 MOST_DIFFERENT = 200  # Levels of an undeclared column of words. One with more has texts and not levels.
-MOST_SHOWN = 3  # Classes of the target, those whose share changes most.
+MOST_SHOWN = 3  # Classes of the target, those whose share changes most; columns and levels in a line.
 
 
 class LostLevels(Record):
@@ -120,6 +122,40 @@ def _mean(target: str, context: Context) -> list[ClassShare]:
     given = [] if tables is None else [table[target] for table in (tables.real, tables.train) if table is not None]
     made = float(context.synthetic_values[0][target].mean())
     return [ClassShare(level=None, real=float(pd.concat(given).mean()) if given else None, synthetic=made)]
+
+
+def lost(context: Context) -> Lost:
+    """Return what is lost in a line: the first of each kind, and the class of the target whose share changes most."""
+    found, strong = context.record(Losses), context.record(Relations)
+    if found is None:
+        return Lost(False, "")
+    parts = [f"the columns {listed(_first(found.columns))}"] if found.columns else []
+    for one in found.levels[:MOST_SHOWN]:
+        share = "" if one.share is None else f" ({_percent(one.share)} of the real rows)"
+        parts.append(f"{one.column} = {listed(_first(one.levels))}{share}")
+    parts += [f"levels of {len(found.levels) - MOST_SHOWN} more columns"] * (len(found.levels) > MOST_SHOWN)
+    gone = [one for one in strong.listed if one.kept == "lost"] if strong else []
+    parts += [f"the relation {one.name}{' (too few patients to keep it)' if one.few else ''}" for one in gone[:1]]
+    parts += [f"{len(gone) - 1} more strong relation{'s' * (len(gone) > 2)}"] * (len(gone) > 1)
+    said = ""
+    for own in [own for own in found.shares if own.synthetic or not own.level][:1]:  # others are lost levels
+        shown, rows = (_percent, " of the {} rows") if own.level else ("{:.3g}".format, " in {} rows")
+        sides = [(own.real, "real"), (own.synthetic, "synthetic")]
+        figures = ", ".join(shown(share) + rows.format(side) for share, side in sides if share is not None)
+        if own.level and own.synthetic < (own.real or 0.0) / 2:
+            parts.append(f"most of the target {found.target} = {own.level}: {figures}")
+        else:
+            said = f" Target {found.target}{f' = {own.level}' if own.level else ' on average'}: {figures}."
+    nothing = "nothing that was checked" if found.rows_real else "nothing that can be checked without real rows"
+    return Lost(bool(parts), f"Lost: {'; '.join(parts) or nothing}.{said}")
+
+
+def _first(words: list[str]) -> list[str]:
+    return [*words[:MOST_SHOWN], *[f"{len(words) - MOST_SHOWN} more"] * (len(words) > MOST_SHOWN)]
+
+
+def _percent(share: float) -> str:
+    return f"{f'{100 * share:.1f}' if share >= 0.001 or not share else 'below 0.1'}\N{NO-BREAK SPACE}%"
 
 
 LOSSES = Section("losses", "What is lost", losses, Losses)

@@ -27,6 +27,7 @@ from ...rng import Stream
 from ...schema.rules import parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
+from ..data.proposal import listed
 from ..data.question import QUESTIONS
 from ..data.statistics import DRAWS, cramers_v
 from ..data.tables import Cells, Tables
@@ -430,16 +431,23 @@ LOST_RELATIONS = QUESTIONS["relations_lost"]
 def _verdicts(found: Relations | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None:
         return []
-    lost = [one for one in found.listed if one.kept != "kept" and not one.few]
-    gone = found.found - found.kept - found.unclear
-    detail = f"Strong relations between columns: {found.found}. Kept: {found.kept}. Lost: {gone}."
-    detail += f" Open: {found.unclear}." if found.unclear else ""
+    apart = [one for one in found.listed if one.kept != "kept" and not one.few]
+    few = [one.sentence for one in found.listed if one.kept == "lost" and one.few]
+    known = (found.kept, found.found - found.kept - found.unclear, found.unclear)
+    parts = [f"{count} {'is' if count == 1 else 'are'} {state}"
+             for count, state in zip(known, ("kept", "lost", "open"), strict=True) if count]  # fmt: skip
+    detail = f"Of {found.found} strong relations between columns, {listed(parts)}."
     if not found.found:
         detail = "No strong relation is visible in these real rows."
-    if lost:
-        detail += f" Farthest apart: {'; '.join(one.sentence for one in lost[:3])}."
-    advice = None if any(one.rules for one in lost) else "Do not study these relations."
-    return [LOST_RELATIONS.judge(found.lost, thresholds, detail, advice=advice)]
+    if apart:
+        start = "Lost" if apart[0].kept == "lost" else "Open"
+        detail += f" {start}, such as: {'; '.join(one.sentence for one in apart[:2] if one.kept == apart[0].kept)}."
+    if few:
+        detail += f" Lost, but not counted: {few[0]}{f', and {len(few) - 1} more' * (len(few) > 1)}. Fewer than 1 in "
+        detail += "100 real rows show this. So few cannot keep it, unless a rule in the schema does."
+    advice = LOST_RELATIONS.cure if any(one.rules for one in apart) else "Do not study these relations."
+    line = LOST_RELATIONS.judge(found.lost, thresholds, detail, advice=advice)
+    return [line.model_copy(update={"plain": detail if apart or few else ""})]
 
 
 RELATIONS = Section(

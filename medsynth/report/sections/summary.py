@@ -6,34 +6,46 @@ There is no averaged score: each question has its own line and threshold. Each s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..data.context import Context
-from ..data.proposal import ESTIMATING, JudgedUse, judged_uses, listed, sentences
-from ..data.question import FEWER, Question
+from ..data.proposal import ESTIMATING, JudgedUse, Status, answer, judged_uses, topics
+from ..data.question import FEWER, LARGER, Question
 from ..data.verdict import Record, Verdict, rows_to_settle
-from .attacks import HOLD_OUT
+from .attacks import FEWEST, HOLD_OUT, RUN_ATTACKS
 from .claim import EPSILON
 from .documentation import schema_learned
 from .inference import Estimation
+from .losses import lost
 from .registry import SECTIONS, Section, questions
 
-FITTED = "No row was held out, so this compares with rows that the model was fitted to."
-TOO_CLOSE = "The figure is too close to its limit: no affordable number of held-out rows would settle it. You decide."
-TOO_SMALL = "This table is too small to settle it: more than half of it would have to be held out. You decide."
+FITTED = "Compared with rows that the model was fitted to, so not judged."
+TOO_CLOSE = "More held-out rows would not settle this: the figure is too close to its limit."
+TOO_SMALL = "This table has too few rows to settle this: more than half of them would have to be held out."
+SETTLE = (
+    "Compare with about {:,} more {} that were held out. That settles this if the figure stays the same. Holding rows "
+    "out takes a new fit, which spends its budget again."
+)
+TOO_FEW = f"There are too few rows to try attacks: fitted and held-out rows must each be at least {2 * FEWEST}."
+FITTED_ROWS = "Give the report the rows that the model was fitted to, so that it can try attacks."
 
 
 class Verdicts(Record):
     """The verdict lines of all sections, in the order of the page, and what they come to.
 
-    `uses` follows the rule of `medsynth.report.data.proposal`, and `proposal` puts it into sentences, the answer first.
+    `uses` follows the rule of `medsynth.report.data.proposal`. `status` is the answer in a word, and `proposal` in
+    sentences: the answer, the `named` ones on what failed, is open and is lost, and limits. `to_do` has each advice
+    once, after what it is about.
     """
 
     lines: list[Verdict]
     uses: list[JudgedUse]
+    status: Status
     proposal: list[str]
+    named: int
+    to_do: list[str]
 
 
 def verdicts(context: Context) -> Verdicts:
@@ -53,8 +65,24 @@ def verdicts(context: Context) -> Verdicts:
     fit = estimation is not None and estimation.fit_for != "prediction only"
     name = "estimating the declared regressions" if fit else ESTIMATING
     uses.append(JudgedUse(use=name, fitness="fit" if fit else "not fit", because=["estimation"]))
-    proposal = sentences(found, asked, uses, context.review.purpose)
-    return Verdicts(lines=found, uses=uses, proposal=proposal)
+    status, named, proposal = answer(found, asked, uses, context.review, lost(context))
+    to_do = _to_do(found, asked, _fewer(context))
+    return Verdicts(lines=found, uses=uses, status=status, proposal=proposal, named=named, to_do=to_do)
+
+
+def _to_do(lines: Sequence[Verdict], asked: Mapping[str, Question], fewer: str) -> list[str]:
+    """Return each advice of the lines once, after what it is about; what helps against noise comes last."""
+    about = dict[str, list[Verdict]]()
+    most = max(lines, key=lambda line: line.more_rows or 0).advice if lines else ""
+    for line in lines:
+        advice = most if line.more_rows else line.advice.replace(fewer, "").strip()
+        about.setdefault(advice, []).append(line)
+    about[fewer] = [line for line in lines if fewer in line.advice]
+    return [
+        f"{(text := topics(own, asked))[:1].upper()}{text[1:]}: {advice}"
+        for advice, own in about.items()
+        if advice and own
+    ]
 
 
 def _meaning(line: Verdict, asked: Mapping[str, Question]) -> str:
@@ -77,17 +105,18 @@ def _advised(line: Verdict, context: Context) -> Verdict:
     If it is open, add about how many more held-out rows or patients would settle it.
     """
     tables = context.tables
-    if line.outcome != "cannot tell" or tables is None:
-        return line.model_copy(update={"advice": line.advice.replace(FEWER, _fewer(context))})
-    sides = {"real": tables.real, "train": tables.train}
+    sides = {} if tables is None else {"real": tables.real, "train": tables.train}
     known = {side: len(rows) for side, rows in sides.items() if rows is not None}
+    if line.outcome != "cannot tell" or line.advice or tables is None:
+        run = HOLD_OUT if context.fitted_rows or not known else TOO_FEW if "train" in known else FITTED_ROWS
+        advice = line.advice.replace(FEWER, _fewer(context)).replace(RUN_ATTACKS, run)
+        return line.model_copy(update={"advice": advice})
     if tables.patients:
         known = {side: len(np.unique(tables.patients[side])) for side in known}
     more = rows_to_settle(line.estimate, line.limit, known["real"])
     advice = TOO_CLOSE
     if more is not None:
-        advice = f"Hold out about {more:,} more {'patients' if tables.patients else 'rows'}."
-        advice += " That would settle it if the figure stays the same."
+        advice = SETTLE.format(more, "patients" if tables.patients else "rows")
         if "train" in known and more > (known["train"] - known["real"]) / 2:
             more, advice = None, TOO_SMALL
     return line.model_copy(update={"more_rows": more, "advice": advice})
@@ -101,8 +130,8 @@ def _fewer(context: Context) -> str:
     declared = ["declare a schema with bounds and levels"] * schema_learned(model.ledger)
     limit = EPSILON.threshold(context.thresholds).limit
     ways = [*declared, "leave out columns that nobody needs"]
-    ways += ["fit with a larger epsilon"] * (model.claims and (model.epsilon or 0.0) < limit)
-    text = listed(ways).replace(" and ", ", or " if len(ways) > 2 else " or ")
+    ways += [LARGER] * (model.claims and (model.epsilon or 0.0) < limit)
+    text = f"{', '.join(ways[:-1])}{',' * (len(ways) > 2)} or {ways[-1]}" if len(ways) > 1 else ways[0]
     return f"{text[:1].upper()}{text[1:]}."
 
 

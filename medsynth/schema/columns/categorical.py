@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
-from ...errors import Problem
+from ...errors import EntryError, Problem
 from ...io.cell_text import value_text
 from .column import (
     APART,
@@ -52,15 +52,15 @@ class Levels(Column):
     def _check_levels(self) -> Self:
         levels = self.levels or (self.unknown,)  # those of a hierarchy are not chosen yet
         if {str(level) for level in levels} & set(self.gap_words):
-            raise ValueError("a level is also a code of missing values: remove it from one of them")
+            raise EntryError("missing", "a level is also a code of missing values: remove it from one of them")
         if len({str(level) for level in levels}) != len(levels):
-            raise ValueError("levels must differ from one another")
+            raise EntryError("levels", "levels must differ from one another")
         if any(isinstance(level, str) and level != level.strip() for level in levels):
-            raise ValueError("levels must not begin or end with blanks")
+            raise EntryError("levels", "levels must not begin or end with blanks")
         if self.reads_as_missing and levels == self.levels and not self.missing:
-            raise ValueError("`unknown: missing` needs `missing: true`")
+            raise EntryError("unknown", "`unknown: missing` needs `missing: true`")
         if self.unknown not in (None, "missing", *levels):
-            raise ValueError("unknown must name one of the levels, or missing")
+            raise EntryError("unknown", "unknown must name one of the levels, or missing")
         return self
 
     @property
@@ -209,11 +209,13 @@ class Categorical(Levels):
     @model_validator(mode="after")
     def _check_hierarchy(self) -> Self:
         if self.hierarchy is None and not self.levels:
-            raise ValueError("declare levels, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
+            raise EntryError("levels", "declare levels, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
         if self.hierarchy is not None:
             _check_tree(self.hierarchy)
             if self.kind == "ordinal" or not isinstance(self.unknown, str):
-                raise ValueError("a hierarchy needs `unknown`, a word for undeclared codes, and cannot be ordinal")
+                raise EntryError(
+                    "unknown", "a hierarchy needs `unknown`, a word for undeclared codes, and cannot be ordinal"
+                )
         return self
 
     def read_values(self, texts: Texts) -> Reading:
@@ -267,6 +269,7 @@ def _check_tree(tree: str | dict[str, Any]) -> None:
     except (TypeError, AttributeError, RecursionError):
         known = False
     if not known:
-        raise ValueError(
-            f"a tree must consist of groups and lists of words, at most {MAX_DEPTH} deep and {MAX_LEVELS} words"
+        raise EntryError(
+            "hierarchy",
+            f"a tree must consist of groups and lists of words, at most {MAX_DEPTH} deep and {MAX_LEVELS} words",
         )

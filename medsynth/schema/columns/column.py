@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
-from ...errors import Problem, UsageError
+from ...errors import EntryError, Problem, UsageError
 from ...io.table import MISSING_TOKENS, whole_text
 from ..cells import MISSING_NUMBERS
 from .dtypes import cast, checked
@@ -116,7 +116,7 @@ def _part(given: object) -> CellPart:
     """Return a part. Raise ValueError for anything else: only a schema makes parts."""
     if isinstance(given, CellPart):
         return given
-    raise ValueError("a column cannot declare `part`: declare kind `parts` for the whole cell")
+    raise EntryError("part", "a column cannot declare `part`: declare kind `parts` for the whole cell")
 
 
 class Column(BaseModel, ABC):
@@ -242,16 +242,18 @@ class Column(BaseModel, ABC):
     @model_validator(mode="after")
     def _check_missing(self) -> Self:
         if self.missing == () or len(set(self.gap_words)) < self.gaps:
-            raise ValueError("`missing` must be true, or a list of different codes")
+            raise EntryError("missing", "`missing` must be true, or a list of different codes")
         if any(word != word.strip() for word in self.gap_words):
-            raise ValueError("codes of missing values must not begin or end with blanks")
+            raise EntryError("missing", "codes of missing values must not begin or end with blanks")
         return self
 
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
         known = {*map(level_text, self.levels), *self.gap_words}
         if lost := [code for code in self.value_labels if code not in known]:
-            raise ValueError(f"`value_labels`: {lost[0]!r} is neither a level nor a code of missing values")
+            raise EntryError(
+                "value_labels", f"`value_labels`: {lost[0]!r} is neither a level nor a code of missing values"
+            )
         return self
 
     def day_range(self, text: str) -> tuple[float, float] | None:
@@ -262,7 +264,7 @@ class Column(BaseModel, ABC):
         """Raise ValueError unless the columns that this one depends on exist and depend on none."""
         for name in self.depends_on:
             if name not in columns or columns[name].depends_on:
-                raise ValueError(f"it depends on {name!r}, which is not a column or depends on another")
+                raise EntryError("after", f"it depends on {name!r}, which is not a column or depends on another")
 
     # Cells to codes.
 

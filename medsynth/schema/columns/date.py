@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import Field, StrictInt, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
-from ...errors import Problem
+from ...errors import EntryError, Problem
 from ...io.table import MISSING_TOKENS
 from .column import MAX_CODES, Column, Reading, Values
 from .dtypes import holds_moments
@@ -98,13 +98,15 @@ class Date(Quantity):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if isinstance(self.bounds[0], date) == (self.after is not None):
-            raise ValueError("bounds must be two days as YYYY-MM-DD, or two whole numbers of days with `after`")
+            raise EntryError(
+                "bounds", "bounds must be two days as YYYY-MM-DD, or two whole numbers of days with `after`"
+            )
         if self.units[0] + (self.after is None) > self.units[1]:  # `after`, a single value means the same day
-            raise ValueError("bounds must be two days, the earlier one first")
+            raise EntryError("bounds", "bounds must be two days, the earlier one first")
         if self.resolution != "day" and self.size > MAX_CODES:
-            raise ValueError("a `resolution` finer than a day needs bounds that are closer together")
+            raise EntryError("bounds", "a `resolution` finer than a day needs bounds that are closer together")
         if self.pivot is not None and "%y" not in "".join(self.examples):
-            raise ValueError("`pivot` needs years of two digits, %y, in `format`")
+            raise EntryError("pivot", "`pivot` needs years of two digits, %y, in `format`")
         check_apart(self.gap_words, *self.units)
         self.check_values()
         for k, form in enumerate(self.examples):
@@ -117,9 +119,10 @@ class Date(Quantity):
         A month or a week may be without a day. With bounds that are the first day of 1900, the format is a time of day.
         """
         if "%z" in form or "%Z" in form:
-            raise ValueError(
+            raise EntryError(
+                "format",
                 "format cannot contain a zone's code. Write the zone as the cells do, as %Y-%m-%dT%H:%M:%S+01:00 does: "
-                "cells with other zones keep their clock's time"
+                "cells with other zones keep their clock's time",
             )
         sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
         if self.clock:
@@ -132,9 +135,10 @@ class Date(Quantity):
                 raise ValueError
         except (ValueError, re.error):  # strptime makes a regular expression of it, which may be invalid
             time = ", an hour and a minute, as %d.%m.%Y %H:%M" if self.per_day > 1 else ", as %d.%m.%Y"
-            raise ValueError(
+            raise EntryError(
+                "format",
                 f"format must have a day, a month and a year{time} does. It may leave out the day (%Y-%m, %G-W%V). For "
-                "times of day set `resolution`, and `bounds: [1900-01-01, 1900-01-01]`"
+                "times of day set `resolution`, and `bounds: [1900-01-01, 1900-01-01]`",
             ) from None
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
@@ -144,7 +148,7 @@ class Date(Quantity):
         anchor = columns.get(self.after)
         check_anchor(anchor)
         if anchor is not None and anchor.missing and not self.missing:
-            raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
+            raise EntryError("after", "the date in `after` may be missing, so this one needs `missing: true`")
 
     @property
     def _unknown_code(self) -> int:
@@ -325,7 +329,7 @@ class Date(Quantity):
 def check_anchor(column: Column | None) -> None:
     """Raise ValueError unless other dates can follow a column: a date, perhaps with open bounds, without `after`."""
     if column is None or not column.dated or column.depends_on:
-        raise ValueError("`after` must name a column of kind date that has no `after` itself")
+        raise EntryError("after", "`after` must name a column of kind date that has no `after` itself")
 
 
 def dates_in(columns: Mapping[str, Column]) -> dict[str, Date]:

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import pandas_dtype
 
+from ...errors import EntryError
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -39,7 +41,7 @@ _MOMENTS = ("datetime64", "arrow:timestamp", "arrow:date")
 def checked(name: str) -> str:
     """Return the name of a dtype. Raise ValueError if it is not one that a schema may declare."""
     if not KNOWN_DTYPE.fullmatch(name):
-        raise ValueError("`dtype` must be a pandas dtype, such as category, Int16, float32 or string[python]")
+        raise EntryError("dtype", "`dtype` must be a pandas dtype, such as category, Int16, float32 or string[python]")
     if not set("(,") & set(name):
         return name
     try:
@@ -48,9 +50,10 @@ def checked(name: str) -> str:
         if holds_moments(name):
             _zone(name)
     except (ValueError, TypeError, KeyError):
-        raise ValueError(
+        raise EntryError(
+            "dtype",
             "`dtype`: its zone or parameters are not known. Write datetime64[ns, Europe/Zurich], "
-            "arrow:timestamp[us, tz=UTC] or arrow:decimal128(9, 2)"
+            "arrow:timestamp[us, tz=UTC] or arrow:decimal128(9, 2)",
         ) from None
     return name
 

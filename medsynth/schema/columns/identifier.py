@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from ...arrays import Codes, Floats, Texts
-from ...errors import UsageError
+from ...errors import EntryError, UsageError
 from .column import MAX_CODES, Column, Description, Level, Reading, Values
 
 _DIGITS = re.compile(r"(\d+)")  # decimal digits of any alphabet
@@ -71,7 +71,7 @@ class Identifier(Column):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not 1 <= self.shape.count("#") <= 9:
-            raise ValueError("`shape` must contain one to nine #, each for a digit of the fresh key")
+            raise EntryError("shape", "`shape` must contain one to nine #, each for a digit of the fresh key")
         return self
 
     def value_text(self, code: int) -> str:

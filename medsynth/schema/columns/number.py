@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, StrictStr, model_validator
 
 from ...arrays import Codes, Floats, Mask, Texts, Whole
-from ...errors import OUTSIDE, Problem
+from ...errors import OUTSIDE, EntryError, Problem
 from .column import (
     MAX_CODES,
     UNREADABLE,
@@ -93,14 +93,15 @@ class Quantity(Column):
     def check_values(self) -> None:
         """Raise ValueError unless `unknown` and the cut points are allowed values (docs/schema.md)."""
         if "missing" in (self.unknown, self.out_of_range) and not self.missing:
-            raise ValueError("`unknown: missing` and `out_of_range: missing` need `missing: true`")
+            named = "unknown" if self.unknown == "missing" else "out_of_range"
+            raise EntryError(named, "`unknown: missing` and `out_of_range: missing` need `missing: true`")
         if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
-            raise ValueError("`unknown` must be a value within the bounds, or missing")
+            raise EntryError("unknown", "`unknown` must be a value within the bounds, or missing")
         dated = isinstance(self.bounds[0], date)
         if not all(dated if isinstance(p, date) else not dated and math.isfinite(p) for p in self.cut_points):
-            raise ValueError("cut points must be of the same kind as the column's bounds")
+            raise EntryError("cut_points", "cut points must be of the same kind as the column's bounds")
         if not all(a < b for a, b in pairwise((0, *self.cut_codes, self.size))):
-            raise ValueError("cut points must ascend, above the lower bound and up to the upper one, "
+            raise EntryError("cut_points", "cut points must ascend, above the lower bound and up to the upper one, "
                              "with a value of the column between any two")  # fmt: skip
 
     def unreadable(self) -> Problem:
@@ -266,14 +267,16 @@ class WrittenNumber(Quantity):
         """Raise ValueError unless `text`, the limits, `unknown` and the cut points are allowed (docs/schema.md)."""
         super().check_values()
         if self.written_as == () or len(set(self.forms)) < len(self.forms):
-            raise ValueError("`text` must be an example of a cell, or a list of different ones")
+            raise EntryError("text", "`text` must be an example of a cell, or a list of different ones")
         words = [*map(_bare, (*self.below, *self.above)), *self.gap_words]
         if len(set(words)) < len(words) or "" in words[: len(words) - self.gaps]:
-            raise ValueError("limits must be different texts, and not codes of missing values")
+            raise EntryError("below", "limits must be different texts, and not codes of missing values")
         stated = [numbers_in(self.below), numbers_in(self.above)]
         low, high = (unit / 10.0**self.places for unit in self.number_units)
         if (stated[0] and low < min(stated[0])) or (stated[1] and high > max(stated[1])):
-            raise ValueError("no number lies beyond a limit: narrow the bounds to the numbers in `below` and `above`")
+            raise EntryError(
+                "below", "no number lies beyond a limit: narrow the bounds to the numbers in `below` and `above`"
+            )
 
     @property
     def limit_values(self) -> dict[float, str]:
@@ -407,11 +410,13 @@ class Continuous(WrittenNumber):
         check_apart(self.gap_words, *self.bounds)
         low, high = self.units
         if max(-low, high) > LARGEST_UNITS:
-            raise ValueError("too many decimals for bounds so far from zero: declare fewer decimals")
+            raise EntryError("decimals", "too many decimals for bounds so far from zero: declare fewer decimals")
         if high == low:
-            raise ValueError("bounds are equal at this number of decimals: declare more decimals")
+            raise EntryError("decimals", "bounds are equal at this number of decimals: declare more decimals")
         if high - low >= MAX_CODES:
-            raise ValueError("too many decimals for these bounds: declare fewer decimals or narrower bounds")
+            raise EntryError(
+                "decimals", "too many decimals for these bounds: declare fewer decimals or narrower bounds"
+            )
         self.check_values()
         return self
 
@@ -454,7 +459,7 @@ class Count(WrittenNumber):
         _check_range(self.bounds, self.scale)
         check_apart(self.gap_words, *self.bounds)
         if self.bounds[1] - self.bounds[0] >= MAX_CODES:
-            raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
+            raise EntryError("bounds", "bounds are too far apart for a count: declare it continuous with decimals: 0")
         self.check_values()
         return self
 
@@ -484,14 +489,14 @@ def numbers_in(words: Sequence[str]) -> list[float]:
 def _check_range(bounds: tuple[float, float], scale: str) -> None:
     low, high = bounds
     if not -math.inf < low < high < math.inf:
-        raise ValueError("`bounds` must be two finite numbers, the lower one first")
+        raise EntryError("bounds", "`bounds` must be two finite numbers, the lower one first")
     if max(-low, high) > LARGEST_UNITS:
-        raise ValueError(f"bounds must lie between -{LARGEST_UNITS} and {LARGEST_UNITS}")
+        raise EntryError("bounds", f"bounds must lie between -{LARGEST_UNITS} and {LARGEST_UNITS}")
     if scale == "log" and low < 0:
-        raise ValueError("a log scale needs bounds of zero or more")
+        raise EntryError("scale", "a log scale needs bounds of zero or more")
 
 
 def check_apart(words: tuple[str, ...], low: float, high: float) -> None:
     """Raise ValueError if a code of missing values could be a value."""
     if any(low <= number <= high for number in numbers_of(np.array(words, dtype=object))):
-        raise ValueError("a code of missing values is within the bounds: narrow them, or remove the code")
+        raise EntryError("missing", "a code of missing values is within the bounds: narrow them, or remove the code")

@@ -14,6 +14,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Protocol
 
+from ...errors import EntryError
+
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EXAMPLE = re.compile(
     r"(?P<sign>[+\-−]?)(?:(?P<whole>[1-9][0-9]{0,2}(?:(?P<mark>[,.'’\s])[0-9]{3})(?:(?P=mark)[0-9]{3})*)|[0-9]+)"
@@ -134,7 +136,9 @@ def number_text(example: str) -> NumberText:
             return _Time(tuple(parts))
     found = _EXAMPLE.fullmatch(parts[1] or "1") if len(parts) == 3 else None
     if found is None or set("{}") & set("".join(parts)):
-        raise ValueError(f"`text` needs one pair of braces, with an example of the number or nothing, {EXAMPLES}")
+        raise EntryError(
+            "text", f"`text` needs one pair of braces, with an example of the number or nothing, {EXAMPLES}"
+        )
     thousands = found["mark"] or ""
     decimal = found["point"] or ("," if thousands == "." else ".")
     return _Marks(

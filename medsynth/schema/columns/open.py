@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from ...arrays import Codes, Mask, Texts
-from ...errors import UsageError, did_you_mean, validators_faults
+from ...errors import EntryError, UsageError, did_you_mean, validators_faults
 from .column import Column, Description, Level, Reading, Values, level_text
 from .date import Date, check_anchor
 from .number import Continuous, WrittenNumber
@@ -187,14 +187,16 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
     given = {key: _plain(value) for key, value in declared.items() if value is not None or (own, key) == (Date, FORMAT)}
     learn = given.get("others") == "learn"
     if "others" in given and not learn:
-        raise ValueError("`others` can only be learn: then a fit learns levels other than the declared ones")
+        raise EntryError("others", "`others` can only be learn: then a fit learns levels other than the declared ones")
     numbers = own is not None and issubclass(own, WrittenNumber) and is_open_range(given.get(BOUNDS))
     if LIMITS in given and (given[LIMITS] != "learn" or not numbers):
-        raise ValueError("`limits` can only be learn, for numbers with open bounds. Or declare `below` and `above`")
+        raise EntryError(
+            "limits", "`limits` can only be learn, for numbers with open bounds. Or declare `below` and `above`"
+        )
     if own is None:
         return _checked(Open, {key: value for key, value in given.items() if key != "kind"}, kinds.values())
     if "part" in given and (given.get(LEVELS) is None and is_open_range(given.get(BOUNDS))):
-        raise ValueError("a part of a cell with several values must have `bounds`, or `levels`")
+        raise EntryError("bounds", "a part of a cell with several values must have `bounds`, or `levels`")
     fields = entries(own)
     if LEVELS in fields and given.get("hierarchy") is None:
         levels = given.get(LEVELS)
@@ -204,16 +206,16 @@ def open_column(declared: Mapping[str, Any], kinds: Mapping[str, Class]) -> Open
             some = {LEVELS: found, "others": "learn"} if found else {}
             return _checked(OpenLevels, {**rest, **some}, [own])
     if own is Date and isinstance(given.get(FORMAT), list) and is_open_range(given.get(BOUNDS)):
-        raise ValueError("a list in `format` needs `bounds`")
+        raise EntryError("bounds", "a list in `format` needs `bounds`")
     if BOUNDS in fields and (is_open_range(given.get(BOUNDS)) or (own is Date and given.get(FORMAT, "") is None)):
         bounds = given.get(BOUNDS)
         if given.get(AFTER) is not None and (bounds is not None or given.get("resolution", "day") != "day"):
-            raise ValueError("with `after`, declare two `bounds`, or none: then a fit learns the days")
+            raise EntryError("bounds", "with `after`, declare two `bounds`, or none: then a fit learns the days")
         ends = bounds if isinstance(bounds, list) and len(bounds) == 2 else (None, None)
         if any(given.get(key) and end is None for key, end in zip(("below", "above"), ends, strict=True)):
-            raise ValueError("limits in `below` need the lower bound, and those in `above` the upper one")
+            raise EntryError("bounds", "limits in `below` need the lower bound, and those in `above` the upper one")
         if isinstance(bounds, list) and len(bounds) != 2:
-            raise ValueError("`bounds` must be two, of which one or both may be TODO")
+            raise EntryError("bounds", "`bounds` must be two, of which one or both may be TODO")
         if isinstance(bounds, list) and not any(end is not None for end in bounds):
             del given[BOUNDS]
         return _checked(OpenDates if own is Date else OpenNumbers, given, [own])
@@ -239,10 +241,10 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
         adapters = [_adapter(one, key) for one in own if key in entries(one)]
         if not adapters:
             known = dict.fromkeys(name for one in own for name in entries(one))
-            raise ValueError(f"there is no key {key!r}.{did_you_mean(key, known)}")
+            raise EntryError(key, f"there is no key {key!r}.{did_you_mean(key, known)}")
         faults = [fault for adapter in adapters if (fault := _fault(adapter, value)) is not None]
         if len(faults) == len(adapters):
-            raise ValueError(f"`{key}`: {faults[0]}")
+            raise EntryError(key, f"`{key}`: {faults[0]}")
     if form is OpenDates and given.get(FORMAT) is not None:
         kept = {key: given[key] for key in (FORMAT, "resolution") if key in given}
         Date.model_validate({BOUNDS: (date(2000, 1, 1), date(2001, 1, 1)), **kept})

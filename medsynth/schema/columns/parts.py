@@ -17,6 +17,7 @@ import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter
 
 from ...arrays import Codes, Mask
+from ...errors import DeclarationError
 from ...io.table import MISSING_TOKENS
 from .column import CellPart, Column, Label, Level, Related, SharedCell, code_texts
 from .date import Date
@@ -60,7 +61,9 @@ class Parts(_Whole):
     def columns(self, name: str) -> dict[str, object]:
         """Return the declarations of the parts, by name."""
         if self.text.count("{}") != len(self.parts) or set("{}") & set(self.text.replace("{}", "")):
-            raise ValueError(f"column {name!r}: `text` must contain {{}} once for each part, such as '{{}}/{{}}'")
+            raise DeclarationError(
+                f"column {name!r}: `text` must contain {{}} once for each part, such as '{{}}/{{}}'", name, "text"
+            )
         named = self.parts.items() if isinstance(self.parts, dict) else enumerate(self.parts, 1)
         # From here on, the columns declare the rest.
         whole = self.model_copy(update={"parts": type(self.parts)(), "missing": False, "unknown": None, "seen": False})
@@ -109,9 +112,13 @@ class Answers(_Whole):
         """Return the declarations of the answers, by name. The first one knows which cells are missing."""
         words = self.words
         if len({*words, self.none}) <= len(words) or any(self.between.strip() in word for word in words):
-            raise ValueError(f"column {name!r}: `levels` and `none` must differ, and not contain `between`")
+            raise DeclarationError(
+                f"column {name!r}: `levels` and `none` must differ, and not contain `between`", name, "levels"
+            )
         if lost := [word for word in self.value_labels if word not in words]:
-            raise ValueError(f"column {name!r}: `value_labels`: {lost[0]!r} is not one of the `levels`")
+            raise DeclarationError(
+                f"column {name!r}: `value_labels`: {lost[0]!r} is not one of the `levels`", name, "value_labels"
+            )
         made = dict[str, object]()
         for k, word in enumerate(words):
             own = ({} if k else self.of_all) | {"label": self.value_labels.get(word)}
@@ -198,7 +205,9 @@ def expanded(columns: object) -> object:
         else:
             made = {name: declared} | _with_flag(str(name), declared, columns)
         if twice := [one for one in made if one in found or (one != name and one in columns)]:
-            raise ValueError(f"column {twice[0]!r} is a part of {name!r}. Rename the other column of this name")
+            raise DeclarationError(
+                f"column {twice[0]!r} is a part of {name!r}. Rename the other column of this name", str(name), "kind"
+            )
         found |= made
     return found
 
@@ -213,7 +222,9 @@ def _with_flag(name: str, declared: object, columns: Mapping[object, object]) ->
     if not isinstance(given, list) or (isinstance(known, Column) and known.part):
         return {}
     if len({*map(str, given)}) < max(2, len(given)) or not all(isinstance(one, str) for one in given):
-        raise ValueError(f"column {name!r}: a list in `{key}` must contain two or more different examples")
+        raise DeclarationError(
+            f"column {name!r}: a list in `{key}` must contain two or more different examples", name, key
+        )
     own = {"months": content.get("months", "en"), "pivot": content.get("pivot")} if key == "format" else {}
     reader = (Date if key == "format" else Continuous).model_construct(written_as=tuple(given), **own)
     whole = Flagged(reader)

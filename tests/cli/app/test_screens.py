@@ -82,7 +82,7 @@ def test_each_screen_in_each_state(state: str, language: str, folder: Path, monk
         for step, form in (forms | {name: {} for name in ("check", "draft", "package", "report")}).items():
             page.post(step, form)
             page.wait()
-        monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda plan: [])
+        monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda session, plan: [])
     for screen in SCREENS:
         if state == "empty" and screen != "table":
             assert page.get(screen).status_code == 303
@@ -468,7 +468,7 @@ def test_the_language_is_chosen_on_the_page(page: Page) -> None:
 @pytest.mark.parametrize("language", languages())
 def test_a_board_approves_before_the_fit(language: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page writes what `plan --page` writes, and the fit keeps to it unless the person takes the tick away."""
-    monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda plan: [])
+    monkeypatch.setattr("medsynth_cli.app.screens._drawings", lambda session, plan: [])
     plan = PLAN | {"epsilon": 2.0, "on_file": {"fits": 0, "epsilon_after": 2.0}}
     fake(monkeypatch, f"print({json.dumps(plan)!r})")
     page = Page(folder, "ward.csv", language).enter()

@@ -1,5 +1,9 @@
-// Cells learn the names of their columns, for narrow screens; tables sort by a click on a column's arrows; a keyboard
-// reaches what scrolls. Without this script the page reads the same.
+// Cells learn the names of their columns, for narrow screens, where the contents are folded; tables sort by a click on a
+// column's arrows; a keyboard reaches what scrolls. Without this script the page reads the same.
+const narrow = matchMedia("(max-width: 60rem)");
+const fold = () => { document.querySelector("nav details").open = !narrow.matches; };
+narrow.addEventListener("change", fold);
+fold();
 document.querySelectorAll(".tablebox table").forEach((table) => {
   const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
   [...table.tBodies].forEach((body) => [...body.rows].forEach((row) => [...row.cells].forEach((cell, k) => {
