@@ -130,8 +130,8 @@ def gaussian_mu(without: Floats, present: Floats, confidence: float) -> float:
     """Return the least mu at which an attacker can guess as well who says "present" for scores above zero.
 
     Both error rates are bounded together. At any threshold a Gaussian trade-off curve adds up to at least twice the
-    normal tail below -mu / 2 (Dong, Roth, Su 2022). Wrong guesses of as many trials on both sides are concentrated as
-    a binomial number with the mean rate is, or more (Hoeffding 1956, theorem 5), so that one interval bounds this mean.
+    normal tail below -mu / 2 (Dong, Roth, Su 2022). With as many trials on both sides, the number of wrong guesses
+    varies at most as a binomial one with their mean rate (Hoeffding 1956, theorem 5). So one interval bounds this mean.
     Raises ValueError for unequal numbers of trials.
 
     >>> round(gaussian_mu(np.arange(-99.0, 1.0), np.arange(1.0, 101.0), 0.95), 1)

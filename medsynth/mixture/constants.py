@@ -24,7 +24,7 @@ COARSE_SHARE = 0.05  # even cells, from which fine grids are made
 VALUES_SHARE = 0.03  # counts of every single value, to find frequent ones
 ONE_WAY_SHARE = 0.17
 BY_CLASS_SHARE = 0.25  # .15 on the hospital extract: the same
-FEW_ROWS, FEW_PAIRS = 2_000, 0.6  # below so many rows, the part of the pairs' share that is not by class
+FEW_ROWS, FEW_PAIRS = 2_000, 0.6  # with fewer rows, the part of the pairs' share that stays; 1: two-way -.01
 STRONG_SHARE = 0.15  # a second count of the strongest pairs; .1 for ten pairs: propensity +.027 on the hospital extract
 
 # Grids and bins of numbers.
