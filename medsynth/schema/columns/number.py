@@ -361,7 +361,8 @@ class WrittenNumber(Quantity):
         return super().value_range(text) if code < 0 else (code, code)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        limits = cells.map(lambda cell: _bare(str(cell)) in self.limits).to_numpy(np.bool_)
+        known = self.limits
+        limits = cells.map(lambda cell: _bare(str(cell)) in known).to_numpy(np.bool_)
         return {rule: broken & ~limits for rule, broken in super().validate_cells(cells).items()}
 
     def describe(self) -> Description:
