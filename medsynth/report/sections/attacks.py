@@ -234,8 +234,8 @@ def _found(weights: Points, order: Whole, member: Mask, score: Points, false: fl
     with them.
     """
     most, all_alarms = (some.astype(np.float64) @ weights for some in (member, ~member))
-    starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
-    rows, enough = 0, False
+    score, rows, enough = score[order], 0, False
+    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
     while not enough and rows < len(order):  # in later rows no resample finds a member at this share of false alarms
         rows = [*starts, len(order)][np.searchsorted(starts, min(2 * rows + SOME, len(order)))]
         hit, ranked = member[order[:rows]], weights[order[:rows]]

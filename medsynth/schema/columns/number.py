@@ -320,6 +320,19 @@ class WrittenNumber(Quantity):
             return plain
         return self.forms[0].write(self.with_zeros(plain)) if self.forms else self.with_zeros(plain)
 
+    def texts(self, codes: Codes) -> list[str]:
+        """Return the same texts as `text` does, with decimals cut out of the digits of whole numbers."""
+        if self.forms or (places := self.places) <= 0:
+            return super().texts(codes)
+        first, last, scale = len(self.below), self.size - len(self.above), 10**places
+        units = self._settled(codes.astype(np.int64)) + self.units[0]
+        found = []
+        for code, unit in zip(codes.tolist(), units.tolist(), strict=True):
+            whole, part = divmod(abs(unit), scale)
+            plain = f"{'-' * (unit < 0)}{whole}{f'.{part:0{places}}'.rstrip('0') if part else ''}"
+            found.append(self.with_zeros(plain) if first <= code < last else self.text(code))
+        return found
+
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Return numbers; words for limits, and texts for all values if they have a form."""
         numbers = self.decode_numbers(codes)
