@@ -137,8 +137,9 @@ def auroc(truth: Mask, score: Floats, weights: Floats | None = None) -> Floats:
     order = np.argsort(score, kind="stable")
     positive, negative = order[truth[order]], order[~truth[order]]
     upto = np.concatenate([np.zeros((1, len(weights))), np.cumsum(columns[negative], axis=0)])
-    below = upto[np.searchsorted(score[negative], score[positive])]
-    below += upto[np.searchsorted(score[negative], score[positive], side="right")]
+    first, last = (np.searchsorted(score[negative], score[positive], side=side) for side in ("left", "right"))
+    below = upto[first]
+    below += below if (first == last).all() else upto[last]
     hits = columns[positive]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.einsum("ij,ij->j", hits, below) / 2 / (hits.sum(0) * upto[-1]))
