@@ -23,7 +23,7 @@ MOST_TABLES = 600  # two-way tables per halving; for a wide table each halving d
 MOST_SWEEPS, MOST_EXCHANGES = 2, 10_000  # passes over all kept rows; rows looked at in all passes
 TRIES = 32  # candidates to exchange a kept row for, per pass
 MOST_PAIRS, MOST_ROWS = 16, 4  # looked at before the counts are updated: more are faster and balance a little worse
-GROUPS = 640  # at least in a halving or a pass, so that few rows are looked at one by one
+MOST_ALONE = 16_000  # candidates of which each pair and each row is looked at alone
 BLOCK = 2048  # candidates whose cells are computed at once
 
 
@@ -46,12 +46,15 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
         columns = [codes[:, schema.names.index(name)] for name in names]
         bins, fine = (np.stack([_bins(column, most) for column in columns], 1) for most in (MOST_BINS, MOST_FINE))
         target = names.index(schema.target) if schema.target in names else None
-        tables = _CountedTables(bins, fine, _pairs(len(names), target, stream))
+
+        def counted(known: _CountedTables | None) -> _CountedTables:
+            return known if known and known.all else _CountedTables(bins, fine, _pairs(len(names), target, stream))
+
+        tables = None
         while len(kept) > count:
-            kept = _halved(stream.permutation(kept), tables)
-            if tables.some:
-                tables = _CountedTables(bins, fine, _pairs(len(names), target, stream))
-        kept = _exchanged(kept, tables, stream)
+            order = stream.permutation(kept)
+            kept = _halved(order, tables := counted(tables))
+        kept = _exchanged(kept, counted(tables), stream)
     return np.asarray(codes[stream.permutation(kept)])
 
 
@@ -74,22 +77,26 @@ def _pairs(columns: int, target: int | None, stream: Stream) -> Whole:
 
 class _CountedTables:
     """One-way tables of all columns by `bins` and by `fine` bins, (rows, columns) each, and two-way tables of `pairs`
-    of columns by `bins`; all cells in one line. `counts`: rows in each cell.
+    of columns by `bins`; all cells in one line. `all`: whether no pair is left out. `total`: rows in each cell.
     """
 
     def __init__(self, bins: Whole, fine: Whole, pairs: Whole) -> None:
         sizes, (one, other) = bins.max(0) + 1, pairs.T
-        self.rows, self.some = len(bins), len(pairs) < len(sizes) * (len(sizes) - 1) // 2
+        self.rows, self.all = len(bins), len(pairs) == len(sizes) * (len(sizes) - 1) // 2
         cells = np.concatenate([sizes[one] * sizes[other], sizes, fine.max(0) + 1])
         self._starts = np.cumsum(cells) - cells
         self._inside = np.empty((len(bins), len(cells)), np.uint16)  # the row's cell in each table: MOST_BINS squared
-        self.counts = np.zeros(int(cells.sum()))
+        self.cells = int(cells.sum())
         for start in range(0, len(bins), BLOCK):
             own = bins[start : start + BLOCK]
             both = own.take(one, 1) * sizes[other] + own.take(other, 1)
             self._inside[start : start + BLOCK] = np.concatenate([both, own, fine[start : start + BLOCK]], 1)
-            block = self.of(np.arange(start, start + len(own)))
-            self.counts += np.bincount(block.ravel(), minlength=len(self.counts))
+        self.total = self.counts(np.arange(len(bins)))
+
+    def counts(self, rows: Whole) -> Whole:
+        """Return the number of `rows`, (rows,), in each cell: (cells,)."""
+        blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+        return sum((np.bincount(self.of(some).ravel(), minlength=self.cells) for some in blocks), np.zeros(1, np.int64))
 
     def of(self, rows: Whole) -> Whole:
         """Return the cells of each of `rows`: their shape and (tables,)."""
@@ -99,9 +106,11 @@ class _CountedTables:
 def _halved(order: Whole, tables: _CountedTables) -> Whole:
     """Return one of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
     pairs, kept = order.reshape(-1, 2), []
-    weights = 1 / (1 + tables.counts * (len(pairs) / tables.rows))  # for squared errors: Pearson's chi-square
+    few = tables.rows <= MOST_ALONE
+    counts = tables.counts(order) if few else tables.total * (len(order) / tables.rows)
+    weights = 1 / (1 + counts / 2)  # for squared errors: Pearson's chi-square
     gap = np.zeros(len(weights))  # weighted counts of kept minus left-out rows
-    at_once = min(MOST_PAIRS, 1 + len(pairs) // GROUPS)
+    at_once = 1 if few else MOST_PAIRS
     for start in range(0, len(pairs), at_once):
         some = pairs[start : start + at_once]
         cells, at = tables.of(some), np.arange(len(some))
@@ -123,26 +132,30 @@ def _exchanged(kept: Whole, tables: _CountedTables, stream: Stream) -> Whole:
     sweeps = min(MOST_SWEEPS, MOST_EXCHANGES // len(kept))
     if not sweeps:
         return kept
-    expected = tables.counts * (len(kept) / tables.rows)
-    now = np.bincount(tables.of(kept).ravel(), minlength=len(expected))
-    step = 2 / (1 + expected)
-    cost = (np.where(expected < 1, 0.0, now - expected) + 0.5) * step  # of one more row in each cell
+    expected = tables.total * (len(kept) / tables.rows)
+    gap = np.where(expected < 1, 0.0, tables.counts(kept) - expected)
+    weights = 1 / (1 + expected)
+    cost = (2 * gap + 1) * weights  # of one more row in each cell
     kept, inside, chooser = kept.copy(), np.isin(np.arange(tables.rows), kept), np.zeros(tables.rows, np.int64)
-    at_once = min(MOST_ROWS, 1 + len(kept) // GROUPS)
+    at_once = 1 if tables.rows <= MOST_ALONE else MOST_ROWS
+
+    def move(rows: Whole, add: np.ufunc) -> None:
+        cells = tables.of(rows).ravel()
+        add.at(gap, cells, 1)
+        cost[cells] = (2 * gap.take(cells) + 1) * weights.take(cells)
+
     for _ in range(sweeps):
         tries, order = stream.integers(0, tables.rows, (len(kept), TRIES)), stream.permutation(len(kept))
         for start in range(0, len(kept), at_once):
             some = order[start : start + at_once]
             own, at = kept[some], np.arange(len(some))
-            cells = tables.of(own).ravel()
-            np.subtract.at(cost, cells, step.take(cells))
+            move(own, np.subtract)
             found = np.concatenate([own[:, None], tries[some]], 1)
             costs = cost.take(tables.of(found)).sum(2)
             costs[:, 1:][inside[found[:, 1:]]] = np.inf
             best = found[at, costs.argmin(1)]
             chooser[best] = at  # of several rows with the same candidate, one takes it
             best = np.where(chooser[best] == at, best, own)
-            cells = tables.of(best).ravel()
-            np.add.at(cost, cells, step.take(cells))
+            move(best, np.add)
             inside[own], inside[best], kept[some] = False, True, best
     return kept
