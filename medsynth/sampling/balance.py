@@ -22,7 +22,9 @@ MOST_FINE = 100  # of a column's own one-way table: values inside a bin, and lev
 MOST_TABLES = 600  # two-way tables per halving; for a wide table each halving draws others
 MOST_SWEEPS, MOST_EXCHANGES = 2, 10_000  # passes over all kept rows; rows looked at in all passes
 TRIES = 32  # candidates to exchange a kept row for, per pass
-BLOCK_PAIRS = 4096  # pairs of candidates whose cells are in memory at once
+MOST_PAIRS, MOST_ROWS = 16, 4  # looked at before the counts are updated: more are faster and balance a little worse
+MOST_ALONE = 16_000  # candidates of which each pair and each row is looked at alone
+BLOCK = 2048  # candidates whose cells are computed at once
 
 
 def halvings(count: int, columns: int) -> int:
@@ -44,9 +46,15 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
         columns = [codes[:, schema.names.index(name)] for name in names]
         bins, fine = (np.stack([_bins(column, most) for column in columns], 1) for most in (MOST_BINS, MOST_FINE))
         target = names.index(schema.target) if schema.target in names else None
+
+        def counted(known: _CountedTables | None) -> _CountedTables:
+            return known if known and known.all else _CountedTables(bins, fine, _pairs(len(names), target, stream))
+
+        tables = None
         while len(kept) > count:
-            kept = _halved(stream.permutation(kept), _CountedTables(bins, fine, _pairs(len(names), target, stream)))
-        kept = _exchanged(kept, len(codes), _CountedTables(bins, fine, _pairs(len(names), target, stream)), stream)
+            order = stream.permutation(kept)
+            kept = _halved(order, tables := counted(tables))
+        kept = _exchanged(kept, counted(tables), stream)
     return np.asarray(codes[stream.permutation(kept)])
 
 
@@ -69,51 +77,53 @@ def _pairs(columns: int, target: int | None, stream: Stream) -> Whole:
 
 class _CountedTables:
     """One-way tables of all columns by `bins` and by `fine` bins, (rows, columns) each, and two-way tables of `pairs`
-    of columns by `bins`; all cells in one line.
+    of columns by `bins`; all cells in one line. `all`: whether no pair is left out. `total`: rows in each cell.
     """
 
     def __init__(self, bins: Whole, fine: Whole, pairs: Whole) -> None:
-        self._bins, self._fine, self._pairs = bins, fine, pairs
-        self._sizes = bins.max(0) + 1
-        of_pairs = self._sizes[pairs[:, 0]] * self._sizes[pairs[:, 1]]
-        cells = np.concatenate([of_pairs, self._sizes, fine.max(0) + 1])
+        sizes, (one, other) = bins.max(0) + 1, pairs.T
+        self.rows, self.all = len(bins), len(pairs) == len(sizes) * (len(sizes) - 1) // 2
+        cells = np.concatenate([sizes[one] * sizes[other], sizes, fine.max(0) + 1])
         self._starts = np.cumsum(cells) - cells
+        self._inside = np.empty((len(bins), len(cells)), np.uint16)  # the row's cell in each table: MOST_BINS squared
         self.cells = int(cells.sum())
+        for start in range(0, len(bins), BLOCK):
+            own = bins[start : start + BLOCK]
+            both = own.take(one, 1) * sizes[other] + own.take(other, 1)
+            self._inside[start : start + BLOCK] = np.concatenate([both, own, fine[start : start + BLOCK]], 1)
+        self.total = self.counts(np.arange(len(bins)))
+
+    def counts(self, rows: Whole) -> Whole:
+        """Return the number of `rows`, (rows,), in each cell: (cells,)."""
+        blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+        return sum((np.bincount(self.of(some).ravel(), minlength=self.cells) for some in blocks), np.zeros(1, np.int64))
 
     def of(self, rows: Whole) -> Whole:
-        """Return the cells of each of `rows`, (rows,): (rows, tables)."""
-        bins, (one, other) = self._bins[rows], self._pairs.T
-        both = bins[:, one] * self._sizes[other] + bins[:, other]
-        return np.asarray(self._starts + np.concatenate([both, bins, self._fine[rows]], 1))
+        """Return the cells of each of `rows`: their shape and (tables,)."""
+        return np.asarray(self._inside.take(rows, 0) + self._starts)
 
 
 def _halved(order: Whole, tables: _CountedTables) -> Whole:
     """Return one of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
-    pairs = order.reshape(-1, 2)
-    blocks = np.array_split(pairs, max(1, len(pairs) // BLOCK_PAIRS))
-    counts = np.zeros(tables.cells)
-    for block in blocks:
-        counts += np.bincount(tables.of(block.ravel()).ravel(), minlength=tables.cells)
+    pairs, kept = order.reshape(-1, 2), []
+    few = tables.rows <= MOST_ALONE
+    counts = tables.counts(order) if few else tables.total * (len(order) / tables.rows)
     weights = 1 / (1 + counts / 2)  # for squared errors: Pearson's chi-square
-    gap = np.zeros(tables.cells)  # weighted counts of kept minus left-out rows
-    total = np.add.reduce  # `sum` without its checks, in a loop over all pairs
-    kept = []
-    for block in blocks:
-        ones, others = (tables.of(side) for side in block.T)
-        rows = zip(block.tolist(), ones, others, weights[ones], weights[others], strict=True)
-        for (one, other), cells, other_cells, own, other_own in rows:
-            if total(gap.take(cells)) > total(gap.take(other_cells)):
-                gap[other_cells] += other_own
-                gap[cells] -= own
-                kept.append(other)
-            else:
-                gap[cells] += own
-                gap[other_cells] -= other_own
-                kept.append(one)
-    return np.array(kept)
+    gap = np.zeros(len(weights))  # weighted counts of kept minus left-out rows
+    at_once = 1 if few else MOST_PAIRS
+    for start in range(0, len(pairs), at_once):
+        some = pairs[start : start + at_once]
+        cells, at = tables.of(some), np.arange(len(some))
+        ones, others = gap.take(cells).sum(2).T
+        keep = (ones > others).astype(np.int64)
+        for side, add in ((keep, np.add), (1 - keep, np.subtract)):
+            own = cells[at, side].ravel()
+            add.at(gap, own, weights.take(own))
+        kept.append(some[at, keep])
+    return np.concatenate(kept)
 
 
-def _exchanged(kept: Whole, candidates: int, tables: _CountedTables, stream: Stream) -> Whole:
+def _exchanged(kept: Whole, tables: _CountedTables, stream: Stream) -> Whole:
     """Exchange some `kept` rows for other candidates, so that the tables come closer to those of all candidates.
 
     A cell with less than one expected row keeps its count from the halvings: rare rows are not moved to where more rows
@@ -122,26 +132,30 @@ def _exchanged(kept: Whole, candidates: int, tables: _CountedTables, stream: Str
     sweeps = min(MOST_SWEEPS, MOST_EXCHANGES // len(kept))
     if not sweeps:
         return kept
-    blocks = np.array_split(np.arange(candidates), max(1, candidates // BLOCK_PAIRS))
-    cells = np.concatenate([tables.of(block).astype(np.int32) for block in blocks])
-    expected = np.bincount(cells.ravel(), minlength=tables.cells) * (len(kept) / candidates)
-    now = np.bincount(cells[kept].ravel(), minlength=tables.cells)
-    gap = np.where(expected < 1, 0.0, now - expected)
+    expected = tables.total * (len(kept) / tables.rows)
+    gap = np.where(expected < 1, 0.0, tables.counts(kept) - expected)
     weights = 1 / (1 + expected)
     cost = (2 * gap + 1) * weights  # of one more row in each cell
-    kept, inside = kept.copy(), np.isin(np.arange(candidates), kept)
+    kept, inside, chooser = kept.copy(), np.isin(np.arange(tables.rows), kept), np.zeros(tables.rows, np.int64)
+    at_once = 1 if tables.rows <= MOST_ALONE else MOST_ROWS
 
-    def move(row: int, step: int) -> None:
-        own = cells[row]
-        gap[own] += step
-        cost[own] = (2 * gap[own] + 1) * weights[own]
+    def move(rows: Whole, add: np.ufunc) -> None:
+        cells = tables.of(rows).ravel()
+        add.at(gap, cells, 1)
+        cost[cells] = (2 * gap.take(cells) + 1) * weights.take(cells)
 
     for _ in range(sweeps):
-        tries = stream.integers(0, candidates, (len(kept), TRIES))
-        for k in stream.permutation(len(kept)).tolist():
-            move(kept[k], -1)
-            found = np.append(kept[k], tries[k][~inside[tries[k]]])
-            best = found[cost.take(cells[found]).sum(1).argmin()]
-            move(best, 1)
-            inside[kept[k]], inside[best], kept[k] = False, True, best
+        tries, order = stream.integers(0, tables.rows, (len(kept), TRIES)), stream.permutation(len(kept))
+        for start in range(0, len(kept), at_once):
+            some = order[start : start + at_once]
+            own, at = kept[some], np.arange(len(some))
+            move(own, np.subtract)
+            found = np.concatenate([own[:, None], tries[some]], 1)
+            costs = cost.take(tables.of(found)).sum(2)
+            costs[:, 1:][inside[found[:, 1:]]] = np.inf
+            best = found[at, costs.argmin(1)]
+            chooser[best] = at  # of several rows with the same candidate, one takes it
+            best = np.where(chooser[best] == at, best, own)
+            move(best, np.add)
+            inside[own], inside[best], kept[some] = False, True, best
     return kept

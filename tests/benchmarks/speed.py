@@ -210,6 +210,8 @@ def in_turn(commit: str, pairs: int, some: list[str], folder: Path) -> None:
     named = " ".join(words for words, _ in wanted.values())
     # By the older tree: a newer one reads its models, and not the other way round.
     measured(again("speed", f"--inputs={named}", "--folder", str(folder)), tree_of(commit, folder))
+    for tree in (tree_of(commit, folder), ROOT):  # as an installation has them
+        measured([sys.executable, "-m", "compileall", "-q", "medsynth", "cli"], tree)
     lines = []
     for name, (words, goal) in wanted.items():
         start = f"import os; from medsynth_cli.main import main; os.chdir({str(folder)!r}); main()"

@@ -1,14 +1,18 @@
 """AuROC against scikit-learn, and bootstrap intervals against a truth that is known."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.inspection import permutation_importance
 from sklearn.metrics import auc, roc_auc_score
 
 from medsynth.report.data import statistics as stats
 from medsynth.report.data.statistics import auroc, compared, interval, resampled, roc_points
+from medsynth.report.sections import attacks
 
 
 @pytest.mark.parametrize("ties", [1, 3, 10_000])
@@ -68,3 +72,44 @@ def test_a_first_order_resample_is_the_counted_one(positive: float) -> None:
     quick = stats.Areas(truth, scores, exact_rows=0)
     assert quick.value == pytest.approx([stats.auroc(t, s)[0] for t, s in zip(truth, scores, strict=True)])
     assert np.abs(quick(weights) - counted).max() < 0.05 * 4 * counted.std(0).min()
+
+
+def test_importances_are_those_of_scikit_learn(rng: np.random.Generator) -> None:
+    """Columns with few values, without a value that varies and with missing cells among them."""
+    x = np.stack([rng.normal(size=300), rng.integers(0, 2, 300), np.ones(300), rng.integers(0, 5, 300)], 1).astype(
+        float
+    )
+    x[rng.random(300) < 0.2, 3] = np.nan
+    truth = x[:, 0] + x[:, 1] > 0.5
+    model = HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(x, truth)
+    asked = list[int]()
+
+    def predicted(rows: np.ndarray) -> np.ndarray:
+        asked.append(len(rows))
+        return np.asarray(model.decision_function(rows))
+
+    found = stats.importances(predicted, x, lambda score: -float(stats.auroc(truth, score)[0]), 3)
+    usual = permutation_importance(model, x, truth, scoring="roc_auc", n_repeats=3, random_state=0)
+    assert found == pytest.approx(usual.importances_mean, abs=1e-12)
+    assert found[0] > 0.1
+    assert sum(asked) < 300 * (1 + 3 * 4) * 0.7  # rows whose value stays are not predicted again
+
+
+def test_the_members_found_at_few_false_alarms_are_those_of_the_whole_ranking(rng: np.random.Generator) -> None:
+    """Against all rows, also with equal scores, few controls and resamples without any."""
+    for levels, false in itertools.product((3, 40, 10_000), (0.001, 0.01, 0.3)):
+        score = rng.integers(0, levels, 900) / levels
+        member = rng.random(900) < 0.4 + 0.3 * score
+        order = np.argsort(-score, kind="stable")
+        weights = rng.poisson(1.0, (900, 20)).astype(float)
+        weights[~member, 0] = 0
+        whole = []
+        for own in weights.T:
+            hits = alarms = 0.0
+            for value in np.unique(score)[::-1]:
+                here = own * (score == value)
+                more, left = here[~member].sum(), false * own[~member].sum() - alarms
+                share = min(max(left / more, 0.0), 1.0) if more else float(left >= 0)
+                hits, alarms = hits + share * here[member].sum(), alarms + more
+            whole.append(hits / max(own[member].sum(), 1))
+        assert attacks._found(weights, order, member, score, false) == pytest.approx(whole, abs=1e-12)

@@ -127,3 +127,26 @@ def test_pairs_with_the_target_come_first_in_a_wide_table(rng: np.random.Generat
     assert len(one) == 600
     assert (one == 99).any(1).sum() == (other == 99).any(1).sum() == 99
     assert not np.array_equal(np.sort(one, 0), np.sort(other, 0))
+
+
+def test_rows_have_their_cell_in_each_table(rng: np.random.Generator) -> None:
+    """Two rows share a cell of a table if they agree in its columns; all are counted."""
+    bins, fine = (rng.integers(0, most, (60, 4)) for most in (3, 9))
+    pairs = np.array([[0, 1], [1, 3], [2, 3]])
+    tables = balance._CountedTables(bins, fine, pairs)
+    cells = tables.of(np.arange(60).reshape(2, 30)).reshape(60, -1)
+    keys = [*(bins[:, pair] for pair in pairs), *bins.T[:, :, None], *fine.T[:, :, None]]
+    assert len(keys) == cells.shape[1]
+    for own, key in zip(cells.T, keys, strict=True):
+        assert ((own[:, None] == own) == (key[:, None] == key).all(2)).all()
+    assert all(len({*one} & {*other}) == 0 for k, one in enumerate(cells.T) for other in cells.T[:k])
+    assert (tables.counts(np.arange(60)) == np.bincount(cells.ravel(), minlength=tables.cells)).all()
+
+
+def test_no_candidate_is_chosen_twice_by_rows_that_are_exchanged_together(rng: np.random.Generator) -> None:
+    """Rows looked at together want the same few candidates."""
+    table = np.zeros((20_480, 4), np.int32)
+    table[:, 2] = np.arange(20_480)
+    table[rng.permutation(20_480)[:40], :2] = 2
+    chosen = balance.balanced(table, TABLE, 2560, rng)
+    assert len(np.unique(chosen[:, 2])) == 2560

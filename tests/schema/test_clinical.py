@@ -20,7 +20,7 @@ from medsynth.schema.cells import USUAL_WORDS
 from medsynth.schema.clinical import ClinicalColumn, look_up, sex_of_code
 from medsynth.schema.columns.column import Column
 from medsynth.schema.columns.registry import parse_column
-from medsynth.schema.declared import bundled_files
+from medsynth.schema.declared import bundled_files, parse_yaml
 from medsynth.schema.header import is_person_key, keys
 from medsynth.schema.rules import parse
 
@@ -355,6 +355,11 @@ def test_diagnoses_of_one_sex() -> None:
         if sex_of_code(code) != "male" or sex_of_code(code.replace(".", "").lower()) != "male"
     ] == []
     assert [code for code in BOTH.split() if sex_of_code(code)] == []
+
+
+def test_the_c_library_reads_the_catalogue_as_schemas_are_read() -> None:
+    for name, path in bundled_files("clinical").items():
+        assert repr(clinical.content(name)) == repr(parse_yaml(path.read_text(encoding="utf-8"), name))
 
 
 def test_the_catalogue_is_installed() -> None:

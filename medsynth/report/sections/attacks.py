@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import NearestNeighbors
 
-from ...arrays import Floats, Mask, Texts
+from ...arrays import Floats, Mask, Texts, Whole
 from ...rng import Stream
 from ..data import statistics as stats
 from ..data.columns import words
@@ -34,6 +34,7 @@ FAIR = 0.55  # AuROC of the blind baseline. Clearly above it, the controls are n
 FEWEST = 20  # Number of members and of controls that any statement needs.
 NEIGHBOURS = 5  # The spacing of rows is the distance to this neighbour.
 WEIGHED = 50  # Nearest rows in a kernel density. The weights of others are negligible.
+SOME = 200  # Best rows among which those with few false alarms are looked for first.
 PATIENTS = 10_000  # Synthetic patients that an attack uses.
 NO_ATTACK = "No attack was run. Attacks need the training table and held-out rows as controls."
 RUN_ATTACKS = "Give the report fitted and held-out rows."
@@ -222,24 +223,31 @@ def _rates(
     orders = [np.argsort(-score, kind="stable") for score in scores]
 
     def rates(weights: Points) -> Points:
-        rows_first = np.ascontiguousarray(weights.T)
-        ranked = zip(scores, orders, strict=True)
-        return np.stack([_found(rows_first[o], member[o], score[o], false) for score, o in ranked], 1)
+        by_row = np.ascontiguousarray(weights.T)
+        return np.stack([_found(by_row, o, member, score, false) for score, o in zip(scores, orders, strict=True)], 1)
 
     value = rates(np.ones((1, len(member))))[0]
     found = stats.simultaneous(value, stats.resampled(len(member), rng, rates, patients), looks)
     return [one.model_copy(update={"low": max(one.low or 0.0, 0.0)}) for one in found]
 
 
-def _found(ranked: Points, hit: Mask, score: Points, false: float) -> Points:
-    """Return the share of members found at this share of false alarms, (draws,), from weights (rows, draws) of the best
-    `score`, (rows,), first. Of equal scores an attack cannot choose the members: as many controls come with them.
+def _found(weights: Points, order: Whole, member: Mask, score: Points, false: float) -> Points:
+    """Return the share of members found at this share of false alarms, (draws,), from weights (rows, draws). `order`:
+    the rows with the best `score` first. Of equal scores an attack cannot choose the members: as many controls come
+    with them.
     """
+    most, all_alarms = (some.astype(np.float64) @ weights for some in (member, ~member))
+    score, rows, enough = score[order], 0, False
     starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+    while not enough and rows < len(order):  # in later rows no resample finds a member at this share of false alarms
+        rows = [*starts, len(order)][np.searchsorted(starts, min(2 * rows + SOME, len(order)))]
+        hit, ranked = member[order[:rows]], weights[order[:rows]]
+        enough = bool(((~hit).astype(np.float64) @ ranked > false * all_alarms).all())
+    starts = starts[starts < rows]
     hits, alarms = (np.add.reduceat(np.where(some[:, None], ranked, 0.0), starts, axis=0) for some in (hit, ~hit))
-    left = false * alarms.sum(0) - (np.cumsum(alarms, axis=0) - alarms)
+    left = false * all_alarms - (np.cumsum(alarms, axis=0) - alarms)
     share = np.where(alarms > 0, np.clip(left / np.maximum(alarms, 1e-12), 0.0, 1.0), left >= 0)
-    return np.asarray((hits * share).sum(0) / np.maximum(hits.sum(0), 1))
+    return np.asarray((hits * share).sum(0) / np.maximum(most, 1))
 
 
 def whole_patients(

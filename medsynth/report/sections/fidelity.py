@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.inspection import permutation_importance
 
 from ...arrays import Floats, Whole
 from ...io.cell_text import LARGEST_WHOLE
@@ -324,8 +323,10 @@ def propensity_auroc(
     # With few patients a fold may have rows of one table only.
     if not relied_on or len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:
         return value, []
-    found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
-    lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]
+    found = stats.importances(
+        model.decision_function, x[outside], lambda score: -float(stats.auroc(y[outside], score)[0]), REPEATS
+    )
+    lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found, strict=True)]
     return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]
 
 

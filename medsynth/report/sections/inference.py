@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
-from sklearn.inspection import permutation_importance
 
 from ...answers.regression import RegressionFit, fit, on_scale
 from ...arrays import Floats
@@ -29,7 +28,7 @@ from ...schema import Schema
 from ..data.columns import LARGEST, words
 from ..data.context import Context
 from ..data.protocol import classifiers, regressors, some
-from ..data.statistics import cramers_v, learnable, mean, overlap
+from ..data.statistics import cramers_v, importances, learnable, mean, overlap
 from ..data.tables import Cells, Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section
@@ -86,18 +85,11 @@ def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], 
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
     model = (regressors if numeric else classifiers)(y)["hgb"].fit(learnable(x), y)
-    scoring = "neg_mean_squared_error" if numeric else _negative_brier
-    found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
-    return np.asarray(found.importances_mean)
-
-
-def _negative_brier(model: Any, x: Floats, truth: NDArray[Any]) -> float:
-    """Return minus the mean squared error of the probabilities of the classes in the training rows.
-
-    If they lack the true class, every probability counts as an error, so the score is defined for any tables.
-    """
+    if numeric:
+        return importances(model.predict, test, lambda made: float(np.square(made - truth).mean()), REPEATS)
+    # If the training rows lack the true class, every probability counts as an error: defined for any tables.
     hot = truth[:, None] == model.classes_
-    return -float(np.square(model.predict_proba(x) - hot).mean())
+    return importances(model.predict_proba, test, lambda made: float(np.square(made - hot).mean()), REPEATS)
 
 
 class Coefficient(Record):

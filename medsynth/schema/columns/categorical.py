@@ -148,8 +148,11 @@ class Levels(Column):
 
     def cell_values(self, cells: pd.Series) -> Values:
         written = {str(level): level_text(level) for level in self.levels}
-        texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
-        return np.array([None if text is None else written.get(text, text) for text in texts], dtype=object)
+        known: dict[object, str] = {}  # by the cell's type too, because 1, 1.0 and True are equal
+        for key in {(type(cell), cell) for cell in cells if not pd.isna(cell)}:
+            text = _cell_text(key[1], self.levels)
+            known[key] = written.get(text, text)
+        return np.array([known.get((type(cell), cell)) for cell in cells], dtype=object)
 
     def ranks(self, cells: pd.Series) -> Floats:
         """Return the numbers of the levels, such as months, if they ascend, else the places of the levels."""

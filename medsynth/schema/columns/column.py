@@ -340,7 +340,11 @@ class Column(BaseModel, ABC):
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
         """Return codes, (rows,), as the texts of a CSV file."""
         place, distinct = pd.factorize(codes)
-        return pd.Series(np.array([self.text(int(code)) for code in distinct], dtype=object)[place])
+        return pd.Series(np.array(self.texts(distinct), dtype=object)[place])
+
+    def texts(self, codes: Codes) -> list[str]:
+        """Return distinct codes as the texts of CSV cells."""
+        return [self.text(int(code)) for code in codes]
 
     def text(self, code: int) -> str:
         """Return a code as the text of a CSV cell."""

@@ -323,6 +323,19 @@ class WrittenNumber(Quantity):
             return plain
         return self.forms[0].write(self.with_zeros(plain)) if self.forms else self.with_zeros(plain)
 
+    def texts(self, codes: Codes) -> list[str]:
+        """Return the same texts as `text` does, with decimals cut out of the digits of whole numbers."""
+        if self.forms or (places := self.places) <= 0:
+            return super().texts(codes)
+        first, last, scale = len(self.below), self.size - len(self.above), 10**places
+        units = self._settled(codes.astype(np.int64)) + self.units[0]
+        found = []
+        for code, unit in zip(codes.tolist(), units.tolist(), strict=True):
+            whole, part = divmod(abs(unit), scale)
+            plain = f"{'-' * (unit < 0)}{whole}{f'.{part:0{places}}'.rstrip('0') if part else ''}"
+            found.append(self.with_zeros(plain) if first <= code < last else self.text(code))
+        return found
+
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Return numbers; words for limits, and texts for all values if they have a form."""
         numbers = self.decode_numbers(codes)
@@ -364,7 +377,8 @@ class WrittenNumber(Quantity):
         return super().value_range(text) if code < 0 else (code, code)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        limits = cells.map(lambda cell: _bare(str(cell)) in self.limits).to_numpy(np.bool_)
+        known = self.limits
+        limits = cells.map(lambda cell: _bare(str(cell)) in known).to_numpy(np.bool_)
         return {rule: broken & ~limits for rule, broken in super().validate_cells(cells).items()}
 
     def describe(self) -> Description:

@@ -276,3 +276,29 @@ def test_an_empty_cell_beside_codes_must_be_declared() -> None:
     declared = Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count", "bounds": [0, 9], "missing": [-9]}}})
     with pytest.raises(SchemaError, match='Add ""'):
         encode(from_frame(pd.DataFrame({"x": ["1", "", "-9"]})), declared)
+
+
+@pytest.mark.parametrize("places", [1, 2, 5])
+@pytest.mark.parametrize("zeros", ["none", "one", "all"])
+def test_numbers_are_written_at_once_as_one_by_one(places: int, zeros: str) -> None:
+    """Negative ones, zero, limits, whole ones by declaration and missing ones among them."""
+    own = {"kind": "continuous", "bounds": [-3, 4.2], "decimals": places, "zeros": zeros}
+    limits = {"bounds": [0.5, 4.2], "below": ["<0.5"], "above": [">4.2"]}
+    more: list[dict[str, Any]] = [{}, limits, {"whole_from": 2}, {"text": "{4.1} mg"}]
+    for also in more:
+        content = {"name": "t", "columns": {"x": {**own, **also, "missing": [-9, ""]}}}
+        column = Schema.from_dict(content).columns["x"]
+        codes = np.unique(np.append(np.arange(0, column.size, 97), column.size + 1 - np.arange(30)))
+        texts = [column.text(int(code)) for code in codes]
+        assert column.texts(codes.astype(np.int32)) == texts, also
+        values = column.values(codes[:2], {})
+        assert also or [float(text) for text in texts[:2]] == values.tolist()
+
+
+def test_each_cell_of_levels_has_its_own_value() -> None:
+    """Equal cells of other types are other texts: 1, 1.0, True and "1", in either order."""
+    column = Schema.from_dict({"name": "t", "columns": {"x": {"kind": "categorical", "levels": ["1", "1.0", "True"]}}})
+    cells = [1, True, 1.0, "1", "1.0", np.float64(1.0), None, float("nan"), np.bool_(True), 2.5]
+    for some in (cells, cells[::-1]):
+        each = [column.columns["x"].cell_values(pd.Series([cell], dtype=object))[0] for cell in some]
+        assert column.columns["x"].cell_values(pd.Series(some, dtype=object)).tolist() == each
