@@ -35,7 +35,7 @@ def test_bare_report(folder: Any) -> None:
     assert {g["column"] for g in twin["sections"]["subgroups"]["groups"]} == {"sex_at_birth"}
     assert twin["sections"]["tuning"]["fits_on_this_table"] == 1 and twin["sections"]["tuning"]["counted"] is True
     assert not any("were left out, because" in note for note in twin["notes"])
-    assert "<h1>clinic</h1>" in (folder / "clinic.report.html").read_text()
+    assert "<h1>clinic: synthetic rows</h1>" in (folder / "clinic.report.html").read_text()
     again = run("report")
     assert again.exit_code == 1 and "--force" in again.stderr
 
