@@ -70,6 +70,7 @@ def ward(rows: int) -> pd.DataFrame:
     return pd.DataFrame({"age": age, "blood": blood, "outcome": outcome})
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 def test_a_kind_a_method_a_section_and_an_attack_work_through_every_command(extended: Path, quick: None) -> None:
     (extended / "ward.schema.yaml").write_text(SCHEMA)

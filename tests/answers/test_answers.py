@@ -277,6 +277,7 @@ def test_a_model_draws_its_own_replicates_and_combine_takes_a_frame(model: Model
         medsynth.combine(["a", "b"])  # type: ignore[list-item]
 
 
+@pytest.mark.nightly
 def test_both_commands(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(saved.parent)
     run = CliRunner()

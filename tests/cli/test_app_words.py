@@ -48,6 +48,7 @@ def templates() -> str:
     return "\n".join(found)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", sorted(set(TEXTS) - {"en"}))
 def test_each_translated_message_is_a_live_one(language: str) -> None:
     """A message whose words have changed would be shown in English, and its entry would stay for ever."""

@@ -149,6 +149,7 @@ def test_rows_are_those_of_a_file(place: Place) -> None:
         assert list(found.cells[name]) == list(texts), name
 
 
+@pytest.mark.nightly
 def test_a_fit_is_the_same_as_of_a_file(place: Place, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the byte, with fixed entropy: the model file, and the tensors with the same rows as CSV."""
     monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(7))

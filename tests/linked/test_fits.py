@@ -96,6 +96,7 @@ def test_what_is_told_apart_in_real_tables_is_in_drawn_ones(drawn: Frames, frame
     assert same_day > 0.4  # of real ones 0.75; dates of two tables that were drawn by themselves would hardly ever meet
 
 
+@pytest.mark.nightly
 def test_the_claim_and_the_tables_survive_the_file(model: medsynth.Model, tmp_path: Path) -> None:
     again = load(model.save(tmp_path / "ward.medsynth"))
     assert again.tables == model.tables and again.describe() == model.describe()
@@ -249,6 +250,7 @@ def test_neighbours_are_the_same_without_the_measurements(
         assert (other == one) is blinded
 
 
+@pytest.mark.nightly
 def test_a_killed_fit_goes_on_with_what_it_measured(
     quick: None, frames: Frames, ward: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

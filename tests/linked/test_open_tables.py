@@ -56,6 +56,7 @@ def little(frames: dict[str, pd.DataFrame], tmp_path: Path) -> Path:
     return write(frames, tmp_path / "ward", LITTLE)
 
 
+@pytest.mark.nightly
 def test_a_name_and_a_key_are_enough(little: Path, frames: dict[str, pd.DataFrame]) -> None:
     assert not check_schema(little, None).problems
     plan = medsynth.plan(little, epsilon=90.0, method="independent")

@@ -177,6 +177,7 @@ def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
     assert wide > between > narrow and bound(4000**0.5 / wide * 0.99) == wide
 
 
+@pytest.mark.nightly
 def test_columns_of_many_levels_and_of_one_are_bounded() -> None:
     """Of many levels the commonest are measured; of columns of one level how many rows there are."""
     schema = Schema.from_dict({

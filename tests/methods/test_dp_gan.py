@@ -188,6 +188,7 @@ def public(tmp_path: Path, cohort: pd.DataFrame, other_defaults: Any) -> Any:
     return path
 
 
+@pytest.mark.nightly
 def test_public_rows_stand_in_the_ledger_and_cost_nothing(
     public: Any, cohort: pd.DataFrame, clinic: Schema, other_defaults: Any, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ def test_moments_are_sums_of_products_of_the_rows(config: MixtureConfig, classes
     assert (np.abs(found.values - sums).max(0) < 0.02 * size).all()
 
 
+@pytest.mark.nightly
 def test_features_of_columns_are_standard() -> None:
     """By the released shares: mean zero, and variance one but for what is clipped. Nearly one level gives none."""
     own = stages(table(), SeededEntropy(3))

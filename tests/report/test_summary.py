@@ -304,6 +304,7 @@ def test_the_page_begins_with_the_summary_and_ends_with_the_signatures(report: A
     assert f"<strong>{math.ceil(100 * claim.guess_right)} times in 100" in summary
 
 
+@pytest.mark.nightly
 def test_without_a_guarantee_the_page_says_so_above_all(synthetic: Any, halves: Any) -> None:
     made = build(synthetic=synthetic, real=halves[1], train=halves[0], target="diagnosis", disjoint=True)
     html = page(made)

@@ -123,6 +123,7 @@ def test_patients_in_order_with_constant_columns_and_last_rows() -> None:
     assert not ((rows["sex"] == "M") & (rows["pregnant"] == "yes")).any()
 
 
+@pytest.mark.nightly
 def test_no_table_is_opened(tmp_path: Path) -> None:
     """The table lies beside its schema. Python's audit of opened files shows that nothing reads it."""
     written("clinic", tmp_path)

@@ -102,6 +102,7 @@ def test_a_fit_of_several_tables_refuses_them(tmp_path: Path) -> None:
     assert any("no row can meet" in text for text in check_schema(tmp_path, None).problems)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("quick")
 def test_a_fit_that_has_spent_ends_even_if_no_row_of_its_model_meets_the_rules() -> None:
     """The rule is about too many values to try, and none of them meets it."""

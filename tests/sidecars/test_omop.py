@@ -108,6 +108,7 @@ def test_exported_tables_pass_all_checks(cdm: Path) -> None:
             assert all(day <= days(periods, "observation_period_end_date").to_numpy()) if len(day) else True
 
 
+@pytest.mark.nightly
 def test_only_tables_of_the_model_are_completed(cdm: Path) -> None:
     path = Path("cdm.synthetic/person.csv")
     path.write_text(path.read_text().replace(",1", ",2", 1))
