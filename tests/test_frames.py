@@ -272,6 +272,7 @@ def test_hours_that_a_zone_shows_twice_or_never() -> None:
     assert list(map(str, drawn)) == ["2020-10-25 02:30:00+02:00", "2020-03-29 03:00:00+02:00"]
 
 
+@pytest.mark.nightly
 def test_a_workbook_comes_back_as_a_frame_does(tmp_path: Path) -> None:
     names = ["int64", "Int64, missing", "float64", "bool", "words", "days", "moments", "no object", "no float64"]
     frame = pd.DataFrame({name: TABLE[name].cells for name in names}).assign(sick=np.where(TRUTH, "yes", "no"))

@@ -212,6 +212,7 @@ def test_rules_change_no_code_of_a_row(rows: Any) -> None:
     assert (encode(data, plain)[:, [plain.names.index(name) for name in core.names]] == encode(data, core)).all()
 
 
+@pytest.mark.nightly
 def test_rows_that_break_every_rule_refuse_no_fit(quick: None) -> None:
     rows = [*itertools.islice(itertools.cycle(itertools.product(*CELLS.values())), 5, 60_000, 97)]
     frame = pd.DataFrame(rows, columns=[*CELLS], dtype=str)

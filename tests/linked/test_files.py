@@ -64,6 +64,7 @@ def test_folders_are_drawn_again_to_the_last_cell(model: medsynth.Model, saved: 
     assert not drawn_by(model, folder) and not drawn_by(model, saved.parent / "nothing")
 
 
+@pytest.mark.nightly
 def test_nothing_is_overwritten_unasked(model: medsynth.Model, saved: Path) -> None:
     folder = saved.parent / "out"
     write_sample(model, saved, folder, Draw(patients=20, seed=3))

@@ -41,6 +41,7 @@ def test_a_core_names_what_follows_from_its_columns_and_a_schema_does_not() -> N
     assert definition.codes(np.array([[at[name] for name in definition.inputs]], np.int32)).tolist() == [200]
 
 
+@pytest.mark.nightly
 def test_the_table_of_the_inputs_is_that_of_rows_drawn_in_their_bins(rng: np.random.Generator) -> None:
     """Against two million rows, within 0.012: four standard errors of the 64 points drawn in each of 100 cells of the
     inputs' table. The seed is fixed.

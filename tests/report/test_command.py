@@ -40,12 +40,14 @@ def test_bare_report(folder: Any) -> None:
     assert again.exit_code == 1 and "--force" in again.stderr
 
 
+@pytest.mark.nightly
 def test_json_is_one_object_alone(folder: Any) -> None:
     outcome = run("report", "--shareable", "--json", "--output", "other.report.html")
     facts = json.loads(outcome.stdout)
     assert outcome.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) == 4
 
 
+@pytest.mark.nightly
 def test_fail_on_decides_the_exit_status(folder: Any) -> None:
     """By what the verdicts say; the page is written in any case, and JSON stays one object."""
     (folder / "strict.yaml").write_text("epsilon: {limit: 1, source: our board}\n")

@@ -174,6 +174,7 @@ def _broken(rule: Rule, codes: Codes, table: Schema, succession: Succession) -> 
     return rule.broken(values(codes, table, rule.columns), succession.position(values(codes, table, rule.before)))
 
 
+@pytest.mark.nightly
 def test_no_rule_needs_torch() -> None:
     code = "import sys, medsynth.sampling.rules_across_rows; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

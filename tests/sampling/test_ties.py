@@ -88,6 +88,7 @@ def test_sums_keep_shares_that_allow_them() -> None:
         assert values[name].std() == pytest.approx(29.2, abs=1)
 
 
+@pytest.mark.nightly
 def test_conditions_stay_where_a_sum_would_change_a_column() -> None:
     rows = medsynth.sample(structure_model(schema(RULES["shares"])), 3000, seed=1, where="part=60..70")
     assert rows["part"].between(60, 70).all() and (rows[["part", "rest", "other"]].sum(axis=1) == 100).all()
