@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 Texts = Mapping[str, Any]  # of a page, and its table of `messages`
@@ -18,8 +18,12 @@ def spoken(message: str, texts: Texts) -> str:
     'a.csv, Zeile 7: keine Zahl.'
     """
     for english, own in texts["messages"].items():
-        message = _pattern(english).sub(lambda found, own=own: own.format(*found.groups()), message)  # type: ignore[misc]
+        message = _pattern(english).sub(partial(_filled, own), message)
     return message
+
+
+def _filled(own: str, found: re.Match[str]) -> str:
+    return own.format(*found.groups())
 
 
 def foreign(message: str, texts: Texts) -> str:

@@ -246,8 +246,8 @@ def load(path: Path | str) -> Model:
         content = path.read_bytes()
     except (OSError, ValueError):
         if near := nearest(path.name, [one.name for one in path.parent.glob("*.medsynth")]):
-            raise ArtifactError(f"There is no readable model {path}. Did you mean {near}?") from None
-        raise ArtifactError(f"There is no readable model {path}. Fit a model first.", NEEDS_MODEL) from None
+            raise ArtifactError(f"{path} does not exist, or cannot be read. Did you mean {near}?") from None
+        raise ArtifactError(f"{path} does not exist, or cannot be read. Fit a model first.", NEEDS_MODEL) from None
     try:
         return _parse(content)
     except MedsynthError as error:

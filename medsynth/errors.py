@@ -159,17 +159,19 @@ class SchemaError(MedsynthError):
 class EntryError(ValueError):
     """What a validator of a column refuses because of one `entry`."""
 
+    column = ""
+
     def __init__(self, entry: str, text: str) -> None:
         super().__init__(text)
         self.entry = entry
 
 
-class DeclarationError(ValueError):
+class DeclarationError(EntryError):
     """What a validator of a declaration refuses because of one `column`, and perhaps of one `entry` there."""
 
     def __init__(self, text: str, column: str, entry: str = "") -> None:
-        super().__init__(text)
-        self.column, self.entry = column, entry
+        super().__init__(entry, text)
+        self.column = column
 
 
 class TargetError(SchemaError):

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from .cells import USUAL_WORDS
 from .columns.column import Level, level_text
-from .declared import BundledLoader, bundled_files, parse_yaml
+from .declared import bundled_files, bundled_yaml
 from .header import normalised
 from .rules import in_rule
 
@@ -79,7 +79,7 @@ class ClinicalColumn:
 def content(name: str) -> Any:
     """Return a file of the catalogue as plain data."""
     path = bundled_files("clinical")[name]
-    return parse_yaml(path.read_text(encoding="utf-8"), path.name, BundledLoader)
+    return bundled_yaml(path.read_text(encoding="utf-8"), path.name)
 
 
 @cache

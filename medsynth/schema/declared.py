@@ -166,20 +166,29 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
-class BundledLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The same for files of the package, several times as fast where PyYAML has its C library."""
+# The same for files of the package, several times as fast if PyYAML has its C library.
+_BundledLoader: Any = type(
+    "_BundledLoader",
+    (getattr(yaml, "CSafeLoader", yaml.SafeLoader),),
+    {"yaml_implicit_resolvers": _Loader.yaml_implicit_resolvers},
+)
+_BundledLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
-    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
 
-
-BundledLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
-
-
-def parse_yaml(text: str, where: str, of: Any = _Loader) -> object:
+def parse_yaml(text: str, where: str) -> object:
     """Return the plain data in `text`. Raise SchemaError with the line if it is not YAML.
 
     Aliases are counted before they are followed: nested ones can mean more values than any memory can store.
     """
+    return _parsed(text, where, _Loader)
+
+
+def bundled_yaml(text: str, where: str) -> object:
+    """Return the plain data in the `text` of a file of the package, as `parse_yaml` does."""
+    return _parsed(text, where, _BundledLoader)
+
+
+def _parsed(text: str, where: str, of: Any) -> object:
     try:
         loader = of(text)
         node = loader.get_single_node()

@@ -15,7 +15,7 @@ from .cells import CLOCKS, is_timed
 from .columns.column import Column, level_text
 from .columns.date import dates_in
 from .columns.identifier import Identifier
-from .declared import parse_yaml, yaml_key
+from .declared import bundled_yaml, yaml_key
 from .header import doubtful, is_amount, may_be_key
 from .magnitudes import CLEAR_STDS
 
@@ -304,7 +304,7 @@ def _percent(count: float, rows: int) -> str:
 def _words() -> dict[str, dict[str, str]]:
     """Return the words about each kind of finding, in full and in short."""
     text = (resources.files("medsynth.schema") / "learned.yaml").read_text(encoding="utf-8")
-    return cast("dict[str, dict[str, str]]", parse_yaml(text, "learned.yaml"))
+    return cast("dict[str, dict[str, str]]", bundled_yaml(text, "learned.yaml"))
 
 
 def _message(kind: str, words: Sequence[str], few: Sequence[str]) -> Message:

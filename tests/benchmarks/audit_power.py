@@ -13,10 +13,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
 
 from medsynth.audit.pipeline import EXAMPLE
-from medsynth.audit.statistics import DELTA
+from medsynth.audit.statistics import DELTA, gaussian_mu
 from medsynth.audit.whole_fits import EPSILON, WholeFits
 from medsynth.cores import one_thread
 from medsynth.rng import system_entropy
@@ -60,8 +59,7 @@ def main(words: list[str]) -> None:
     lines = []
     for count in sorted({*(n for n in SHOWN if n < len(scores)), len(scores)}):
         found = audited.conclude(scores[:count], given.confidence)
-        wrong = float((scores[:count, 0] > 0).mean() + (scores[:count, 1] <= 0).mean()) / 2
-        guess = None if found.claimed_mu is None else -2 * float(ndtri(wrong))
+        guess = None if found.proven_mu is None else gaussian_mu(scores[:count, 0], scores[:count, 1], 0.5)
         mus = map(number, (found.claimed_mu, found.reached_mu, guess, found.proven_mu))
         lines.append([f"{count:,}", *mus, f"{found.share:.0%}",
                       f"{found.claimed_epsilon:.2f}", f"{found.proven_epsilon:.2f}"])  # fmt: skip

@@ -8,13 +8,15 @@ the median of the tables.
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from medsynth.report.page import charts
 from tests.benchmarks import tables
 from tests.benchmarks.bins import grids
 from tests.benchmarks.common import DELTA, Run, completed, markdown, options, spread, values
@@ -72,45 +74,36 @@ def summary(runs: list[Run]) -> str:
 
 def figure(runs: list[Run]) -> str:
     """Return the two plots as SVG."""
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {HEIGHT}" font-family="sans-serif" '
-        'font-size="12" role="img"><title>What synthetic rows lose, by real rows per column and epsilon</title>'
-        f'<rect width="{2 * WIDTH}" height="{HEIGHT}" fill="#fff"/>'
-    ]
-    for k, (name, title, ends) in enumerate((("lost", "AuROC lost", (0.3, 0.0)),
-                                             ("two_way", "two-way similarity", (0.4, 1.0)))):  # fmt: skip
-        parts.append(f'<g transform="translate({k * WIDTH + LEFT} {TOP})">' + _plot(runs, name, title, ends) + "</g>")
-    return "".join([*parts, "</svg>\n"])
+    title = "What synthetic rows lose, by real rows per column and epsilon"
+    made = charts.Drawing(2 * WIDTH, HEIGHT, title, title)
+    made.add("rect", width=2 * WIDTH, height=HEIGHT, fill="#fff")
+    _plot(made, 0, runs, "lost", "AuROC lost", (0.3, 0.0))
+    _plot(made, WIDTH, runs, "two_way", "two-way similarity", (0.4, 1.0))
+    alone = '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12" '
+    return made.render().replace("<svg ", alone, 1) + "\n"
 
 
-def _plot(runs: list[Run], name: str, title: str, ends: tuple[float, float]) -> str:
-    wide, high = WIDTH - LEFT - 60, HEIGHT - TOP - 40
-    places = np.log(PER_COLUMN)
-    xs = wide * (places - places[0]) / (places[-1] - places[0])
-    text = [f'<text x="0" y="-14" font-weight="bold">{title}</text>']
+def _plot(made: charts.Drawing, left: float, runs: list[Run], name: str, title: str, ends: tuple[float, float]) -> None:
+    across = charts.Scale(math.log(PER_COLUMN[0]), math.log(PER_COLUMN[-1]), left + LEFT, left + WIDTH - 60)
+    low, high = (HEIGHT - 40, TOP) if ends[0] < ends[1] else (TOP, HEIGHT - 40)
+    up = charts.Scale(min(ends), max(ends), low, high)
+    made.add("text", title, x=left + LEFT, y=TOP - 14, font_weight="bold")
     for share in np.linspace(*ends, 7):
-        y = high * (1 - (share - ends[0]) / (ends[1] - ends[0]))
-        text.append(f'<path d="M0 {y:.1f}H{wide}" stroke="#ddd"/><text x="-6" y="{y + 4:.1f}" text-anchor="end">')
-        text.append(f"{share:.2f}</text>")
-    for count, x in zip(PER_COLUMN, xs, strict=True):
-        text.append(f'<text x="{x:.1f}" y="{high + 16}" text-anchor="middle">{count}</text>')
-    text.append(f'<text x="{wide / 2:.0f}" y="{high + 34}" text-anchor="middle">real rows per column</text>')
+        y = up(float(share))
+        made.add("path", d=f"M{across.start} {y:.1f}H{across.stop}", stroke="#ddd")
+        made.text(left + LEFT - 6, y + 4, f"{share:.2f}", anchor="end")
+    for count in PER_COLUMN:
+        made.text(across(math.log(count)), HEIGHT - 24, str(count), anchor="middle")
+    made.text((across.start + across.stop) / 2, HEIGHT - 6, "real rows per column", anchor="middle")
     for epsilon, colour in zip(EPSILONS, COLOURS, strict=True):
-        found = [(x, of(runs, count, epsilon, name)) for count, x in zip(PER_COLUMN, xs, strict=True)]
-        text.append(_line([(x, statistics.median(each)) for x, each in found if each], ends, high, colour, epsilon))
-    return "".join(text)
-
-
-def _line(
-    points: Sequence[tuple[float, float]], ends: tuple[float, float], high: int, colour: str, epsilon: float
-) -> str:
-    if not points:
-        return ""
-    at = [(x, high * (1 - np.clip((value - ends[0]) / (ends[1] - ends[0]), 0, 1))) for x, value in points]
-    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in at)
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in at)
-    end = f'<text x="{at[-1][0] + 8:.1f}" y="{at[-1][1] + 4:.1f}" fill="{colour}">ε {epsilon:g}</text>'
-    return f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}{end}'
+        found = [(count, of(runs, count, epsilon, name)) for count in PER_COLUMN]
+        points = [(across(math.log(count)), up(statistics.median(each))) for count, each in found if each]
+        for (x, y), (x2, y2) in itertools.pairwise(points):
+            made.add("line", x1=x, y1=y, x2=x2, y2=y2, stroke=colour, stroke_width=2)
+        for x, y in points:
+            made.add("circle", cx=x, cy=y, r=3, fill=colour)
+        for x, y in points[-1:]:
+            made.add("text", f"ε {epsilon:g}", x=x + 8, y=y + 4, fill=colour)
 
 
 def main(words: list[str]) -> None:

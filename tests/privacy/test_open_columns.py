@@ -98,7 +98,7 @@ def test_declared_decimals_formats_and_levels_are_not_measured() -> None:
     _, taken, settled = measured(patients()[["dose", "day", "ward"]], schema)
     assert [*taken[selection.FORMATS].of] == ["magnitudes of dose", "years of day"] and selection.KINDS not in taken
     assert settled.columns["dose"].places == 2 and settled.columns["ward"].levels == ("zz", "b", "a")
-    # The rows of a declared level that the noise may hide are no others.
+    # Noise may hide the rows of a declared level. They do not become a level `other`.
     rare = pd.DataFrame({"ward": ["zz"] * 16 + ["a"] * 384, "other": "x"})
     schema = Schema.from_yaml("""{name: t, columns: {
         ward: {kind: categorical, levels: [zz], others: learn}, other: {kind: binary, levels: [x, y]}}}""")

@@ -2,7 +2,7 @@
 
 A use is unfit if one of its questions is beyond its threshold. The board decides about a use if one of its questions
 has no answer. A use is fit if all of its questions on the page are within. A use that no question on the page brings up
-is not mentioned. Without a guarantee the answer is no, and the proposal allows uses only where the real rows may be
+is not mentioned. If there is no guarantee, the answer is "no", and uses are allowed only where the real rows may be
 used. The claim protects, and attacks can only show a leak: an attack whose figure is within its limit, but whose
 interval is not, is a limit of the proposal and no question for the board if there is a claim. The proposal gives the
 reason.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter
 
-from ...schema.declared import parse_yaml
+from ...schema.declared import bundled_yaml
 from .verdict import Estimate, Outcome, Threshold, Thresholds, Verdict, compared
 
 CONVENTION = "a convention of this report; set your own"
@@ -122,7 +122,7 @@ class Question:
 def _questions() -> dict[str, Question]:
     """Return the questions that questions.yaml lists, by key."""
     text = (resources.files(__package__) / "questions.yaml").read_text(encoding="utf-8").replace("{fewer}", FEWER)
-    found = TypeAdapter(tuple[Question, ...]).validate_python(parse_yaml(text, "questions.yaml"))
+    found = TypeAdapter(tuple[Question, ...]).validate_python(bundled_yaml(text, "questions.yaml"))
     return {question.key: question for question in found}
 
 

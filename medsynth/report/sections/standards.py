@@ -10,7 +10,7 @@ from importlib import resources
 
 from pydantic import TypeAdapter
 
-from ...schema.declared import parse_yaml
+from ...schema.declared import bundled_yaml
 from ..data.verdict import Record
 from .registry import Section
 
@@ -42,7 +42,7 @@ class Crosswalk(Record):
 def documents() -> tuple[Document, ...]:
     """Return the documents that standards.yaml lists."""
     text = (resources.files("medsynth.report.page") / "templates" / "standards.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(tuple[Document, ...]).validate_python(parse_yaml(text, "standards.yaml"))
+    return TypeAdapter(tuple[Document, ...]).validate_python(bundled_yaml(text, "standards.yaml"))
 
 
 STANDARDS = Section(

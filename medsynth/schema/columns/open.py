@@ -241,7 +241,7 @@ def _checked(form: type[Open], given: dict[str, Any], classes: Iterable[Class]) 
         adapters = [_adapter(one, key) for one in own if key in entries(one)]
         if not adapters:
             known = dict.fromkeys(name for one in own for name in entries(one))
-            raise EntryError(key, f"there is no key {key!r}.{did_you_mean(key, known)}")
+            raise EntryError(key, f"{key!r} is not a key of such a column.{did_you_mean(key, known)}")
         faults = [fault for adapter in adapters if (fault := _fault(adapter, value)) is not None]
         if len(faults) == len(adapters):
             raise EntryError(key, f"`{key}`: {faults[0]}")
