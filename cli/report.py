@@ -42,7 +42,8 @@ Real = Annotated[
 ]
 Target = Annotated[str | None, typer.Option(help="Column to predict, or none [default: the model's, else the last].")]
 Train = Annotated[
-    Path | None, typer.Option(help="Real training rows [default: NAME.train.csv].", rich_help_panel=ADVANCED)
+    Path | None,
+    typer.Option(help="Real training rows [default: NAME.train.csv, else the fitted table].", rich_help_panel=ADVANCED),
 ]
 ReviewFile = Annotated[
     Path | None,
@@ -320,7 +321,7 @@ def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> tuple[In
 
 
 def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool, several: bool) -> Inputs:
-    """Add the held-out rows and the training rows. If no rows are held out, add the rows that were fitted.
+    """Add the held-out rows and the training rows. If no rows are held out, the rows that were fitted take their place.
 
     Each is a file or, for `several` tables, a folder. Raise if a shareable report names them, or another lacks them.
     """
@@ -332,10 +333,12 @@ def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, share
     folder, name = inputs.folder, inputs.name
     found = _folder if several else named
     held_out = folder / f"{name}.heldout{'' if several else '.csv'}"
-    real = real or found(folder, f"{name}.heldout") or (found(folder, name) if inputs.model else None) or held_out
+    fitted = found(folder, name) if inputs.model else None
+    real = real or found(folder, f"{name}.heldout") or fitted or held_out
     if not real.exists():
         raise MedsynthError(NO_REAL_ROWS.format(real, "folder of tables" if several else "file"))
-    return inputs._replace(real=real, train=train or found(folder, f"{name}.train"))
+    fitted = None if fitted and real.resolve() == fitted.resolve() else fitted
+    return inputs._replace(real=real, train=train or found(folder, f"{name}.train") or fitted)
 
 
 def _folder(folder: Path, name: str) -> Path | None:

@@ -42,7 +42,7 @@ from .words import ENGLISH, Refusal, placed
 Form = Mapping[str, str]
 Content = dict[str, Any]
 GROUPS = {  # of the review's entries
-    "purpose": ("purpose", "recipient", "recipient_controls", "access", "licence"),
+    "purpose": ("purpose", "uses", "recipient", "recipient_controls", "access", "licence"),
     "risks": ("harms", "expiry", "review_date", "incident_contact"),
     "signatures": ("steward", "privacy_officer", "expert", "expert_date", "expert_reasoning"),
 }
@@ -398,8 +398,7 @@ def do_fit(session: Session, form: Form) -> str:
     chosen = session.choices
     if not resume:
         session.change(approved="approved" in form and session.has(chosen.approved_plan))
-    declared = session.has(chosen.schema)
-    words = chosen.fit(declared, plan=chosen.approved, resume=resume, force="replace" in form)
+    words = chosen.fit(session.has(chosen.schema), plan=chosen.approved, resume=resume, force="replace" in form)
     return _start(session, "fit", words, "fit", as_json=False)
 
 
@@ -441,8 +440,7 @@ def plots(session: Session) -> list[tuple[str, Markup]]:
     from medsynth.report.sections.fidelity import column_summaries
 
     cells = _drawn(session.folder / session.choices.synthetic)
-    model = session.choices.model
-    schema = load(session.folder / model).schema if session.has(model) else None
+    schema = load(session.folder / session.choices.model).schema if session.has(session.choices.model) else None
     cells = apart(cells, schema.columns) if schema else cells
     found = [one for one in column_summaries(cells, schema).columns if one.name != session.choices.unit]
     drawn = [(one.name, charts.bars(one.name, one.labels, None, one.shares, one.kind == "number")) for one in found]
@@ -472,8 +470,8 @@ def show_report(session: Session) -> Content:
     pages = [f"{chosen.name}.report.html", f"{chosen.name}.open.report.html"]
     return {
         "job": session.jobs["report"], "package": session.jobs["package"], "groups": GROUPS,
-        "review": _known_review(session), "page": session.has(chosen.page), "kept": _kept(session),
-        "stale": 0 < times[0] < max(times),
+        "review": _known_review(session), "page": session.has(chosen.page),
+        "kept": chosen.approved and session.has(chosen.approved_plan), "stale": 0 < times[0] < max(times),
         "leaves": [name for name in (*written, pages[1], f"{chosen.name}.package") if session.has(name)],
         "stays": [name for name in (*kept, pages[0], f"{chosen.name}.report.json") if session.has(name)],
     }  # fmt: skip
@@ -490,15 +488,15 @@ def _review(session: Session) -> Content:
 def _known_review(session: Session) -> Content:
     """Return what the review file says already, or nothing with a message if it cannot be read."""
     try:
-        return _review(session)
+        return _on_screen(_review(session))
     except MedsynthError as error:
         session.tell(str(error), english=True)
         return {}
 
 
-def _kept(session: Session) -> bool:
-    """Return whether the last fit kept to a plan that is on file."""
-    return session.choices.approved and session.has(session.choices.approved_plan)
+def _on_screen(review: Content) -> Content:
+    uses = review.get("uses")
+    return review | {"uses": uses[0] if isinstance(uses, list) and uses else None}  # the screen has one
 
 
 def _keep_review(session: Session, form: Form) -> None:
@@ -506,7 +504,8 @@ def _keep_review(session: Session, form: Form) -> None:
     old = _review(session)
     entries = itertools.chain(*GROUPS.values())
     given = {name: form[name].replace("\r\n", "\n").strip() for name in entries if name in form}
-    if answers := {name: text or None for name, text in given.items() if text != str(old.get(name) or "")}:
+    changed = {name: text for name, text in given.items() if text != str(_on_screen(old).get(name) or "")}
+    if answers := {name: [text] * bool(text) if name == "uses" else text or None for name, text in changed.items()}:
         session.write(REVIEW, yaml.safe_dump(old | answers, allow_unicode=True, sort_keys=False))
 
 
@@ -517,8 +516,8 @@ def do_report(session: Session, form: Form) -> str:
         session.tell(session.say("saved").format(REVIEW))
         return "report"
     session.change(shareable=form.get("kind") == "shareable")
-    review = REVIEW if session.has(REVIEW) else None
-    words = session.choices.report(review, plan=_kept(session), force="replace" in form)
+    review, kept = (name if session.has(name) else "" for name in (REVIEW, session.choices.approved_plan))
+    words = session.choices.report(review, plan=session.choices.approved and bool(kept), force="replace" in form)
     return _start(session, "report", words, "report")
 
 

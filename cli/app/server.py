@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as Answer
 
 from medsynth.errors import MedsynthError
+from medsynth.report.data.verdict import Use
 
 from ..console import notify, own_fault
 from ..spoken import foreign
@@ -89,7 +90,8 @@ def _known(session: Session) -> dict[str, Any]:
     """Return what each template may use."""
     return {"t": session.texts, "choices": session.choices, "steps": STEPS, "jobs": session.jobs, "shown": shown,
             "language": session.language, "has": session.has, "folder": printable(session.folder.name),
-            "told": session.told, "foreign": foreign, "running": session.jobs.running}  # fmt: skip
+            "told": session.told, "foreign": foreign, "running": session.jobs.running,
+            "kinds_of_use": get_args(Use)}  # fmt: skip
 
 
 def _routes(session: Session) -> Blueprint:

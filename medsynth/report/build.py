@@ -127,7 +127,7 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
     """Add the notes on the model, bring the tables to one form and compute the sections."""
     known = quality(context.claiming_model) if context.claiming_model else None
     why = context.model.ledger.about(DROPPED_TARGET) if context.model else []
-    notes = ([NO_TASK, *why] if context.target is None else []) + ([known] if known else []) + notes
+    notes = ([*why, *[NO_TASK] * (not why)] if context.target is None else []) + ([known] if known else []) + notes
     leans = leans_on(context.model) if context.model else ""
     notes = _without_claim(context) + [leans] * bool(leans) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)

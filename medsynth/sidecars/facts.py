@@ -182,7 +182,8 @@ class Facts:
     def used_for(self) -> str:
         """Return the purpose and the recipient, as the review file states them; "" without either."""
         review = self.review
-        parts = [("Purpose", review.purpose), ("Recipient", review.recipient), ("Access", review.access)]
+        purpose = review.purpose or ", ".join(review.uses)
+        parts = [("Purpose", purpose), ("Recipient", review.recipient), ("Access", review.access)]
         return " ".join(f"{name}: {text.rstrip('.')}." for name, text in parts if text)
 
     @property

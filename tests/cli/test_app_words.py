@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ from medsynth_cli.app.words import FIELDS, placed, plain
 from medsynth_cli.spoken import foreign
 
 from medsynth.errors import Problem, SchemaError
-from medsynth.report.data.verdict import Purpose
+from medsynth.report.data.verdict import Purpose, Use
 from medsynth.schema import Schema
 
 APP = Path(__file__).parents[2] / "cli" / "app"
@@ -24,7 +25,7 @@ TEXTS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (APP / "
 ENGLISH = TEXTS["en"]
 BUILT = ("nav_", "title_", "kind_", "name_", "format.", "review_", "outcome_", "picture_", "phase_", "error_",
          "encoding_", "refused_", "count_of_", "patients_", "system_", "fault_",
-         "status_", "messages")  # fmt: skip  # of templates
+         "status_", "use_", "messages")  # fmt: skip  # of templates
 
 
 @pytest.mark.parametrize("language", sorted(set(TEXTS) - {"en"}))
@@ -166,9 +167,10 @@ def test_each_fault_that_the_form_can_cause_has_a_field() -> None:
 
 
 def test_every_question_about_the_purpose_is_on_the_screen() -> None:
-    names = {name for name, one in Purpose.model_fields.items() if one.annotation == str | None}
+    names = {name for name, one in Purpose.model_fields.items() if one.annotation in (str | None, list[Use])}
     assert {name for group in GROUPS.values() for name in group} == names
     assert all(f"review_{name}" in ENGLISH and f"review_note_{name}" in ENGLISH for name in names)
+    assert [ENGLISH[f"use_{k}"] for k in range(1, 9)] == [*get_args(Use)]
 
 
 def test_a_form_for_patients_declares_them() -> None:

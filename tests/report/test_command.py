@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import small_clinic
 from commands import run
+from medsynth_cli.report import Inputs, _with_real_rows
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,20 @@ def test_any_tools_table(folder: Any) -> None:
     assert outcome.exit_code == 0, outcome.stderr
     twin = json.loads((folder / "foreign.report.json").read_text())["sections"]
     assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
+
+
+def test_rows_held_out_by_hand_are_attacked_with_the_fitted_table(folder: Any) -> None:
+    """As in the demo, whose two tables come from a simulation. A fit with --holdout leaves the two parts of a split."""
+    held, fitted, train = (folder / f"clinic{part}.csv" for part in (".heldout", "", ".train"))
+
+    def found(real: Path | None = None) -> Any:
+        return _with_real_rows(Inputs(folder, "clinic", folder / "clinic.medsynth", None), real, None, False, False)
+
+    hidden = train.rename(folder / "away.csv") if train.exists() else None
+    assert found()[4:6] == (held, fitted) and found(fitted)[4:6] == (fitted, None)
+    shutil.copy(fitted, train)
+    assert found()[4:6] == (held, train)
+    train.unlink() if hidden is None else hidden.replace(train)
 
 
 @pytest.mark.nightly

@@ -91,7 +91,7 @@ def test_a_schema_without_such_rules_says_nothing_of_them() -> None:
 
 def test_the_page_says_why_rules_were_not_checked() -> None:
     summary = Verdicts(lines=[], uses=[], status="no", proposal=[], named=0, to_do=[])
-    purpose = Purpose(**dict.fromkeys(Purpose.model_fields))
+    purpose = Purpose()
     for synthetic in (REAL, REAL.drop(columns="day")):
         found = plausibility(SCHEMA, None, synthetic)
         sections = {**dict.fromkeys(SECTIONS), "plausibility": found, "verdicts": summary, "purpose": purpose}

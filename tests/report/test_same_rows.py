@@ -108,7 +108,7 @@ def test_columns_that_the_model_has_lost_are_compared_by_nothing() -> None:
         return frame.assign(weight=[f"{k} kg" for k in range(300)]) if weight == "kg" else frame
 
     tables = gathered(rows(1, "kg"), rows(2, "other"), rows(3, "kg"), schema=schema, learned=True)
-    lost, told = (next(n for n in tables.notes if n.startswith(start)) for start in ("LOST", "Real cells"))
+    lost, told = (next(n for n in tables.notes if n.startswith(start)) for start in ("LOST", "Of all real cells"))
     assert "weight" in lost and all(f"{name} " in told for name in ("ward", "dose")) and "weight" not in told
     found = fidelity(tables, np.random.default_rng(0))
     similar = {column.name: column.similarity for column in found.columns}

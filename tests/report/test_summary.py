@@ -64,7 +64,7 @@ def test_a_use_without_a_question_is_not_mentioned() -> None:
     assert judged_uses([verdict("rows_apart", "beyond")], QUESTIONS, None) == []
 
 
-NOTHING_LOST = Lost(False, "Lost: nothing that was checked.")
+NOTHING_LOST = Lost(False, ["Lost: nothing that was checked."])
 STATED = Purpose(purpose="teaching", recipient="a university")
 
 
@@ -121,12 +121,32 @@ def test_what_failed_is_named_before_what_is_open() -> None:
     """An undecided page named only what was open, and two checks had failed."""
     lines = [verdict("epsilon", "within"), verdict("attack_advantage", "not measured"),
              verdict("two_way_gap", "beyond"), verdict("relations_lost", "beyond")]  # fmt: skip
-    found = said(lines, [("testing", "fit"), ("teaching", "not fit")], lost=Lost(True, "Lost: the columns a and b."))
+    found = said(lines, [("testing", "fit"), ("teaching", "not fit")], lost=Lost(True, ["Lost: the columns a and b."]))
     assert found.status == "undecided" and found.sentences[1 : 1 + found.named] == [
         "Failed: pairs of columns and strong relations.",
         "Open: attacks that guess who was in the real table.",
         "Lost: the columns a and b.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fitness", "privacy", "status", "start"),
+    [
+        ({"apples": "fit", "bears": "not fit"}, "within", "yes", "The synthetic rows may be shared for apples."),
+        ({"apples": "not fit", "bears": "fit"}, "not measured", "no", "The synthetic rows are not fit for what was"),
+        ({"apples": "board decides", "bears": "fit"}, "within", "undecided", "The board decides whether the synthetic"),
+        ({"bears": "fit"}, "within", "undecided", "The board decides whether the synthetic rows may be shared for app"),
+        ({"apples": "fit"}, "beyond", "no", "The synthetic rows may not be shared."),
+    ],
+)
+def test_only_the_uses_that_were_asked_for_matter(fitness: Any, privacy: str, status: str, start: str) -> None:
+    """A report whose rows were unfit for the stated use was undecided, since another use was open."""
+    uses = [JudgedUse(use=use, fitness=own, because=["two_way_gap"]) for use, own in fitness.items()]
+    lines = [verdict(key, privacy) for key in PRIVACY]
+    found = answer(lines, QUESTIONS, uses, Purpose(recipient="us"), NOTHING_LOST, ["apples"])
+    assert found.status == status and found.sentences[0].startswith(start)
+    assert not any("bears" in one or "Nobody has stated" in one for one in found.sentences)
+    assert any(one == "Nothing on this page judges apples." for one in found.sentences) is ("apples" not in fitness)
 
 
 @pytest.mark.parametrize("missing", [("purpose",), ("recipient",), ("purpose", "recipient")])
@@ -143,8 +163,15 @@ def test_nothing_is_shared_for_a_purpose_that_nobody_has_stated(missing: tuple[s
 def test_a_plain_yes_has_lost_nothing() -> None:
     lines = [verdict(key, "within") for key in PRIVACY]
     assert said(lines, [("teaching", "fit")]).status == "yes"
-    assert said(lines, [("teaching", "fit")], lost=Lost(True, "Lost: a.")).status == "yes, with limits"
+    assert said(lines, [("teaching", "fit")], lost=Lost(True, ["Lost: a."])).status == "yes, with limits"
     assert said([*lines, verdict("two_way_gap", "beyond")], [("x", "fit")]).status == "yes, with limits"
+
+
+def test_an_untried_attack_is_named() -> None:
+    """Page one said that attacks were tried, and then that none was."""
+    lines = [verdict("epsilon", "within"), verdict("attack_certainty", "not measured")]
+    text = "Attacks that name single rows of the real table were not tried, so nobody has tested the guarantee by them."
+    assert any(one.startswith(text) for one in said(lines, [("teaching", "fit")]).sentences)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +180,7 @@ def test_a_plain_yes_has_lost_nothing() -> None:
         (0.05, 0.4, "yes, with limits", "The guarantee limits every attack, so this alone does not prevent sharing."),
         (0.1, 0.4, "undecided", "So the guarantee is not enough for a yes."),
         (0.05, None, "undecided", "So the guarantee is not enough for a yes."),
-        (None, None, "undecided", "No attack was tried, so nobody has tested whether the guarantee was kept."),
+        (None, None, "undecided", "were not tried, so nobody has tested the guarantee by them."),
     ],
 )
 def test_an_open_attack_says_why_it_decides(value: float, allowed: float | None, status: str, why: str) -> None:

@@ -21,7 +21,7 @@ PASSING_ON = "passing rows on"
 TESTING = "testing software"
 TEACHING = "teaching and training people"
 EXPLORING = "exploring which columns go together"
-PREDICTING = "training models that predict {target}"
+PREDICTING, TARGET = "training models that predict {target}", "the target"
 CHANGING = "studying how patients change over time"
 SURVIVING = "studying the time to an event"
 ENDING = "studying how patients end"
@@ -62,7 +62,7 @@ def judged_uses(verdicts: Sequence[Verdict], questions: Questions, target: str |
         unsettled = [one.key for one in asked if one.met is None]
         fitness: Fitness = "not fit" if failed else "board decides" if unsettled else "fit"
         if any(use in questions[one.key].uses for one in asked):
-            name = use.format(target=target or "the target")
+            name = use.format(target=target or TARGET)
             found.append(JudgedUse(use=name, fitness=fitness, because=failed or unsettled))
     return found
 
@@ -73,16 +73,16 @@ NOT_TRIED = "This page reads no real row, so no attack was tried for it. The rep
 
 
 class Lost(NamedTuple):
-    """Whether anything is lost, and what, in a sentence."""
+    """Whether anything is lost, and sentences on what, and on the target."""
 
     anything: bool
-    sentence: str
+    sentences: list[str]
 
 
 class Proposal(NamedTuple):
     """The status in a word or three, and the sentences behind it, the answer first.
 
-    `named`: the number of sentences after the first that name what failed, is open, and is lost.
+    `named`: the number of sentences after the first that name what failed, is open and is lost, and the target's share.
     """
 
     status: Status
@@ -91,22 +91,30 @@ class Proposal(NamedTuple):
 
 
 def answer(
-    verdicts: Sequence[Verdict], questions: Questions, uses: Sequence[JudgedUse], asked_for: Purpose, lost: Lost
-) -> Proposal:
-    """Return the proposal: the answer, then what failed, what is open and what is lost, then limits.
+    verdicts: Sequence[Verdict], questions: Questions, uses: Sequence[JudgedUse], asked_for: Purpose, lost: Lost,
+    asked: Sequence[str] = (),
+) -> Proposal:  # fmt: skip
+    """Return the proposal: the answer, then what failed, is open and is lost, the target, and limits.
 
-    A plain yes has no limit but that on decisions. Without a stated purpose and recipient it is a condition.
+    A plain yes has no limit but that on decisions. Without a stated purpose and recipient it is a condition. `asked`:
+    the uses of `asked_for` in the words of `uses`. Then only these matter.
     """
     deciders = [one for one in verdicts if one.key in deciding(PASSING_ON, questions)]
+    unjudged = [use for use in asked if use not in {one.use for one in uses}]
+    uses = [one for one in uses if one.use in asked or not asked]
+    uses += [JudgedUse(use=use, fitness="board decides", because=[]) for use in unjudged]
     by = {kind: listed([one.use for one in uses if one.fitness == kind]) for kind in get_args(Fitness)}
-    fit, unsure = by["fit"], by["board decides"]
-    missing = [name for name in ("purpose", "recipient") if not getattr(asked_for, name)]
+    fit, unsure, unfit = by["fit"], by["board decides"], by["not fit"]
+    stated = {"purpose": asked_for.purpose or asked, "recipient": asked_for.recipient}
+    missing = [name for name, said in stated.items() if not said]
     unstated = f"Nobody has stated the {' or the '.join(missing)}."
     status: Status = "undecided"
     if any(one.outcome == "no guarantee" for one in deciders):
         first, status = f"{ROWS} may not be shared, because nothing limits what they reveal about a person.", "no"
     elif any(one.met is False for one in deciders):
         first, status = f"{ROWS} may not be shared.", "no"
+    elif asked and not fit and not unsure:
+        first, status, unfit = f"{ROWS} are not fit for what was asked for: {unfit}.", "no", ""
     elif any(one.met is None and not allowed(one) for one in deciders):
         first = "The board decides whether the synthetic rows may be shared at all."
     elif fit:
@@ -121,20 +129,22 @@ def answer(
     else:
         first = "The board decides whether the synthetic rows may be shared, because this page judges no use."
     yes = status in ("yes", "yes, with limits")
-    said = [first, *named_first(verdicts, questions), *[lost.sentence] * bool(lost.sentence)]
+    said = [first, *named_first(verdicts, questions), *lost.sentences]
     found = len(said) - 1
     said += [unstated] * (bool(missing) and not yes)
     if fit and not yes:
         where = "Where the real rows may be used" if status == "no" else "If they are shared"
         said.append(f"{where}, the synthetic rows are fit for {fit}.")
-    said += [f"The synthetic rows are not fit for {by['not fit']}."] if by["not fit"] else []
+    said += [f"The synthetic rows are not fit for {unfit}."] if unfit else []
     if status != "no":
-        said += [f"The board decides whether they are fit for {unsure}."] if unsure else []
-        said += dict.fromkeys(reason(one) for one in deciders if one.met is None)
+        open_ones = listed([one.use for one in uses if one.fitness == "board decides" and one.use not in unjudged])
+        said += [f"The board decides whether they are fit for {open_ones}."] if unsure and open_ones else []
+        said += [f"Nothing on this page judges {listed(unjudged)}."] if unjudged else []
+        said += [reason(one, topics([one], questions)) for one in deciders if one.met is None]
         said += [] if any(one.key == TRIED for one in verdicts) else [NOT_TRIED]
-        if ESTIMATING in by["not fit"]:
+        if ESTIMATING in unfit:
             said.append("To estimate an effect, declare it before the next fit.")
-    if asked_for.purpose:
+    if asked_for.purpose and not asked:
         said.append(f"The board compares these uses with what was asked for: {asked_for.purpose}.")
     return Proposal(status, found, [*said, "No decision about a patient may rest on synthetic rows."])
 
@@ -162,17 +172,18 @@ def allowed(verdict: Verdict) -> bool:
     return verdict.outcome == "cannot tell" and verdict.allowed is not None and value <= verdict.limit
 
 
-def reason(verdict: Verdict) -> str:
+def reason(verdict: Verdict, topic: str) -> str:
     """Return why an open question about attacks prevents sharing, or why it does not."""
+    start = f"{topic[:1].upper()}{topic[1:]}"
     if allowed(verdict):
         return (
-            "Attacks were tried, and the best one stayed below the limit, but with too few rows to be sure. "
-            "The guarantee limits every attack, so this alone does not prevent sharing."
+            f"{start} stayed below the limit, but with too few rows to be sure. The guarantee limits every attack, so "
+            "this alone does not prevent sharing."
         )
     if verdict.outcome == "cannot tell":
-        return "The best attack went beyond the limit, perhaps by chance. So the guarantee is not enough for a yes."
-    tried = "No attack was tried" if verdict.outcome == "not measured" else "No attack could be judged"
-    return f"{tried}, so nobody has tested whether the guarantee was kept. The board decides whether it is enough."
+        return f"{start} went beyond the limit, perhaps by chance. So the guarantee is not enough for a yes."
+    tried = "were not tried" if verdict.outcome == "not measured" else "could not be judged"
+    return f"{start} {tried}, so nobody has tested the guarantee by them. The board decides without that test."
 
 
 def listed(words: Sequence[str]) -> str:

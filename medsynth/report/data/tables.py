@@ -262,13 +262,13 @@ def _lost(real: pd.DataFrame, target: str | None, schema: Schema | None, notes: 
     lost = [name for name, share in shares.items() if share > LOST and name != target]
     if lost:
         notes.append(
-            f"LOST: {', '.join(lost)}. The model has no value for nearly all of their real cells, so Fidelity counts "
-            "their similarity as 0. Declare these columns in a schema, or remove them from the table."
+            f"LOST: {', '.join(lost)}. The model has no value for nearly all real cells there, so Fidelity counts a "
+            "similarity of 0. Declare such columns in a schema, or remove them from the table."
         )
     if rest := [f"{name} {share:.0%}" for name, share in shares.items() if name not in lost]:
         notes.append(
-            f"Real cells for which the model has no value: {', '.join(rest)}. Fidelity counts them as different. The "
-            "other comparisons read them as the model does, as missing or as another level."
+            f"Of all real cells, empty ones included, the model has no value for these: {', '.join(rest)}. Fidelity "
+            "counts them as different. The other comparisons read them as the model does: as missing or another level."
         )
     return shares
 

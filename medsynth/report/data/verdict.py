@@ -100,10 +100,18 @@ class CatalogueFacts(Record):
     custodian_contact: str | None = _said("its e-mail address or page")
 
 
+Use = Literal[
+    "testing software", "teaching and training people", "exploring which columns go together",
+    "training models that predict the target", "studying how patients change over time",
+    "studying the time to an event", "studying how patients end", "estimating effects",
+]  # fmt: skip
+
+
 class Purpose(Record):
     """What is done with the rows, and who answers for it. The page prints a blank line for a missing entry."""
 
     purpose: str | None = _said("what the recipient wants to do with the rows")
+    uses: list[Use] = Field(default=[], description=f"which of: {', '.join(get_args(Use))}")
     recipient: str | None = _said("who gets them")
     recipient_controls: str | None = _said("how the recipient protects them, and what they have signed")
     access: str | None = _said("open, on request, in a safe room")

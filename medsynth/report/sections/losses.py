@@ -13,6 +13,7 @@ from ..data.columns import known_cells
 from ..data.context import Context
 from ..data.proposal import Lost, listed
 from ..data.verdict import Record
+from .plausibility import IMPOSSIBLE, Plausibility
 from .registry import Section
 from .relations import Relations
 
@@ -125,11 +126,14 @@ def _mean(target: str, context: Context) -> list[ClassShare]:
 
 
 def lost(context: Context) -> Lost:
-    """Return what is lost in a line: the first of each kind, and the class of the target whose share changes most."""
-    found, strong = context.record(Losses), context.record(Relations)
+    """Return what is lost in a line, the first of each kind; the class of the target whose share changes most; and the
+    share of impossible rows beyond the limit.
+    """
+    found, strong, possible = context.record(Losses), context.record(Relations), context.record(Plausibility)
     if found is None:
-        return Lost(False, "")
-    parts = [f"the columns {listed(_first(found.columns))}"] if found.columns else []
+        return Lost(False, [])
+    columns = sorted(found.columns, key=lambda name: name != context.target)
+    parts = [f"the column{'s' * (len(columns) > 1)} {listed(_first(columns))}"] if columns else []
     for one in found.levels[:MOST_SHOWN]:
         share = "" if one.share is None else f" ({_percent(one.share)} of the real rows)"
         parts.append(f"{one.column} = {listed(_first(one.levels))}{share}")
@@ -137,7 +141,7 @@ def lost(context: Context) -> Lost:
     gone = [one for one in strong.listed if one.kept == "lost"] if strong else []
     parts += [f"the relation {one.name}{' (too few patients to keep it)' if one.few else ''}" for one in gone[:1]]
     parts += [f"{len(gone) - 1} more strong relation{'s' * (len(gone) > 2)}"] * (len(gone) > 1)
-    said = ""
+    said = list[str]()
     for own in [own for own in found.shares if own.synthetic or not own.level][:1]:  # others are lost levels
         shown, rows = (_percent, " of the {} rows") if own.level else ("{:.3g}".format, " in {} rows")
         sides = [(own.real, "real"), (own.synthetic, "synthetic")]
@@ -145,9 +149,11 @@ def lost(context: Context) -> Lost:
         if own.level and own.synthetic < (own.real or 0.0) / 2:
             parts.append(f"most of the target {found.target} = {own.level}: {figures}")
         else:
-            said = f" Target {found.target}{f' = {own.level}' if own.level else ' on average'}: {figures}."
+            said = [f"Target: {found.target}{f' = {own.level}' if own.level else ' on average'}, {figures}."]
+    limit, broken = IMPOSSIBLE.threshold(context.thresholds).limit, possible.impossible if possible else None
+    said += [f"Impossible: {_percent(broken)} of the synthetic rows."] if broken and broken > limit else []
     nothing = "nothing that was checked" if found.rows_real else "nothing that can be checked without real rows"
-    return Lost(bool(parts), f"Lost: {'; '.join(parts) or nothing}.{said}")
+    return Lost(bool(parts), [f"Lost: {'; '.join(parts) or nothing}.", *said])
 
 
 def _first(words: list[str]) -> list[str]:

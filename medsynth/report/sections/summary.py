@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..data.context import Context
-from ..data.proposal import ESTIMATING, JudgedUse, Status, answer, judged_uses, topics
+from ..data.proposal import ESTIMATING, TARGET, JudgedUse, Status, answer, judged_uses, topics
 from ..data.question import FEWER, LARGER, Question
 from ..data.verdict import Record, Verdict, rows_to_settle
 from .attacks import FEWEST, HOLD_OUT, RUN_ATTACKS
@@ -36,8 +36,8 @@ class Verdicts(Record):
     """The verdict lines of all sections, in the order of the page, and what they come to.
 
     `uses` follows the rule of `medsynth.report.data.proposal`. `status` is the answer in a word, and `proposal` in
-    sentences: the answer, the `named` ones on what failed, is open and is lost, and limits. `to_do` has each advice
-    once, after what it is about.
+    sentences: the answer, the `named` ones on what failed, is open and is lost and on the target, then limits. `to_do`
+    has each advice once, after what it is about.
     """
 
     lines: list[Verdict]
@@ -65,7 +65,10 @@ def verdicts(context: Context) -> Verdicts:
     fit = estimation is not None and estimation.fit_for != "prediction only"
     name = "estimating the declared regressions" if fit else ESTIMATING
     uses.append(JudgedUse(use=name, fitness="fit" if fit else "not fit", because=["estimation"]))
-    status, named, proposal = answer(found, asked, uses, context.review, lost(context))
+    wanted = [
+        name if use == ESTIMATING else use.replace(TARGET, context.target or TARGET) for use in context.review.uses
+    ]
+    status, named, proposal = answer(found, asked, uses, context.review, lost(context), wanted)
     to_do = _to_do(found, asked, _fewer(context))
     return Verdicts(lines=found, uses=uses, status=status, proposal=proposal, named=named, to_do=to_do)
 
