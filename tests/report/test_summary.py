@@ -170,7 +170,7 @@ def test_a_plain_yes_has_lost_nothing() -> None:
 def test_an_untried_attack_is_named() -> None:
     """Page one said that attacks were tried, and then that none was."""
     lines = [verdict("epsilon", "within"), verdict("attack_certainty", "not measured")]
-    text = "Attacks that name single rows of the real table were not tried, so nobody has tested the guarantee by them."
+    text = "Attacks that name single rows of the real table could not be judged, so nobody has tested the guarantee by "
     assert any(one.startswith(text) for one in said(lines, [("teaching", "fit")]).sentences)
 
 

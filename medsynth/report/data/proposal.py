@@ -177,12 +177,12 @@ def reason(verdict: Verdict, topic: str) -> str:
     start = f"{topic[:1].upper()}{topic[1:]}"
     if allowed(verdict):
         return (
-            f"{start} stayed below the limit, but with too few rows to be sure. The guarantee limits every attack, so "
-            "this alone does not prevent sharing."
+            f"{start} stayed below the limit, but their interval reaches beyond it. The guarantee limits every attack, "
+            "so this alone does not prevent sharing."
         )
     if verdict.outcome == "cannot tell":
         return f"{start} went beyond the limit, perhaps by chance. So the guarantee is not enough for a yes."
-    tried = "were not tried" if verdict.outcome == "not measured" else "could not be judged"
+    tried = "were not tried" if (verdict.key, verdict.outcome) == (TRIED, "not measured") else "could not be judged"
     return f"{start} {tried}, so nobody has tested the guarantee by them. The board decides without that test."
 
 

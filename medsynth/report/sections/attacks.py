@@ -417,6 +417,7 @@ def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:
 
 ADVANTAGE = QUESTIONS["attack_advantage"]
 CERTAINTY = QUESTIONS["attack_certainty"]
+TOO_FEW_CONTROLS = "One false alarm in 100 needs at least 100 rows that were held out."
 
 
 def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict]:
@@ -430,7 +431,7 @@ def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict
         (CERTAINTY, [attack.at_one_percent for attack in found.membership], found.allowed_at_one_percent),
     ):
         worst = stats.worst(figures)
-        detail = _worded(found, worst, allowed)
+        detail = TOO_FEW_CONTROLS if worst.value is None else _worded(found, worst, allowed)
         lines.append(question.judge(worst, thresholds, detail, instead=outcome, advice=advice, allowed=allowed))
     return lines
 

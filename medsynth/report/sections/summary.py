@@ -74,10 +74,10 @@ def verdicts(context: Context) -> Verdicts:
 
 
 def _to_do(lines: Sequence[Verdict], asked: Mapping[str, Question], fewer: str) -> list[str]:
-    """Return each advice of the lines once, after what it is about; what helps against noise comes last."""
+    """Return each advice once, after what it is about: on what failed first, what helps against noise last."""
     about = dict[str, list[Verdict]]()
     most = max(lines, key=lambda line: line.more_rows or 0).advice if lines else ""
-    for line in lines:
+    for line in sorted(lines, key=lambda line: line.met is not False):
         advice = most if line.more_rows else line.advice.replace(fewer, "").strip()
         about.setdefault(advice, []).append(line)
     about[fewer] = [line for line in lines if fewer in line.advice]
