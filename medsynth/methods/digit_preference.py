@@ -130,10 +130,8 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
     measured = [Counts.of_cells(counts[there], std)]
     groups = kinds.groups[:, there]
     alike = [*(groups[:, :, None] == groups[:, None]), np.eye(len(base))]
-    precisions = (
-        np.linalg.inv(sum(size**2 * same for size, same in zip(sizes, alike, strict=True))).astype(np.float64)
-        for sizes in product(PREFERENCE_STDS, repeat=len(alike))
-    )
+    stds = np.array([*product(PREFERENCE_STDS, repeat=len(alike))])  # (priors, what is alike)
+    precisions = np.linalg.inv(np.tensordot(stds**2, np.stack(alike).astype(np.float64), 1))
     found = np.zeros(len(expected))
     found[there] = mean_over_priors(measured, rows, base, precisions)
     return found

@@ -5,7 +5,7 @@ All of this is public: it reads only noisy counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -243,62 +243,68 @@ class Sums:
 
 
 def posterior_mode(own: Sums, base: Floats, precision: Floats) -> Floats:
-    """Return the most likely log shares, (cells,), given noisy counts in groups of cells.
+    """Return the most likely log shares, (cells,), given noisy counts in groups of cells: see `posterior_modes`."""
+    return np.asarray(posterior_modes(own, base, precision[None])[0])
+
+
+def posterior_modes(own: Sums, base: Floats, precisions: Floats) -> Floats:
+    """Return the most likely log shares for each prior, (priors, cells), given noisy counts in groups of cells.
 
     Counts are rows times shares plus Gaussian noise. The log shares are `base` plus a tilt, which has a normal prior of
-    the given `precision`, (cells, cells). Damped Gauss-Newton steps start at the counts, because they may miss the mode
-    from a distant base.
+    one of the given `precisions`, (priors, cells, cells). Damped Gauss-Newton steps start at the counts, because they
+    may miss the mode from a distant base.
 
     The usual projection subtracts a constant and cuts at zero. It keeps the noise in every empty cell of a tail or of a
     rare class. Here a cell with few rows compared with the noise follows the prior.
     """
     start = np.log(own.even)
-    tilt, damping = start - start.mean() - base + base.mean(), 1.0
-    damped = np.eye(len(base))
+    tilts = np.tile(start - start.mean() - base + base.mean(), (len(precisions), 1))
+    damped, damping = np.eye(len(base)), np.ones(len(precisions))
 
-    def cost(t: Floats) -> float:
-        gap = own.counts - own.matrix @ np.exp(log_softmax(base + t))
-        return float(gap @ gap / 2 + t @ precision @ t / 2)
+    def costs(tilt: Floats, precision: Floats) -> Floats:
+        gap = own.counts - np.exp(log_softmax(base + tilt)) @ own.matrix.T
+        prior = ((tilt[:, None] @ precision)[:, 0] * tilt).sum(1)
+        return np.asarray(((gap * gap).sum(1) + prior) / 2)
 
-    now = cost(tilt)
+    now, left = costs(tilts, precisions), np.arange(len(precisions))
     for _ in range(NEWTON_STEPS):
+        tilt, precision = tilts[left], precisions[left]
         shares = np.exp(log_softmax(base + tilt))
-        expected = own.normal @ shares
+        expected = shares @ own.normal
         gap = own.seen - expected
-        gradient = precision @ tilt - shares * (gap - shares @ gap)
-        curve = curvature(own.normal, expected, shares) + precision + damping * damped
+        gradient = (precision @ tilt[..., None])[..., 0] - shares * (gap - (shares * gap).sum(1, keepdims=True))
+        curve = curvature(own.normal, expected, shares) + precision + damping[left, None, None] * damped
         try:
-            step = np.linalg.solve(curve, gradient)
+            step = np.linalg.solve(curve, gradient[..., None])[..., 0]
         except np.linalg.LinAlgError:  # counts of a hostile server can be so large that nothing else is seen
-            damping *= 4
+            damping[left] *= 4
             continue
-        new = cost(tilt - step)
-        if new < now:
-            tilt, damping = tilt - step, damping / 3
-            if now - new < 1e-6 * (1 + now):
-                break
-            now = new
-        elif new - now < 1e-12 * (1 + now):  # only rounding: no step from the mode can reduce the cost
+        before, new = now[left], costs(tilt - step, precision)
+        better = new < before
+        tilts[left[better]], now[left[better]] = (tilt - step)[better], new[better]
+        damping[left] *= np.where(better, 1 / 3, 4)
+        # Of a worse step, only rounding: no step from the mode can reduce the cost.
+        done = np.where(better, before - new < 1e-6 * (1 + before), new - before < 1e-12 * (1 + before))
+        left = left[~done]
+        if not len(left):
             break
-        else:
-            damping *= 4
-    return np.asarray(log_softmax(base + tilt))
+    return np.asarray(log_softmax(base + tilts))
 
 
 def curvature(normal: Floats, expected: Floats, shares: Floats) -> Floats:
-    """Return the curvature of squared errors of sums of shares in the logarithms of the shares, (cells, cells).
+    """Return the curvature of squared errors of sums of shares in the logarithms of the shares, (..., cells, cells).
 
-    `normal`: the sums' matrix, transposed, times itself. `expected`: `normal` times the shares. The product of the
-    slopes is the same, but its time grows with the number of sums.
+    `normal`: the sums' matrix, transposed, times itself. `expected`: `normal` times the shares, (..., cells). The
+    product of the slopes is the same, but its time grows with the number of sums.
     """
-    inner = normal - expected[:, None] - expected + shares @ expected
-    return np.asarray(inner * shares[:, None] * shares)
+    inner = normal - expected[..., None] - expected[..., None, :] + (shares * expected).sum(-1)[..., None, None]
+    return np.asarray(inner * shares[..., None] * shares[..., None, :])
 
 
 def log_softmax(x: Floats) -> Floats:
-    """Return the log softmax of `x`, (cells,). For few numbers it is faster than scipy's, which has checks."""
-    above = x - x.max()
-    return np.asarray(above - np.log(np.exp(above).sum()))
+    """Return the log softmax of `x`, (..., cells). For few numbers it is faster than scipy's, which has checks."""
+    above = x - x.max(-1, keepdims=True)
+    return np.asarray(above - np.log(np.exp(above).sum(-1, keepdims=True)))
 
 
 def log_evidence(own: Sums, shares: Floats, tilt: Floats, precision: Floats) -> float:
@@ -312,17 +318,17 @@ def log_evidence(own: Sums, shares: Floats, tilt: Floats, precision: Floats) -> 
     return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
 
 
-def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, precisions: Iterable[Floats]) -> Floats:
-    """Return shares, (cells,), by noisy counts of `total` rows: means over priors with these `precisions`, weighted by
-    the likelihood of the counts (adaptive shrinkage, Stephens 2017). Otherwise as for `posterior_mode`.
+def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, precisions: Floats) -> Floats:
+    """Return shares, (cells,), by noisy counts of `total` rows: means over priors with these `precisions`, (priors,
+    cells, cells), weighted by the likelihood of the counts (adaptive shrinkage, Stephens 2017). Otherwise as for
+    `posterior_modes`.
     """
-    found, evidence, own = list[Floats](), list[float](), Sums(measured, total)
-    for precision in precisions:
-        mode = posterior_mode(own, base, precision)
-        found.append(np.exp(mode))
-        evidence.append(log_evidence(own, found[-1], mode - base, precision))
+    own = Sums(measured, total)
+    modes = posterior_modes(own, base, precisions)
+    found = np.exp(modes)
+    evidence = [log_evidence(own, *one) for one in zip(found, modes - base, precisions, strict=True)]
     likely = np.exp(np.array(evidence) - max(evidence))
-    return np.asarray(likely / likely.sum() @ np.stack(found))
+    return np.asarray(likely / likely.sum() @ found)
 
 
 def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:

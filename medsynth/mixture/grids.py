@@ -5,9 +5,8 @@ and a frequent value gets its own cell. On an even grid, most cells would be emp
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -154,14 +153,14 @@ def shares_of_cells(measured: Sequence[Counts], rows: float, widths: Floats, exp
     steps = np.diff(np.eye(len(order)), 2, axis=0)
     chance = 1 / np.maximum(expected[order], 1.0)  # variance of the logarithm of a Poisson number
 
-    def precisions() -> Iterator[Floats]:
-        for curvature, roughness in product(k.CURVATURES, k.ROUGHNESSES):
+    spreads = list[Floats]()
+    for curvature in k.CURVATURES:
+        curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.FLAT * np.eye(len(order)))
+        for roughness in k.ROUGHNESSES:
             spread = np.eye(cells) / k.FLAT
-            curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.FLAT * np.eye(len(order)))
             spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
-            yield np.asarray(np.linalg.inv(spread))
-
-    return mean_over_priors(measured, rows, np.log(widths), precisions())
+            spreads.append(spread)
+    return mean_over_priors(measured, rows, np.log(widths), np.linalg.inv(np.stack(spreads)))
 
 
 def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
