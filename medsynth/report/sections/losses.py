@@ -109,6 +109,7 @@ def _shares(target: str, real: pd.DataFrame | None, made: pd.DataFrame) -> list[
         return [min(found, key=lambda one: one.synthetic if one.real is None else one.real)]
     if real is None:
         return sorted(found, key=lambda one: one.synthetic)[:MOST_SHOWN]
+    found = [one for one in found if one.real]  # others are only rare here
     pairs = [(one.real or 0.0, one.synthetic) for one in found]
     kept = [min(pair) / max(*pair, 1e-12) for pair in pairs]  # the less of the larger share, the more it changed
     return [found[k] for k in sorted(range(len(found)), key=kept.__getitem__)[:MOST_SHOWN]]

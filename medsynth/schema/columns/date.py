@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal, Self
 from zlib import crc32
 
@@ -357,6 +358,7 @@ def ordinal(word: str, form: str) -> float:
     return _day_of(word, None) if math.isnan(day) else day
 
 
+@lru_cache(maxsize=1 << 16)  # a table has each date many times, and is read in pieces
 def _day_of(word: str, form: str | None, pivot: int | None = None) -> float:
     """Return as `ordinal` does, in this format alone; None: ISO's. `pivot`: the first year of two digits."""
     try:
