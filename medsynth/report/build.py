@@ -5,12 +5,8 @@ from __future__ import annotations
 import datetime
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from threading import Semaphore, Thread
-from typing import Any
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -154,41 +150,14 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
 
 
 def _compute_all(context: Context, step: Callable[[str], None]) -> None:
-    """Compute every section's record. Classifiers train in the background, so sections that wait for them come last."""
-    order = sorted(SECTIONS.values(), key=lambda section: (section.summary, section.waits))
-    pool = _Background()
-    # One filter for all threads: threads that each set a filter would undo one another's.
+    """Compute every section's record, one by one: in two threads they took longer, since most run in Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if context.predictions and context.tables and not context.tables.numeric_target:
-            context.predictions.begin(pool)
-        beside = {section.id: pool.submit(_record, section, context) for section in order if section.beside}
-        for section in order:
+        for section in sorted(SECTIONS.values(), key=lambda section: section.summary):
             if section.compute is not None:
                 if section.applies(context):
                     step(section.id)
-                found = beside[section.id].result() if section.beside else _record(section, context)
-                context.records[section.id] = found
-
-
-class _Background(Executor):
-    """Runs work in two threads that end with the process: whoever interrupts a report does not wait for them."""
-
-    def __init__(self) -> None:
-        self._turns = Semaphore(2)
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        """Start `work` when it is its turn. An error is raised by the result."""
-        future: Future[Any] = Future()
-        Thread(target=self._run, args=(future, partial(work, *arguments, **named)), daemon=True).start()
-        return future
-
-    def _run(self, future: Future[Any], work: Callable[[], Any]) -> None:
-        with self._turns:
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
+                context.records[section.id] = _record(section, context)
 
 
 def _without_claim(context: Context) -> list[str]:

@@ -15,7 +15,7 @@ from medsynth_sample_data import simulate
 from scipy.stats import norm
 
 from medsynth.privacy.accounting.events import Gaussian
-from medsynth.report.build import _Background, build
+from medsynth.report.build import build
 from medsynth.report.data.context import Context
 from medsynth.report.data.proposal import (
     ESTIMATING,
@@ -396,17 +396,3 @@ def test_copies_of_a_tenth_of_the_rows_are_beyond() -> None:
         tables = inputs.gather(real, made, known, "diagnosis", None, numpy_stream(0, "t"), disjoint=True)
         lines = {v.key: v.outcome for v in _verdicts(attacks(tables, [], np.random.default_rng(0)), Thresholds())}
         assert lines["attack_certainty"] == outcome and lines["attack_advantage"] != "beyond"
-
-
-def test_work_beside_does_not_keep_the_process() -> None:
-    pool = _Background()
-    assert pool.submit(lambda one, two: one + two, 1, two=2).result() == 3
-    with pytest.raises(ZeroDivisionError):
-        pool.submit(lambda: 1 / 0).result()
-    import threading
-
-    waiting = threading.Event()
-    started = pool.submit(waiting.wait)
-    assert all(thread.daemon for thread in threading.enumerate() if "_run" in thread.name)
-    waiting.set()
-    started.result()

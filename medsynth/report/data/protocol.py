@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -170,19 +169,10 @@ def majority_floor(test: pd.DataFrame, target: str) -> float:
 
 @dataclass(frozen=True)
 class TaskPredictions:
-    """Every classifier's predictions for the real held-out rows of `tables`, computed when first needed.
-
-    After `begin`, both sides are computed in the background.
-    """
+    """Every classifier's predictions for the real held-out rows of `tables`, computed when first needed."""
 
     tables: Tables
     models: Models = classifiers
-    begun: dict[str, Future[dict[str, Predictions]]] = field(default_factory=dict)
-
-    def begin(self, pool: Executor) -> None:
-        """Start to compute both sides."""
-        self.begun["synthetic"] = pool.submit(self._after_synthetic)
-        self.begun["real"] = pool.submit(self._after_real)
 
     @property
     def train_rows(self) -> str:
@@ -192,17 +182,11 @@ class TaskPredictions:
     @cached_property
     def synthetic(self) -> dict[str, Predictions]:
         """Return the predictions after training on synthetic rows."""
-        return self.begun["synthetic"].result() if self.begun else self._after_synthetic()
+        return self._predict(some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real)
 
     @cached_property
     def real(self) -> dict[str, Predictions]:
         """Return the predictions after training on the training table, else on other folds of the held-out rows."""
-        return self.begun["real"].result() if self.begun else self._after_real()
-
-    def _after_synthetic(self) -> dict[str, Predictions]:
-        return self._predict(some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real)
-
-    def _after_real(self) -> dict[str, Predictions]:
         real, train = self.tables.baseline
         if train is None:
             return self._cross_validated(real)

@@ -372,8 +372,7 @@ def _estimation(context: Context) -> Estimation | None:
 
 IMPORTANCE = Section(
     "importance", "Utility: important columns", lambda c: importance(c.compared), Importance, needs=("real rows",),
-    waits=True, beside=True,
 )  # fmt: skip
 # It uses the record of importance, so it must come later: the leading columns there are its predictors.
-INFERENCE = Section("inference", "Utility: inference", _inference, Inference, needs=("real rows",), waits=True)
+INFERENCE = Section("inference", "Utility: inference", _inference, Inference, needs=("real rows",))
 ESTIMATION = Section("estimation", "Fit for what?", _estimation, Estimation)

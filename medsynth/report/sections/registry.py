@@ -33,8 +33,7 @@ class Section:
 
     `questions` are those that the section answers. `verdicts` returns the answers from the record (None only if the
     section is `always` shown) and the thresholds. `compares`: whether these lines use real rows; then they are not
-    judged on rows that the model was fitted to. `summary`: computed after all other sections. `waits`: computed late,
-    after the classifiers in the background. `beside`: computed in the background, for a section that takes long.
+    judged on rows that the model was fitted to. `summary`: computed after all other sections.
     """
 
     id: str
@@ -50,8 +49,6 @@ class Section:
     verdicts: Callable[[Any, Thresholds], Sequence[Verdict]] | None = None
     compares: bool = True
     summary: bool = False
-    waits: bool = False
-    beside: bool = False
 
     def applies(self, context: Context) -> bool:
         """Return whether the section is computed for these inputs."""

@@ -437,6 +437,6 @@ def _subgroups(context: Context) -> Subgroups:
 
 UTILITY = Section(
     "utility", "Utility: the task", _utility, Utility | NumericUtility, needs=("real rows",),
-    questions=(AUROC_LOSS, R2_LOSS), verdicts=_verdicts, waits=True,
+    questions=(AUROC_LOSS, R2_LOSS), verdicts=_verdicts,
 )  # fmt: skip
-SUBGROUPS = Section("subgroups", "Subgroups", _subgroups, Subgroups, needs=("real rows",), waits=True)
+SUBGROUPS = Section("subgroups", "Subgroups", _subgroups, Subgroups, needs=("real rows",))
