@@ -495,8 +495,7 @@ def _known_review(session: Session) -> Content:
 
 
 def _on_screen(review: Content) -> Content:
-    uses = review.get("uses")
-    return review | {"uses": uses[0] if isinstance(uses, list) and uses else None}  # the screen has one
+    return review | {"uses": uses[0] if isinstance(uses := review.get("uses"), list) and uses else None}  # one of them
 
 
 def _keep_review(session: Session, form: Form) -> None:

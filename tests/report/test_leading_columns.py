@@ -12,7 +12,6 @@ import pytest
 from medsynth.errors import UsageError
 from medsynth.report.build import build
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.protocol import TaskPredictions
 from medsynth.report.data.tables import Tables, gather
 from medsynth.report.data.verdict import Review, ReviewedRegression
 from medsynth.report.document import Report
@@ -31,9 +30,8 @@ def people(rows: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture
-def two_sections(monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]) -> None:
+def two_sections(some_sections: Callable[..., None]) -> None:
     """Reports of the two sections that matter here, with no classifier trained for another."""
-    monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
     some_sections("importance", "inference")
 
 

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.report.build import INTERNAL, SHAREABLE, build
 from medsynth.report.data.context import Context, LinkedFacts, TableFacts
-from medsynth.report.data.protocol import TaskPredictions
 from medsynth.report.data.verdict import Record
 from medsynth.report.page.render import page
 from medsynth.report.sections.registry import SECTIONS, Section
@@ -82,7 +81,6 @@ def seen(monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]) ->
         return Probed()
 
     probe = Section(id="probe", title="A probe", compute=kept, fragment="")
-    monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
     some_sections()
     SECTIONS["probe"] = probe
     return contexts
