@@ -40,6 +40,8 @@ CROSS_VALIDATED = f"the same rows, by {FOLDS}-fold cross-validation, since no tr
 TRAINING_TABLE = "the real rows of the training table"
 # Rows that each tree of a forest draws. On 12,716 rows of OMOP, AuROC was 0.629 with 5,000 and 0.620 with all of them.
 FOREST_ROWS = 5_000
+# On 50,000 rows of diabetes130 a network scored 0.645 after 100 steps and 0.643 after 300, on the clinic 0.995.
+MANY_ROWS = 10_000
 LABELS = {"lr": "linear model", "mlp": "neural network", "rf": "random forest", "hgb": "boosted trees"}
 
 
@@ -49,11 +51,12 @@ Models = Callable[[NDArray[Any]], dict[str, Any]]  # New models by name, for tra
 def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
     """Return new classifiers by name for training rows with `labels` (rows,).
 
-    Boosted trees hold rows out to stop early if they have more than 10,000. They cannot if a class has a single row.
+    Boosted trees hold rows out to stop early if they have more than MANY_ROWS. They cannot if a class has a single row.
     """
     stop = "auto" if np.unique(labels, return_counts=True)[1].min() > 1 else False
     drawn = FOREST_ROWS if len(labels) > FOREST_ROWS else None
-    network = MLPClassifier(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
+    steps = 300 if len(labels) <= MANY_ROWS else 100
+    network = MLPClassifier(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=steps, random_state=0)
     return {
         "lr": make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
         "mlp": make_pipeline(StandardScaler(), network),
