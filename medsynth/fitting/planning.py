@@ -21,7 +21,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from ..schema import Schema
 from .expectation import LIMIT, Expectation
-from .forecast import Forecast
+from .forecast import Forecast, tables_alike
 from .opening import Fittable, opened
 from .private_table import PrivateTable
 from .public_rows import PublicRows, public_rows_of, settled_by
@@ -291,7 +291,7 @@ def plan_fit(
             one_row_a_patient=settings.one_row_a_patient,
         )  # fmt: skip
         notes = [*module.notes(config, made.equivalent_rows, columns, settings.budget), *_power(made, config, core)]
-        return made, notes, None
+        return made, [*tables_alike(table, columns, settings.budget), *notes], None
     assert private is not None
     check_method(private, method, module)
     public_rows = public_rows_of(private, settings, {"table": private.place})
@@ -305,6 +305,8 @@ def plan_fit(
         *settles,
     ]
     notes += notes_on_quality(private, made, settings.patients, stop=False)
+    if private.target is not None and (private.max_rows or 1) == 1:
+        notes += tables_alike(made.rows, private.columns, settings.budget)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
     notes += _power(made, config, core)
     return made, notes, private.expected(made)

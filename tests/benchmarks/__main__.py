@@ -57,6 +57,8 @@ BENCHMARKS = {
         "--methods independent --epsilons 10 --seeds 1 --rows 600 --output FOLDER/a.csv --folder FOLDER"),
     "paper-epsilons": Benchmark("paper_epsilons:main", "epsilon of GS-WGAN's own settings", "1 min",
         "results, errata, methods, gs-wgan", ""),
+    "persons": Benchmark("persons:main", "attacks on a person over several tables", "30 min", "results",
+        "--patients 300 --epsilons 3.7 --runs 1 --output FOLDER/a.csv"),
     "scores": Benchmark("scores:main", "other tools' attacks and scores on rows of the default", "1 h", "results",
         "--tables clinic-4k@500 --epsilons 3.7 --tools --output FOLDER/a.csv"),
     "speed": Benchmark("speed:main", "seconds and memory of commands", "15 min", "results",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import medsynth
 from medsynth.errors import FEW_ROWS, Message, UsageError
-from medsynth.fitting.forecast import RARE_SHARE, Forecast, kept
+from medsynth.fitting.forecast import MEASURED, RARE_SHARE, Forecast, kept, tables_alike
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
 from medsynth.schema import Schema
@@ -73,3 +77,22 @@ def test_an_impossible_number_of_patients_is_refused(patients: int) -> None:
     alone = schema.model_copy(update={"unit": None, "max_rows": None})
     with pytest.raises(UsageError, match="several rows per patient"):
         medsynth.plan(rows, epsilon=3.7, schema=alone, patients=PATIENTS)
+
+
+def test_tables_alike_are_those_on_file() -> None:
+    """A plan names the published figures of the nearest rows per column and epsilon, and none far from all."""
+    file = Path(__file__).parents[2] / "docs" / "results" / "rows_per_column.csv"
+    published = {
+        (int(row["rows per column"]), float(row["epsilon"])): tuple(
+            map(float, re.findall(r"-?\d+\.\d+", row["AuROC lost"]))
+        )
+        for row in csv.DictReader(file.read_text().splitlines())
+    }
+    assert published == MEASURED
+    for (count, epsilon), (lost, least, most) in MEASURED.items():
+        for rows, budget in ((20 * count, epsilon), (23 * count, 1.1 * epsilon)):
+            (found,) = tables_alike(rows, 20, budget)
+            assert f"with {count} rows per column" in found and f"epsilon {epsilon:g} lost {lost:.2f}" in found
+            assert f"({least:.2f} to {most:.2f})" in found
+    assert not tables_alike(20, 20, 1.0) and not tables_alike(2000, 20, 0.1) and not tables_alike(10**6, 20, 1.0)
+    assert any("Tables alike" in note for note in plan_fit(2000, FitSettings(epsilon=1.0))[1])

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 from medsynth_sample_data import simulate
+from pydantic import ValidationError
 from scipy.stats import norm
 
 from medsynth.privacy.accounting.events import Gaussian
@@ -165,6 +166,13 @@ def test_a_plain_yes_has_lost_nothing() -> None:
     assert said(lines, [("teaching", "fit")]).status == "yes"
     assert said(lines, [("teaching", "fit")], lost=Lost(True, ["Lost: a."])).status == "yes, with limits"
     assert said([*lines, verdict("two_way_gap", "beyond")], [("x", "fit")]).status == "yes, with limits"
+
+
+def test_a_review_names_one_use_or_several() -> None:
+    assert Review.model_validate({"uses": "testing software"}).uses == ["testing software"]
+    assert Review.model_validate({"uses": None}).uses == [] and Review().uses == []
+    with pytest.raises(ValidationError, match="teaching and training people"):
+        Review.model_validate({"uses": ["teaching"]})
 
 
 def test_an_untried_attack_is_named() -> None:

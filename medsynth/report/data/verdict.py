@@ -127,6 +127,12 @@ class Purpose(Record):
     expert_date: str | None = _said("when the expert decided, for HIPAA")
     expert_reasoning: str | None = _said("why the expert finds the risk very small, for HIPAA")
 
+    @field_validator("uses", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        """Return the one use of a file that has no list, and none for an empty entry."""
+        return [] if value is None else [value] if isinstance(value, str) else value
+
 
 class Review(Purpose):
     """What only people know, as the review file has it. `thresholds` are your house's own."""
@@ -180,7 +186,8 @@ def load(path: Path | None, kind: type[Kind]) -> Kind:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
-        known = "" if issubclass(kind, RootModel) else f" The keys are: {', '.join(kind.model_fields)}."
+        unknown = first["type"] == "extra_forbidden" and not issubclass(kind, RootModel)
+        known = f" The keys are: {', '.join(kind.model_fields)}." if unknown else ""
         raise UsageError(f"{path}: {place}: {first['msg']}.{known}") from None
 
 
