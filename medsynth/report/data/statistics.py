@@ -10,8 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
@@ -70,12 +72,8 @@ def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> 
 def _rarest(truth: NDArray[Any], patients: Patients) -> Whole:
     """Return the class of each patient that the fewest rows have, (patients,), as its place among the common ones."""
     classes, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
-    rank = np.empty(len(classes), np.int64)
-    rank[np.argsort(-counts, kind="stable")] = np.arange(len(classes))
-    place = np.unique(patients, return_inverse=True)[1]
-    found = np.zeros(int(place.max()) + 1, np.int64)
-    np.maximum.at(found, place, rank[codes])
-    return found
+    rank = np.argsort(np.argsort(-counts, kind="stable"))
+    return pd.Series(rank[codes]).groupby(patients).max().to_numpy()
 
 
 def out_of_fold(model: Any, x: Floats, y: Mask, cut: list[tuple[Whole, Whole]]) -> Floats:
@@ -408,9 +406,6 @@ def weighted_means(figures: Floats, weights: Floats) -> Floats:
 
 def roc_points(truth: Mask, score: Floats, points: int = 60) -> list[tuple[float, float]]:
     """Return (false-positive rate, true-positive rate) along the ROC curve, reduced to about `points`."""
-    order = np.argsort(-score, kind="stable")
-    last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # End of each run of equal scores.
-    hits, misses = np.cumsum(truth[order])[last], np.cumsum(~truth[order])[last]
-    x, y = np.concatenate([[0], misses / misses[-1]]), np.concatenate([[0], hits / hits[-1]])
+    x, y, _ = roc_curve(truth, score, drop_intermediate=False)
     keep = np.unique(np.searchsorted(x + y, np.linspace(0, 2, points)).clip(0, len(x) - 1))
     return [(round(float(x[k]), 4), round(float(y[k]), 4)) for k in np.union1d(keep, [0, len(x) - 1])]

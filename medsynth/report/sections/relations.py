@@ -24,7 +24,7 @@ from scipy.stats import beta, chi2_contingency, norm
 
 from ...arrays import Floats, Whole
 from ...rng import Stream
-from ...schema.rules import parse
+from ...schema.rules import in_rule, parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
 from ..data.proposal import listed
@@ -54,7 +54,6 @@ MOST_RULES = 5  # Rules suggested for a pair.
 MOST_ENTRIES = 50_000_000  # Rows times cells at once; a larger table is represented by fewer rows.
 BETWEEN = "between "  # Before the ends of an interval.
 RARE, MISSING = "(other levels)", "(missing)"
-RESERVED = frozenset({"and", "implies", "previous", "cumulative", "first", "last", "row"})
 
 
 class Relation(Record):
@@ -200,7 +199,7 @@ def _rule(one: Relation, tables: Tables) -> str | None:
     if one.level is None or one.partner_level is None or {RARE, MISSING} & {one.level, one.partner_level}:
         return None
     sides = [(one.column, one.level), (one.partner, one.partner_level)]
-    parts = [f"{_name(column)} = {_value(level, tables.names)}" for column, level in sides]
+    parts = [f"{in_rule(column)} = {_value(level, tables.names)}" for column, level in sides]
     text = f"{parts[0]} implies {parts[1]}"
     try:
         parse(text, {column: column in tables.numbers for column, _ in sides})
@@ -209,14 +208,8 @@ def _rule(one: Relation, tables: Tables) -> str | None:
     return text
 
 
-def _name(text: str) -> str:
-    plain = re.fullmatch(r"[^\W\d]\w*", text) and text not in RESERVED
-    return text if plain else f"`{text}`"
-
-
 def _value(text: str, names: Sequence[str]) -> str:
-    number = re.fullmatch(r"-?\d+(\.\d+)?", text)
-    plain = number or (re.fullmatch(r"[^\W\d]\w*", text) and text not in RESERVED and text not in names)
+    plain = re.fullmatch(r"-?\d+(\.\d+)?", text) or (in_rule(text) == text and text not in names)
     return text if plain else f'"{text}"' if '"' not in text else f"'{text}'"
 
 
