@@ -33,8 +33,8 @@ POISSON = np.searchsorted(
 ).astype(np.float64)
 
 
-def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: int | None = None) -> Iterator[Floats]:
-    """Yield weights of `draws` bootstrap resamples (by default DRAWS) in blocks (draws, rows).
+def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Iterator[Floats]:
+    """Yield weights of DRAWS bootstrap resamples in blocks (draws, rows).
 
     A row's weight is Poisson with mean 1. This bootstrap equals the usual one except that the size varies, and it sorts
     nothing. With `patients`, (rows,), whole patients are drawn: their rows are not independent observations.
@@ -42,9 +42,8 @@ def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: i
     place = None if patients is None else np.unique(patients, return_inverse=True)[1]
     drawn = rows if place is None else int(place.max()) + 1
     at_once = max(1, BLOCK // rows)
-    draws = draws or DRAWS
-    for start in range(0, draws, at_once):
-        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, draws - start), drawn), np.uint16)]
+    for start in range(0, DRAWS, at_once):
+        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, DRAWS - start), drawn), np.uint16)]
         yield weights if place is None else weights[:, place]
 
 
@@ -291,12 +290,9 @@ def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Wh
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def resampled(
-    rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None,
-    draws: int | None = None,
-) -> Floats:  # fmt: skip
+def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
     """Return `measure` of every resample: from weights (draws, rows) to (draws, ...)."""
-    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients, draws)])
+    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
 
 
 def variance_of_mean(values: Floats, patients: Patients | None) -> float:

@@ -135,12 +135,10 @@ class Relations(Record):
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of a column: `labels`, and the cell of each row of both tables, (rows,). `exact`: is a cell a value?"""
+    """The cells of a column: `labels`, and the cell of each row of both tables, (rows,)."""
 
     name: str
-    number: bool
     labels: list[str]
-    exact: list[bool]
     real: Whole
     synthetic: Whole
 
@@ -225,19 +223,16 @@ def _number(tables: Tables, name: str) -> _Cells:
     shares = np.bincount(cells[0], minlength=2 * len(edges) + 2) / max(len(cells[0]), 1)
     place = np.zeros(2 * len(edges) + 2, np.int64)
     labels = list[str]()
-    exact = list[bool]()
     date = tables.dates.get(name)
     ends = [f"{edge:.12g}" if date is None else date.shown(edge) for edge in edges]
     for k in range(2 * len(edges) + 1):  # Even cells lie between edges, odd ones are the edges.
-        if k % 2 and shares[k] < SHARED:
-            place[k] = len(labels)  # It belongs to the cell above.
-            continue
         place[k] = len(labels)
+        if k % 2 and shares[k] < SHARED:  # It belongs to the cell above.
+            continue
         low, high = (ends[i] if 0 <= i < len(ends) else "" for i in ((k - 1) // 2, k // 2))
         labels.append(high if k % 2 else _interval(low, high))
-        exact.append(bool(k % 2))
     place[-1] = len(labels)
-    return _Cells(name, True, [*labels, MISSING], [*exact, False], place[cells[0]], place[cells[1]])
+    return _Cells(name, [*labels, MISSING], place[cells[0]], place[cells[1]])
 
 
 def _interval(low: str, high: str) -> str:
@@ -252,8 +247,7 @@ def _word(tables: Tables, name: str) -> _Cells:
     counts = words(tables.real[name]).value_counts()
     levels = [str(level) for level in counts.index[counts >= FEWEST][:MOST_LEVELS]]
     real, synthetic = (Cells({}, {name: levels}).column(frame, name) for frame in (tables.real, tables.synthetic))
-    exact = [True] * len(levels) + [False, False]
-    return _Cells(name, False, [*levels, RARE, MISSING], exact, real, synthetic)
+    return _Cells(name, [*levels, RARE, MISSING], real, synthetic)
 
 
 def _side(columns: Sequence[_Cells], starts: Whole, side: str, tables: Tables, rng: Stream) -> _Side:
