@@ -117,10 +117,9 @@ class Choices:
         """Return the command that plans the fit. `declared`: by a schema file, which names the patients itself."""
         return ["plan", operand(self.table), *self._settings(declared)]
 
-    def approve(self, declared: bool, review: str | None, *, force: bool = False) -> list[str]:
+    def approve(self, declared: bool, review: str | None) -> list[str]:
         """Return the command that writes the page for approval. `declared`: as in `plan`."""
-        words = [*self.plan(declared), "--page", self.approval, *(["--review", review] if review else [])]
-        return [*words, *["--force"] * force]
+        return [*self.plan(declared), "--page", self.approval, *(["--review", review] if review else [])]
 
     def check(self) -> list[str]:
         """Return the command that compares the table with its schema."""
