@@ -384,14 +384,14 @@ def lost_relations(samples: Sequence[Whole], cells: Sequence[int], patients: Seq
     return Estimate(value=value, low=value - reach, high=value + reach)
 
 
-def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> tuple[float, float, Estimate]:
-    """Return the means of two groups' figures, (rows,) each, and their difference. Its interval resamples both groups,
-    by `patients` if rows have some.
+def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> dict[str, Any]:
+    """Return the means `members` and `controls` of two groups' figures, (rows,) each, and their difference `excess`.
+    Its interval resamples both groups, by `patients` if rows have some.
     """
     one, other = (float(group.mean()) for group in right)
     pairs = zip(right, patients, strict=True)
     draws = [resampled(len(group), rng, partial(weighted_means, group), own) for group, own in pairs]
-    return one, other, interval(one - other, draws[0] - draws[1])
+    return {"members": one, "controls": other, "excess": interval(one - other, draws[0] - draws[1])}
 
 
 def weighted_means(figures: Floats, weights: Floats) -> Floats:

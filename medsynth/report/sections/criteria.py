@@ -121,8 +121,7 @@ def linked(
 def _criterion(
     name: str, how: str, sides: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream
 ) -> Criterion:
-    members, controls, excess = stats.excess(sides, patients, rng)
-    return Criterion(name=name, how=how, members=members, controls=controls, excess=excess)
+    return Criterion(name=name, how=how, **stats.excess(sides, patients, rng))
 
 
 CRITERIA = Section(
