@@ -132,7 +132,7 @@ def test_imports_point_down() -> None:
 
 
 ROOF = ("artifact",)  # its model's verbs (sample, replicates, report) call the package itself, which knows all of them
-MOST_LINES_OF_PAGE = 1_820
+MOST_LINES_OF_PAGE = 1_814
 MOST_LATE, MOST_LATE_OF_COMMANDS = 31, 132  # what there is: a new one must save start-up time, as PyTorch in fits
 
 

@@ -25,6 +25,11 @@ LINES = re.compile("[0-9]{1,6}")
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # no page can show, and no form can return such a text
 
 
+def _named(end: str) -> property:
+    """Return the property of a file that is named after the table, by how its name ends."""
+    return property(lambda choices: f"{choices.name}.{end}")
+
+
 @dataclass
 class Choices:
     """The choices of one table. They are public: no cell is among them."""
@@ -55,25 +60,16 @@ class Choices:
     format: str = ".csv"
     shareable: bool = False
 
+    schema = _named("schema.yaml")
+    model = _named("medsynth")
+    checkpoint = _named("medsynth-checkpoint")  # of an interrupted fit
+    approval = _named("plan.html")  # the page for approval
+    approved_plan = _named("plan.json")  # written next to that page
+
     @property
     def name(self) -> str:
         """The table's name without its ending, which all files of its fit begin with."""
         return name_of(Path(self.table))
-
-    @property
-    def schema(self) -> str:
-        """The name of its schema file."""
-        return f"{self.name}.schema.yaml"
-
-    @property
-    def model(self) -> str:
-        """The name of its model."""
-        return f"{self.name}.medsynth"
-
-    @property
-    def checkpoint(self) -> str:
-        """The name of the checkpoint of an interrupted fit."""
-        return f"{self.name}.medsynth-checkpoint"
 
     @property
     def synthetic(self) -> str:
@@ -84,16 +80,6 @@ class Choices:
     def page(self) -> str:
         """The name of its report."""
         return f"{self.name}.{'open.' if self.shareable else ''}report.html"
-
-    @property
-    def approval(self) -> str:
-        """The name of the page for approval."""
-        return f"{self.name}.plan.html"
-
-    @property
-    def approved_plan(self) -> str:
-        """The name of the plan's file, which is written next to that page."""
-        return f"{self.name}.plan.json"
 
     @property
     def saved(self) -> SavedAs:
@@ -131,10 +117,9 @@ class Choices:
         """Return the command that plans the fit. `declared`: by a schema file, which names the patients itself."""
         return ["plan", operand(self.table), *self._settings(declared)]
 
-    def approve(self, declared: bool, review: str | None, *, force: bool = False) -> list[str]:
+    def approve(self, declared: bool, review: str | None) -> list[str]:
         """Return the command that writes the page for approval. `declared`: as in `plan`."""
-        words = [*self.plan(declared), "--page", self.approval, *(["--review", review] if review else [])]
-        return [*words, *["--force"] * force]
+        return [*self.plan(declared), "--page", self.approval, *(["--review", review] if review else [])]
 
     def check(self) -> list[str]:
         """Return the command that compares the table with its schema."""

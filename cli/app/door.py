@@ -36,8 +36,8 @@ class Door:
     def __init__(self) -> None:
         self.path = f"/{secrets.token_urlsafe(16)}"
         self.port = 0
-        self._token, self._cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self._until = time.monotonic() + ENTRY_SECONDS
+        self._cookie = secrets.token_urlsafe(32)
+        self.renew()
         self._start, self._of_start = Path(), ""  # the page that leads here, and its token
 
     @property

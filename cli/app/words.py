@@ -8,6 +8,7 @@ from collections.abc import Collection
 from medsynth.errors import MISSING, MedsynthError, Problem, UsageError
 
 from ..spoken import Texts, spoken
+from .choices import LEAST_LINES
 
 PARAMETER = re.compile(r"`(\w+)(?:=[^`]*)?`|(?<![\w-])--([a-z][a-z-]+)")  # as the library and the commands write it
 OTHER_CODE = re.compile(r"`([^`]*)`")
@@ -20,6 +21,12 @@ FIELDS = {  # of the form, by a schema's keys; a key without a field is one of t
     "after": "after", "missing": "codes", "unknown": "unknown", "levels": "levels", "below": "below", "above": "above",
     "limits": "below", "bounds": "low", "decimals": "decimals", "scale": "scale", "format": "format", "kind": "kind",
     "hierarchy": "hierarchy", "text": "text", "shape": "shape", "resolution": "format", "parts": "low",
+}  # fmt: skip
+LABELS = {name: f"count_of_{name}" for name in LEAST_LINES} | {  # texts of fields, by the parameter that they set
+    "citation": "citation", "decimals": "decimals", "encoding": "encoding", "levels": "levels", "max_rows": "max_rows",
+    "missing": "missing", "n": "how_many", "na_values": "codes", "order": "order", "patients": "patients",
+    "public": "public_table", "public_patients": "public_patients", "replicates": "replicates", "resume": "resume",
+    "target": "target", "unit": "unit", "where": "where",
 }  # fmt: skip
 
 ENGLISH = "english"  # kind of a problem in the library's own words
@@ -34,6 +41,8 @@ def plain(message: str, texts: Texts) -> str:
 
     def named(match: re.Match[str]) -> str:
         name = (match[1] or match[2]).replace("-", "_")
+        if name in LABELS:
+            return str(texts["quoted"]).format(texts[LABELS[name]])
         return str(texts.get(f"name_{name}", f"“{name}”"))
 
     return OTHER_CODE.sub(r"“\1”", PARAMETER.sub(named, spoken(COMMANDS.sub("", message), texts))).strip()

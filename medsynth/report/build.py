@@ -25,11 +25,11 @@ from .data.columns import cells_of, unmarked
 from .data.context import Context, LinkedFacts
 from .data.over_time import sequences
 from .data.protocol import TaskPredictions
-from .data.verdict import Record, Review, Thresholds, check_thresholds
+from .data.verdict import Review, Thresholds, check_thresholds
 from .document import Report
 from .page.render import page
 from .sections.documentation import schema_learned
-from .sections.registry import SECTIONS, Section, questions
+from .sections.registry import SECTIONS, questions
 
 INTERNAL = (
     "This report stays in your house: it contains exact statistics of real patients. Its verdict is about the "
@@ -154,10 +154,13 @@ def _compute_all(context: Context, step: Callable[[str], None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for section in sorted(SECTIONS.values(), key=lambda section: section.summary):
-            if section.compute is not None:
-                if section.applies(context):
-                    step(section.id)
-                context.records[section.id] = _record(section, context)
+            if section.compute is None:
+                continue
+            context.records[section.id] = None
+            if section.applies(context):
+                step(section.id)
+                own = replace(context, rng=numpy_stream(0, f"report/{section.id}"))  # figures stay independent
+                context.records[section.id] = section.compute(own)
 
 
 def _without_claim(context: Context) -> list[str]:
@@ -169,13 +172,6 @@ def _without_claim(context: Context) -> list[str]:
     if context.shareable:
         raise UsageError("A shareable report needs a model with a privacy claim. Fit with a budget.")
     return [sentence(context.model)]
-
-
-def _record(section: Section, context: Context) -> Record | None:
-    """Compute the section's record if it applies. Each section has its own random stream: figures stay independent."""
-    if section.compute is None or not section.applies(context):
-        return None
-    return section.compute(replace(context, rng=numpy_stream(0, f"report/{section.id}")))
 
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:

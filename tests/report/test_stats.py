@@ -54,7 +54,7 @@ def test_intervals_cover_the_true_loss() -> None:
         def measure(w: Any, truth: Any = truth, scores: Any = scores) -> Any:
             return np.stack([auroc(truth, s, w) for s in scores], 1)
 
-        loss = compared(measure(np.ones((1, 400)))[0], resampled(400, draw, measure, draws=300))["loss"]
+        loss = compared(measure(np.ones((1, 400)))[0], resampled(400, draw, measure))["loss"]
         assert loss.low is not None and loss.high is not None
         covered += loss.low <= true_loss <= loss.high
     assert covered >= binom.ppf(1e-4, tables, 0.93)

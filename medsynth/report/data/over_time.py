@@ -13,6 +13,7 @@ from ...answers.regression import on_scale
 from ...arrays import Floats, Mask, Whole
 from ...rng import Stream
 from ...schema import Schema
+from ...similarity import similarity
 from .columns import comparable, words
 from .statistics import Patients, mean_similarity, similarity_gap
 from .tables import MOST_ROWS, patient_numbers
@@ -212,8 +213,7 @@ def gap_counts(made: Sequences, edges: Floats) -> Floats:
     found = gaps(made)
     if found is None:
         return np.zeros(len(edges) - 1)
-    inside = np.clip(np.searchsorted(edges, found, side="right") - 1, 0, len(edges) - 2)
-    return np.bincount(inside, minlength=len(edges) - 1).astype(np.float64)
+    return np.histogram(np.clip(found, edges[0], edges[-1]), edges)[0].astype(np.float64)
 
 
 def waiting(made: Sequences, times: Floats) -> Floats:
@@ -239,10 +239,8 @@ def lagged(one: Sequences, other: Sequences, codes: tuple[Whole, Whole], cells: 
     sides = [(code[made.last], code[made.now]) for made, code in zip((one, other), codes, strict=True)]
     for i in range(count):
         for j in range(count):
-            size = cells[i] * cells[j]
-            tables = [np.bincount(last[:, i] * cells[j] + now[:, j], minlength=size) for last, now in sides]
-            apart = total_variation(*(table.astype(np.float64) for table in tables))
-            found[i, j] = 0.0 if apart is None else 1 - apart
+            pairs = [last[:, i] * cells[j] + now[:, j] for last, now in sides]
+            found[i, j] = similarity(pairs[0], pairs[1], cells[i] * cells[j]) if all(map(len, pairs)) else 0.0
     across = found[~np.eye(count, dtype=bool)]
     return np.diag(found).copy(), float(across.mean() if len(across) else found.mean())
 

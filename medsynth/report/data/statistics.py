@@ -10,8 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
@@ -31,8 +33,8 @@ POISSON = np.searchsorted(
 ).astype(np.float64)
 
 
-def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: int | None = None) -> Iterator[Floats]:
-    """Yield weights of `draws` bootstrap resamples (by default DRAWS) in blocks (draws, rows).
+def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Iterator[Floats]:
+    """Yield weights of DRAWS bootstrap resamples in blocks (draws, rows).
 
     A row's weight is Poisson with mean 1. This bootstrap equals the usual one except that the size varies, and it sorts
     nothing. With `patients`, (rows,), whole patients are drawn: their rows are not independent observations.
@@ -40,9 +42,8 @@ def resamples(rows: int, rng: Stream, patients: Patients | None = None, draws: i
     place = None if patients is None else np.unique(patients, return_inverse=True)[1]
     drawn = rows if place is None else int(place.max()) + 1
     at_once = max(1, BLOCK // rows)
-    draws = draws or DRAWS
-    for start in range(0, draws, at_once):
-        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, draws - start), drawn), np.uint16)]
+    for start in range(0, DRAWS, at_once):
+        weights = POISSON[rng.integers(0, len(POISSON), (min(at_once, DRAWS - start), drawn), np.uint16)]
         yield weights if place is None else weights[:, place]
 
 
@@ -70,12 +71,8 @@ def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> 
 def _rarest(truth: NDArray[Any], patients: Patients) -> Whole:
     """Return the class of each patient that the fewest rows have, (patients,), as its place among the common ones."""
     classes, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
-    rank = np.empty(len(classes), np.int64)
-    rank[np.argsort(-counts, kind="stable")] = np.arange(len(classes))
-    place = np.unique(patients, return_inverse=True)[1]
-    found = np.zeros(int(place.max()) + 1, np.int64)
-    np.maximum.at(found, place, rank[codes])
-    return found
+    rank = np.argsort(np.argsort(-counts, kind="stable"))
+    return pd.Series(rank[codes]).groupby(patients).max().to_numpy()
 
 
 def out_of_fold(model: Any, x: Floats, y: Mask, cut: list[tuple[Whole, Whole]]) -> Floats:
@@ -293,12 +290,9 @@ def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Wh
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def resampled(
-    rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None,
-    draws: int | None = None,
-) -> Floats:  # fmt: skip
+def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
     """Return `measure` of every resample: from weights (draws, rows) to (draws, ...)."""
-    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients, draws)])
+    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
 
 
 def variance_of_mean(values: Floats, patients: Patients | None) -> float:
@@ -390,14 +384,14 @@ def lost_relations(samples: Sequence[Whole], cells: Sequence[int], patients: Seq
     return Estimate(value=value, low=value - reach, high=value + reach)
 
 
-def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> tuple[float, float, Estimate]:
-    """Return the means of two groups' figures, (rows,) each, and their difference. Its interval resamples both groups,
-    by `patients` if rows have some.
+def excess(right: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream) -> dict[str, Any]:
+    """Return the means `members` and `controls` of two groups' figures, (rows,) each, and their difference `excess`.
+    Its interval resamples both groups, by `patients` if rows have some.
     """
     one, other = (float(group.mean()) for group in right)
     pairs = zip(right, patients, strict=True)
     draws = [resampled(len(group), rng, partial(weighted_means, group), own) for group, own in pairs]
-    return one, other, interval(one - other, draws[0] - draws[1])
+    return {"members": one, "controls": other, "excess": interval(one - other, draws[0] - draws[1])}
 
 
 def weighted_means(figures: Floats, weights: Floats) -> Floats:
@@ -408,9 +402,6 @@ def weighted_means(figures: Floats, weights: Floats) -> Floats:
 
 def roc_points(truth: Mask, score: Floats, points: int = 60) -> list[tuple[float, float]]:
     """Return (false-positive rate, true-positive rate) along the ROC curve, reduced to about `points`."""
-    order = np.argsort(-score, kind="stable")
-    last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # End of each run of equal scores.
-    hits, misses = np.cumsum(truth[order])[last], np.cumsum(~truth[order])[last]
-    x, y = np.concatenate([[0], misses / misses[-1]]), np.concatenate([[0], hits / hits[-1]])
+    x, y, _ = roc_curve(truth, score, drop_intermediate=False)
     keep = np.unique(np.searchsorted(x + y, np.linspace(0, 2, points)).clip(0, len(x) - 1))
     return [(round(float(x[k]), 4), round(float(y[k]), 4)) for k in np.union1d(keep, [0, len(x) - 1])]

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 from ..data.reach import Reach
 from ..data.survival import Survival
@@ -54,6 +53,10 @@ class Drawing:
     def line(self, one: Point, other: Point, class_: str) -> None:
         """Add a straight stroke."""
         self.add("line", x1=one[0], y1=one[1], x2=other[0], y2=other[1], class_=class_)
+
+    def rect(self, x: float, y: float, width: float, height: float, class_: str, hover: str = "", **more: str) -> None:
+        """Add a rectangle by its upper left corner and its size."""
+        self.add("rect", hover=hover, x=x, y=y, width=width, height=height, class_=class_, **more)
 
     def path(self, points: Iterable[Point], class_: str) -> None:
         """Add a stroke through points."""
@@ -130,9 +133,8 @@ def odds(claim: Reach) -> Drawing:
         f"Of 100 guesses, a coin gets 50 right. With these rows at most {best} are right.",
     )
     place = Scale(0, 100, 12, width - 12)
-    drawing.add("rect", x=place(0), y=top, width=place(50) - place(0), height=22, class_="reach")
-    drawing.add("rect", x=place(50), y=top, width=place(best) - place(50), height=22, class_="fill synthetic")
-    drawing.add("rect", x=place(0), y=top, width=place(100) - place(0), height=22, class_="frame")
+    for low, high, kind in ((0, 50, "reach"), (50, best, "fill synthetic"), (0, 100, "frame")):
+        drawing.rect(place(low), top, place(high) - place(low), 22, kind)
     drawing.text(place(25), top + 15, "a coin: 50", "name", "middle")
     drawing.text(place(best), top - 9, f"with these rows: at most {best}", "name", "middle" if best < 80 else "end")
     drawing.line((place(best), top - 5), (place(best), top + 22), "base")
@@ -179,11 +181,10 @@ def _interval(drawing: Drawing, estimate: Estimate, place: Scale, y: float, side
         return
     if estimate.low is not None and estimate.high is not None:
         drawing.line((place(estimate.low), y), (place(estimate.high), y), f"bar {side}")
-    shape = {"class_": f"dot {side}"}
     if side == "synthetic":
-        drawing.add("rect", x=place(estimate.value) - 4.5, y=y - 4.5, width=9, height=9, **shape)
+        drawing.rect(place(estimate.value) - 4.5, y - 4.5, 9, 9, f"dot {side}")
     else:
-        drawing.add("circle", cx=place(estimate.value), cy=y, r=5, **shape)
+        drawing.add("circle", cx=place(estimate.value), cy=y, r=5, class_=f"dot {side}")
 
 
 def forest(
@@ -261,8 +262,7 @@ def bars(
     up = Scale(0, top, floor, 10)
     for k, share in enumerate(made):
         gap = 0.0 if number else step * 0.12
-        drawing.add("rect", x=4 + k * step + gap, y=up(share), width=max(step - 2 * gap, 0.5), height=floor - up(share),
-                    class_="fill synthetic")  # fmt: skip
+        drawing.rect(4 + k * step + gap, up(share), max(step - 2 * gap, 0.5), floor - up(share), "fill synthetic")
     if real and number:
         outline: list[Point] = [(4, floor)]
         for k, share in enumerate(real):
@@ -326,10 +326,11 @@ def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
             value = matrix[i][j]
             if i != j and abs(value) >= 0.02:
                 kind = "heat" if title != "synthetic less real" else ("more" if value > 0 else "less")
-                drawing.add("rect", hover=f"{names[i]} and {names[j]}: {value:.2f}" if named else "", x=left + j * size,
-                            y=head + i * size, width=size - 0.6, height=size - 0.6, class_=kind,
-                            fill_opacity=f"{min(1.0, abs(value) * (1 if kind == 'heat' else 2.5)):.2f}")  # fmt: skip
-        drawing.add("rect", x=left + i * size, y=head + i * size, width=size - 0.6, height=size - 0.6, class_="self")
+                hover = f"{names[i]} and {names[j]}: {value:.2f}" if named else ""
+                opacity = min(1.0, abs(value) * (1 if kind == "heat" else 2.5))
+                drawing.rect(left + j * size, head + i * size, size - 0.6, size - 0.6, kind, hover,
+                             fill_opacity=f"{opacity:.2f}")  # fmt: skip
+        drawing.rect(left + i * size, head + i * size, size - 0.6, size - 0.6, "self")
         if labelled:
             drawing.text(left - 5, head + (i + 0.7) * size, f"{_short(names[i], 16)} {i + 1}", "small", "end")
             drawing.text(left + (i + 0.45) * size, head - 5, str(i + 1), "small", "middle")
@@ -363,14 +364,9 @@ def relation(found: Relation) -> Drawing:
         for i, row in enumerate(shares_):
             for j, share in enumerate(row):
                 hover = f"{found.partner} {found.labels[j]} if {found.column} {found.row_labels[i]}: {share:.0%} {side}"
-                place: dict[str, Any] = {
-                    "x": start + j * size,
-                    "y": head + i * size,
-                    "width": size - 1,
-                    "height": size - 1,
-                }
-                drawing.add("rect", class_="self", **place)
-                drawing.add("rect", hover=hover, class_="heat", fill_opacity=f"{share:.2f}", **place)
+                place = (start + j * size, head + i * size, size - 1, size - 1)
+                drawing.rect(*place, "self")
+                drawing.rect(*place, "heat", hover, fill_opacity=f"{share:.2f}")
     for i, label in enumerate(found.row_labels):
         drawing.text(left - 6, head + (i + 0.65) * size, _short(label, 16), "small", "end")
     return drawing
@@ -387,55 +383,53 @@ def shares(ledger: PrivacyLedger) -> Drawing:
     for k, event in enumerate(ledger.events):
         y = 10 + 30 * k
         drawing.text(left - 12, y + 15, event.label, "name", "end")
-        drawing.add("rect", x=left, y=y, width=max(place(event.share) - left, 1.0), height=20, class_="fill ink")
+        drawing.rect(left, y, max(place(event.share) - left, 1.0), 20, "fill ink")
         drawing.text(place(event.share) + 8, y + 15, f"{event.share:.1%}")
     return drawing
 
 
 def waiting(found: Survival, unit: str) -> Drawing:
     """Draw the share of rows without a next row by the time since the row."""
-    width, height, left, floor = 560.0, 260.0, 48.0, 212.0
     drawing = Drawing(
-        width, height, "Time to the next row",
+        560.0, 260.0, "Time to the next row",
         f"Share of rows that no other row of the patient follows within a time. At the end, after "
         f"{found.times[-1]:.4g} {unit}: synthetic {found.synthetic[-1]:.1%}. The table lists the shares.",
     )  # fmt: skip
-    across, up = Scale(0, found.times[-1], left, width - 16), Scale(0, 1, floor, 14)
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawing.line((left, up(share)), (width - 16, up(share)), "grid")
-        drawing.text(left - 6, up(share) + 4, f"{share:.0%}", anchor="end")
-    for time in ticks(0, found.times[-1]):
-        drawing.text(across(time), floor + 18, f"{time:g}", anchor="middle")
-    for side, shares in (("real", found.real or []), ("synthetic", found.synthetic)):
-        points = [(across(t), up(s)) for t, s in zip(found.times, shares, strict=False) if s is not None]
-        if len(points) > 1:
-            drawing.path(points, f"stroke {side}")
-    drawing.text((left + width) / 2, height - 8, f"{unit} since the row", "axis", "middle")
-    return drawing
+    across, up = Scale(0, found.times[-1], 48.0, 544), Scale(0, 1, 212.0, 14)
+    return _by_time(drawing, found, across, up, f"{unit} since the row", count=5, air=6)
 
 
 def survival(found: Survival, unit: str, name: str, since: str = " since the first row") -> Drawing:
     """Draw the share of patients without an event by time: real and synthetic Kaplan-Meier curves."""
-    width, height, left, floor = 268.0, 190.0, 44.0, 142.0
     drawing = Drawing(
-        width, height, f"Time to {name}",
+        268.0, 190.0, f"Time to {name}",
         f"Share of patients without it. At the end, after {found.times[-1]:.4g} {unit}: synthetic "
         f"{found.synthetic[-1]:.1%}.",
     )  # fmt: skip
     lowest = min([share for share in [*(found.real or []), *found.synthetic] if share is not None], default=0.0)
     bottom = 0.0 if lowest < 0.75 else math.floor(20 * lowest - 1e-9) / 20
-    across, up = Scale(0, found.times[-1], left, width - 12), Scale(bottom, 1, floor, 12)
-    for share in (bottom, (1 + bottom) / 2, 1.0):
-        drawing.line((left, up(share)), (width - 12, up(share)), "grid")
-        drawing.text(left - 5, up(share) + 4, f"{100 * share:.3g}%", anchor="end")
-    for time in ticks(0, found.times[-1], 3):
-        drawing.text(across(time), floor + 17, f"{time:g}", anchor="middle")
+    across, up = Scale(0, found.times[-1], 44.0, 256), Scale(bottom, 1, 142.0, 12)
+    return _by_time(drawing, found, across, up, f"{unit}{since}", count=3, air=5, steps=True)
+
+
+def _by_time(
+    drawing: Drawing, found: Survival, across: Scale, up: Scale, axis: str, *, count: int, air: float,
+    steps: bool = False,
+) -> Drawing:  # fmt: skip
+    """Draw shares by time, real and synthetic. Each axis has `count` labels at a distance of `air`."""
+    for share in (up.low + (up.high - up.low) * k / (count - 1) for k in range(count)):
+        drawing.line((across.start, up(share)), (across.stop, up(share)), "grid")
+        drawing.text(across.start - air, up(share) + 4, f"{100 * share:.3g}%", anchor="end")
+    for time in ticks(0, across.high, count):
+        drawing.text(across(time), up.start + 12 + air, f"{time:g}", anchor="middle")
     for side, shares in (("real", found.real or []), ("synthetic", found.synthetic)):
         points = [(across(t), up(s)) for t, s in zip(found.times, shares, strict=False) if s is not None]
-        steps_ = [point for (x, y), (x_next, _) in itertools.pairwise(points) for point in ((x, y), (x_next, y))]
+        if steps:
+            corners = [((x, y), (x_next, y)) for (x, y), (x_next, _) in itertools.pairwise(points)]
+            points = [*itertools.chain(*corners), *points[-1:]]
         if len(points) > 1:
-            drawing.path([*steps_, points[-1]], f"stroke {side}")
-    drawing.text((left + width) / 2, height - 8, f"{unit}{since}", "axis", "middle")
+            drawing.path(points, f"stroke {side}")
+    drawing.text((across.start + drawing.width) / 2, drawing.height - 8, axis, "axis", "middle")
     return drawing
 
 
@@ -464,9 +458,8 @@ def moves(found: Transitions) -> Drawing:
             shares = rows[i] if rows else None
             for j, share in enumerate(shares or []):
                 height = max(share * (size - 4), 0.5)
-                drawing.add("rect", hover=f"{level} to {found.levels[j]}: {share:.1%}", x=left + (j + start) * size,
-                            y=floor - height, width=0.36 * size, height=height,
-                            class_=kind)  # fmt: skip
+                hover = f"{level} to {found.levels[j]}: {share:.1%}"
+                drawing.rect(left + (j + start) * size, floor - height, 0.36 * size, height, kind, hover)
     return drawing
 
 

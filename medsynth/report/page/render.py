@@ -35,15 +35,12 @@ def page(report: Report) -> str:
 
     def link(name: str) -> Markup:
         """Return a link that says where it leads, also on paper."""
-        known = name in places
-        return (
-            Markup('<a href="#{}">section\N{NO-BREAK SPACE}{}</a>').format(name, places[name])
-            if known
-            else Markup("not on this page")
-        )
+        if name not in places:
+            return Markup("not on this page")
+        return Markup('<a href="#{}">section\N{NO-BREAK SPACE}{}</a>').format(name, places[name])
 
-    given = {"report": report, "draw": _Charts(), "titles": {name: section.title for name, section in SECTIONS.items()}}
-    given |= {"link": link}
+    titles = {name: section.title for name, section in SECTIONS.items()}
+    given = {"report": report, "draw": _Charts(), "titles": titles, "link": link}
 
     def body(section: Section) -> Markup:
         """Render the section's fragment from its record."""

@@ -309,14 +309,11 @@ def attribute(
     *truth, values = (_values(frame, column, tables) for frame in frames)
     right = [attack.guess(rows, synthetic, values) == v for rows, v in zip(candidates, truth, strict=True)]
     own = [tables.patients_of(frame, part) for frame, part in zip(frames, ("train", "real"), strict=False)]
-    members, controls, excess = stats.excess([r.astype(np.float64) for r in right], own, rng)
     return Attribute(
         attack=attack.name,
         how=attack.how,
         column=column,
-        members=members,
-        controls=controls,
-        excess=excess,
+        **stats.excess([r.astype(np.float64) for r in right], own, rng),
         most_frequent=float(pd.Series(truth[1]).value_counts(normalize=True).iloc[0]),
     )
 

@@ -16,9 +16,8 @@ from sklearn.neighbors import NearestNeighbors
 from ...arrays import Floats, Whole
 from ...rng import Stream
 from ..data import statistics as stats
-from ..data.columns import words
 from ..data.statistics import Patients
-from ..data.tables import Tables, points
+from ..data.tables import Tables, matrices, points
 from ..data.verdict import Estimate, Record
 from .attacks import FEWEST
 from .registry import Section
@@ -81,16 +80,16 @@ def singling_out(
     A description names `width` columns of a synthetic row: the level of each, or that a number is at least its own if
     this is above the median, else at most its own.
     """
-    names = list(synthetic)
-    values = [_coded(numbers, [rows[[name]] for rows in (synthetic, *groups)]) for name in names]
-    middle = [np.nanmedian(value[0]) if np.isfinite(value[0]).any() else 0.0 for value in values]
+    names = [str(name) for name in synthetic]
+    values = [side.T.copy() for side in matrices(names, numbers, [synthetic, *groups])]
+    middle = [np.nanmedian(value) if np.isfinite(value).any() else 0.0 for value in values[0]]
     found = [np.zeros(len(rows)) for rows in groups]
     for row in rng.integers(len(synthetic), size=GUESSES):
         chosen = rng.permutation(len(names))[:width]
         for group, alone in enumerate(found, 1):
             fits = np.ones(len(alone), np.bool_)
             for k in chosen:
-                own, others = values[k][0][row], values[k][group]
+                own, others = values[0][k, row], values[group][k]
                 if np.isnan(own):
                     fits &= np.isnan(others)
                 elif names[k] not in numbers:
@@ -122,17 +121,7 @@ def linked(
 def _criterion(
     name: str, how: str, sides: Sequence[Floats], patients: Sequence[Patients | None], rng: Stream
 ) -> Criterion:
-    members, controls, excess = stats.excess(sides, patients, rng)
-    return Criterion(name=name, how=how, members=members, controls=controls, excess=excess)
-
-
-def _coded(numbers: frozenset[str], columns: Sequence[pd.DataFrame]) -> list[Floats]:
-    """Return a column's numbers in each frame, or codes of its levels; a missing level is a level."""
-    name = columns[0].columns[0]
-    if name in numbers:
-        return [rows[name].to_numpy(np.float64) for rows in columns]
-    codes = pd.factorize(pd.concat([words(rows[name]).fillna("") for rows in columns]))[0].astype(np.float64)
-    return np.split(codes, np.cumsum([len(rows) for rows in columns])[:-1])
+    return Criterion(name=name, how=how, **stats.excess(sides, patients, rng))
 
 
 CRITERIA = Section(

@@ -10,7 +10,8 @@ import itertools
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -173,12 +174,7 @@ def _column(
     """Return a column's figures. `left`: the share of real cells that the model has a value for."""
     real, twin, made = (x[:, k] for x in coded)
     frames = tables.real[name], tables.synthetic[name]
-    number = name in tables.numbers
-    labels, shares = (
-        number_bars(*frames, tables.limits.get(name, {}), tables.dates.get(name))
-        if number
-        else level_bars(*frames, tables.in_order.get(name, ()))
-    )
+    labels, shares = column_bars(*frames, name, tables.numbers, tables.limits, tables.dates, tables.in_order)
     return ColumnFidelity(
         name=name,
         kind="number" if name in tables.numbers else "levels",
@@ -189,6 +185,16 @@ def _column(
         real=np.round(shares[0], 5).tolist(),
         synthetic=np.round(shares[1], 5).tolist(),
     )
+
+
+def column_bars(
+    real: pd.Series, made: pd.Series, name: str, numbers: frozenset[str], limits: Mapping[str, Limits],
+    dates: Mapping[str, Date], in_order: Mapping[str, Sequence[str]],
+) -> Bars:  # fmt: skip
+    """Return the bars of a column of numbers or of levels. The last arguments are as in `Tables`."""
+    if name in numbers:
+        return number_bars(real, made, limits.get(name, {}), dates.get(name))
+    return level_bars(real, made, in_order.get(name, ()))
 
 
 def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS, date: Date | None = None) -> Bars:
@@ -202,12 +208,12 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS, da
         middle = float(plain[0].min()) if plain[0].notna().any() else max(limits)
         below = [value for value in limits if value < middle]
         above = [value for value in limits if value >= middle]
-        sides = list[Floats]()
+        shares = list[Floats]()
         for side, bars in zip((real.dropna(), made.dropna()), inner, strict=True):
             own = {value: float((side == value).mean()) for value in limits}
             ends = [[own[value] for value in some] for some in (below, above)]
-            sides.append(np.concatenate([ends[0], bars * (1 - sum(own.values())), ends[1]]))
-        return [*(limits[value] for value in below), *labels, *(limits[value] for value in above)], sides
+            shares.append(np.concatenate([ends[0], bars * (1 - sum(own.values())), ends[1]]))
+        return [*(limits[value] for value in below), *labels, *(limits[value] for value in above)], shares
     known = real.dropna().to_numpy(np.float64)
     if not len(known):
         return [], [np.zeros(0), np.zeros(0)]
@@ -223,10 +229,8 @@ def number_bars(real: pd.Series, made: pd.Series, limits: Limits = NO_LIMITS, da
         low, high = (np.floor(low), np.ceil(high)) if whole else (low, high)
         whole = whole and max(abs(low), abs(high)) < LARGEST_WHOLE  # Larger floats have no halves.
         edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + 1e-9 * (1 + abs(high)), WIDTH + 1)
-    shares: list[Floats] = []
-    for values in (known, made.dropna().to_numpy(np.float64)):
-        inside = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-        shares.append(np.asarray(np.bincount(inside, minlength=len(edges) - 1) / max(len(values), 1), np.float64))
+    sides = (np.clip(values, edges[0], edges[-1]) for values in (known, made.dropna().to_numpy(np.float64)))
+    shares = [np.histogram(values, edges)[0] / max(len(values), 1) for values in sides]
     if whole:
         return [f"{a + 0.5:g}" for a in edges[:-1]], shares
     texts = [f"{edge:.4g}" if date is None else date.shown(edge) for edge in edges]
@@ -367,25 +371,17 @@ def cut_points(
     schema: Schema, synthetic: pd.DataFrame, real: pd.DataFrame | None = None, train: pd.DataFrame | None = None
 ) -> CutPoints | None:
     """Return the shares in tables of text cells; None if no column has cut points."""
-    tables = [table for table in (synthetic, real, train) if table is not None]
+    tables = {"synthetic": synthetic, "real": real, "train": train}
+    given = {where: table for where, table in tables.items() if table is not None}
     found = []
     for name, column in schema.columns.items():
-        present = all({name, *column.depends_on} <= set(table.columns) for table in tables)
+        present = all({name, *column.depends_on} <= set(table.columns) for table in given.values())
         if not isinstance(column, Quantity) or not column.cut_points or not present:
             continue
-        shares = [
-            None if table is None else _group_shares(table, schema, name, column) for table in (synthetic, real, train)
-        ]
-        found.append(
-            ColumnGroups(
-                name=name,
-                unit=getattr(column, "unit", None),
-                groups=list(column.cut_groups),
-                synthetic=shares[0] or [],
-                real=shares[1],
-                train=shares[2],
-            )
-        )
+        shares: dict[str, Any] = dict.fromkeys(tables)
+        shares |= {where: _group_shares(table, schema, name, column) for where, table in given.items()}
+        unit = getattr(column, "unit", None)
+        found.append(ColumnGroups(name=name, unit=unit, groups=list(column.cut_groups), **shares))
     return CutPoints(columns=found) if found else None
 
 
@@ -464,21 +460,14 @@ class SyntheticColumns(Record):
 def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
     """Summarise each column of a table of text cells."""
     made, numbers = values_alone(cells, schema)
-    limits, dates = limits_of(schema), dates_of(schema)
-    in_order = levels_in_order(schema)
+    facts = numbers, limits_of(schema), dates_of(schema), levels_in_order(schema)
     found = []
     for name, values in made.items():
-        number = name in numbers
-        own = limits.get(str(name), {})
-        labels, shares = (
-            number_bars(values, values, own, dates.get(str(name)))
-            if number
-            else level_bars(values, values, in_order.get(str(name), ()))
-        )
+        labels, shares = column_bars(values, values, str(name), *facts)
         found.append(
             Summary(
                 name=str(name),
-                kind="number" if number else "levels",
+                kind="number" if name in numbers else "levels",
                 labels=labels,
                 shares=np.round(shares[0], 5).tolist(),
                 missing=float(values.isna().mean()),

@@ -281,7 +281,7 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
             reason="Their moments were measured with known noise.", regressions=stated,
         )  # fmt: skip
     every = sample(model, min(model.rows, MOST_ROWS), 0, replicates=REPLICATES)
-    drawn = [_texts(own) for _, own in every.groupby(REPLICATE)]
+    drawn = [own.astype(object).where(own.notna(), "").astype(str) for _, own in every.groupby(REPLICATE)]
     found = [_declared(one, model.schema, real, synthetic, drawn) for one in told]
     held = [_holds(term) for one in found for term in one.terms if term.real and term.combined]
     holding = mean(held)
@@ -291,10 +291,6 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
         reason=f"{sum(held)} of {len(held)} combined intervals include the estimate of the real rows.",
         advice=HOW if enough else None, replicates=REPLICATES, regressions=found,
     )  # fmt: skip
-
-
-def _texts(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.astype(object).where(frame.notna(), "").astype(str)
 
 
 def _declared(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from ...arrays import Floats, Mask
 from ...rng import Stream
@@ -240,14 +241,13 @@ def _last_values(
     if not labels:
         return [], Estimate(value=None)
     spread = np.nanstd(real, axis=0)
-    groups = {state.name: (flags[1][k], flags[0][k]) for k, state in enumerate(states)}
-    groups = groups or {EVERY: (np.ones(len(real), np.bool_), np.ones(len(made), np.bool_))}
+    groups = [(state.name, state.column, (flags[1][k], flags[0][k])) for k, state in enumerate(states)]
+    groups = groups or [(EVERY, None, (np.ones(len(real), np.bool_), np.ones(len(made), np.bool_)))]
     found, values, draws = list[LastValue](), list[Floats](), list[Floats]()
-    for name, masks in groups.items():
+    for name, own, masks in groups:
         sides = [side[mask] for side, mask in zip((real, made), masks, strict=True)]
         enough = np.min([np.isfinite(side).sum(0) for side in sides], axis=0) >= FEWEST
-        own = {label[0] for state in states if state.name == name for label in labels if label[0] == state.column}
-        kept = np.flatnonzero(enough & (spread > 0) & [label[0] not in own for label in labels])
+        kept = np.flatnonzero(enough & (spread > 0) & [label[0] != own for label in labels])
         if not len(kept):
             continue
         sides = [side[:, kept] / spread[kept] for side in sides]
@@ -278,22 +278,19 @@ def _features(both: tuple[Ends, Ends]) -> tuple[list[tuple[str, str | None]], li
     sides = (list[Floats](), list[Floats]())
     for name in both[0].rows.changing:
         columns = [side.rows.rows[name] for side in both]
-        number = name in both[0].rows.numbers
-        if number and min(column.count() for column in columns) >= FEWEST:
-            labels.append((name, None))
-            for side, column in zip(sides, columns, strict=True):
+        found = list[tuple[str | None, list[pd.Series]]]()
+        if name not in both[0].rows.numbers:
+            counts = columns[0].value_counts()
+            common = counts.index[counts >= FEWEST][:MOST_SHOWN]
+            found += [(str(level), [column == level for column in columns]) for level in common]
+        elif min(column.count() for column in columns) >= FEWEST:
+            found.append((None, columns))
+        if columns[0].isna().sum() >= FEWEST:
+            found.append(("missing", [column.isna() for column in columns]))
+        for level, values in found:
+            labels.append((name, level))
+            for side, column in zip(sides, values, strict=True):
                 side.append(column.to_numpy(np.float64))
-        gone = [column.isna().to_numpy() for column in columns]
-        counts = columns[0].value_counts()
-        common = [] if number else list(counts.index[counts >= FEWEST])
-        for level in common[:MOST_SHOWN]:
-            labels.append((name, str(level)))
-            for side, column, missing in zip(sides, columns, gone, strict=True):
-                side.append(np.where(missing, 0.0, (column == level).to_numpy(np.float64)))
-        if gone[0].sum() >= FEWEST:
-            labels.append((name, "missing"))
-            for side, missing in zip(sides, gone, strict=True):
-                side.append(missing.astype(np.float64))
     return labels, [np.stack(side, 1) if side else np.zeros((0, 0)) for side in sides]
 
 

@@ -216,11 +216,6 @@ PLAUSIBILITY = Section(
     verdicts=_verdicts, compares=False,
 )  # fmt: skip
 TABLES = Section(
-    "tables",
-    "Several tables",
-    lambda c: c.linked,
-    LinkedFacts,
-    questions=(LINKS, CODES, CDM),
-    verdicts=_links,
+    "tables", "Several tables", lambda c: c.linked, LinkedFacts, questions=(LINKS, CODES, CDM), verdicts=_links,
     compares=False,
 )  # fmt: skip

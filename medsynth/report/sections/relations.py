@@ -24,7 +24,7 @@ from scipy.stats import beta, chi2_contingency, norm
 
 from ...arrays import Floats, Whole
 from ...rng import Stream
-from ...schema.rules import parse
+from ...schema.rules import in_rule, parse
 from ...similarity import cells_in, edges_of
 from ..data.columns import words
 from ..data.proposal import listed
@@ -54,7 +54,6 @@ MOST_RULES = 5  # Rules suggested for a pair.
 MOST_ENTRIES = 50_000_000  # Rows times cells at once; a larger table is represented by fewer rows.
 BETWEEN = "between "  # Before the ends of an interval.
 RARE, MISSING = "(other levels)", "(missing)"
-RESERVED = frozenset({"and", "implies", "previous", "cumulative", "first", "last", "row"})
 
 
 class Relation(Record):
@@ -136,12 +135,10 @@ class Relations(Record):
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of a column: `labels`, and the cell of each row of both tables, (rows,). `exact`: is a cell a value?"""
+    """The cells of a column: `labels`, and the cell of each row of both tables, (rows,)."""
 
     name: str
-    number: bool
     labels: list[str]
-    exact: list[bool]
     real: Whole
     synthetic: Whole
 
@@ -200,7 +197,7 @@ def _rule(one: Relation, tables: Tables) -> str | None:
     if one.level is None or one.partner_level is None or {RARE, MISSING} & {one.level, one.partner_level}:
         return None
     sides = [(one.column, one.level), (one.partner, one.partner_level)]
-    parts = [f"{_name(column)} = {_value(level, tables.names)}" for column, level in sides]
+    parts = [f"{in_rule(column)} = {_value(level, tables.names)}" for column, level in sides]
     text = f"{parts[0]} implies {parts[1]}"
     try:
         parse(text, {column: column in tables.numbers for column, _ in sides})
@@ -209,14 +206,8 @@ def _rule(one: Relation, tables: Tables) -> str | None:
     return text
 
 
-def _name(text: str) -> str:
-    plain = re.fullmatch(r"[^\W\d]\w*", text) and text not in RESERVED
-    return text if plain else f"`{text}`"
-
-
 def _value(text: str, names: Sequence[str]) -> str:
-    number = re.fullmatch(r"-?\d+(\.\d+)?", text)
-    plain = number or (re.fullmatch(r"[^\W\d]\w*", text) and text not in RESERVED and text not in names)
+    plain = re.fullmatch(r"-?\d+(\.\d+)?", text) or (in_rule(text) == text and text not in names)
     return text if plain else f'"{text}"' if '"' not in text else f"'{text}'"
 
 
@@ -232,19 +223,16 @@ def _number(tables: Tables, name: str) -> _Cells:
     shares = np.bincount(cells[0], minlength=2 * len(edges) + 2) / max(len(cells[0]), 1)
     place = np.zeros(2 * len(edges) + 2, np.int64)
     labels = list[str]()
-    exact = list[bool]()
     date = tables.dates.get(name)
     ends = [f"{edge:.12g}" if date is None else date.shown(edge) for edge in edges]
     for k in range(2 * len(edges) + 1):  # Even cells lie between edges, odd ones are the edges.
-        if k % 2 and shares[k] < SHARED:
-            place[k] = len(labels)  # It belongs to the cell above.
-            continue
         place[k] = len(labels)
+        if k % 2 and shares[k] < SHARED:  # It belongs to the cell above.
+            continue
         low, high = (ends[i] if 0 <= i < len(ends) else "" for i in ((k - 1) // 2, k // 2))
         labels.append(high if k % 2 else _interval(low, high))
-        exact.append(bool(k % 2))
     place[-1] = len(labels)
-    return _Cells(name, True, [*labels, MISSING], [*exact, False], place[cells[0]], place[cells[1]])
+    return _Cells(name, [*labels, MISSING], place[cells[0]], place[cells[1]])
 
 
 def _interval(low: str, high: str) -> str:
@@ -259,8 +247,7 @@ def _word(tables: Tables, name: str) -> _Cells:
     counts = words(tables.real[name]).value_counts()
     levels = [str(level) for level in counts.index[counts >= FEWEST][:MOST_LEVELS]]
     real, synthetic = (Cells({}, {name: levels}).column(frame, name) for frame in (tables.real, tables.synthetic))
-    exact = [True] * len(levels) + [False, False]
-    return _Cells(name, False, [*levels, RARE, MISSING], exact, real, synthetic)
+    return _Cells(name, [*levels, RARE, MISSING], real, synthetic)
 
 
 def _side(columns: Sequence[_Cells], starts: Whole, side: str, tables: Tables, rng: Stream) -> _Side:

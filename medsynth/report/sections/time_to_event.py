@@ -20,7 +20,7 @@ from ..data.context import Context
 from ..data.question import QUESTIONS
 from ..data.statistics import mean
 from ..data.survival import Survival, Times, drawn, largest_gap, surviving
-from ..data.verdict import Estimate, Record, Thresholds, Verdict
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, of_both
 from .inference import Coefficient, coefficients, leading
 from .over_time import FEWEST
 from .registry import Section
@@ -78,12 +78,9 @@ def time_to_event(
         time=roles.time,
         unit=getattr(column, "unit", None) or roles.time,
         event=f"{roles.event} = {schema.event_level}",
-        rows_real=None if ours is None else len(ours.time),
-        rows_synthetic=len(made.time),
-        events_real=None if ours is None else int(ours.event.sum()),
-        events_synthetic=int(made.event.sum()),
-        median_real=None if ours is None else _median(ours),
-        median_synthetic=_median(made),
+        **of_both("rows", [None if side is None else len(side.time) for side in (ours, made)]),
+        **of_both("events", [None if side is None else int(side.event.sum()) for side in (ours, made)]),
+        **of_both("median", [None if side is None else _median(side) for side in (ours, made)]),
         curve=drawn(ours, made, FEWEST),
         curve_gap=gap,
         hazards=hazards,

@@ -27,17 +27,7 @@ from ...schema.columns.number import Quantity
 from ..data import protocol
 from ..data.columns import words
 from ..data.context import Context
-from ..data.protocol import (
-    FOLDS,
-    LABELS,
-    Models,
-    Predictions,
-    TaskPredictions,
-    aurocs,
-    features,
-    mean_aurocs,
-    regressors,
-)
+from ..data.protocol import LABELS, Predictions, TaskPredictions
 from ..data.question import QUESTIONS
 from ..data.statistics import compared, folds, resampled, roc_points
 from ..data.tables import Tables
@@ -120,7 +110,7 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     truth = tables.real[tables.predicted].astype(str).to_numpy()
     classes = tables.classes()
     once = _once(truth, classes)
-    value, draws = aurocs(truth, dict(enumerate(classes)), sides, rng, tables.patients.get("real"))
+    value, draws = protocol.aurocs(truth, dict(enumerate(classes)), sides, rng, tables.patients.get("real"))
     names = list(LABELS)
     best = value.mean(2).argmax(1)
     best_value = value.mean(2).max(1)
@@ -226,7 +216,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     """Return every figure of the section."""
     tables = predictions.tables
     truth = tables.real[tables.predicted].to_numpy(np.float64)
-    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted, regressors))
+    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.predicted, protocol.regressors))
     errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
 
     def r2(weights: Floats) -> Floats:
@@ -255,21 +245,21 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     )
 
 
-def _after_real(tables: Tables, models: Models = regressors) -> dict[str, Floats]:
+def _after_real(tables: Tables, models: protocol.Models = protocol.regressors) -> dict[str, Floats]:
     """Predict after training on the training table, or on the other folds of the held-out rows without one."""
     real, train = tables.baseline
     if train is not None:
         return _predict(train, real, tables.predicted, models)
     found = {name: np.zeros(len(real)) for name in LABELS}
-    for inside, outside in folds(np.zeros(len(real)), FOLDS, tables.patients.get("real")):
+    for inside, outside in folds(np.zeros(len(real)), protocol.FOLDS, tables.patients.get("real")):
         fold = _predict(real.iloc[inside], real.iloc[outside], tables.predicted, models)
         for name, predicted in fold.items():
             found[name][outside] = predicted
     return found
 
 
-def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str, models: Models) -> dict[str, Floats]:
-    x, x_test = features(train, test, target)
+def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str, models: protocol.Models) -> dict[str, Floats]:
+    x, x_test = protocol.features(train, test, target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         y = train[target].to_numpy(np.float64)
@@ -418,7 +408,7 @@ def _aurocs(predictions: TaskPredictions, inside: Mask, rng: Stream) -> dict[str
         for side in (predictions.real, predictions.synthetic)
     ]
     own = patients[inside] if (patients := tables.patients.get("real")) is not None else None
-    return mean_aurocs(truth, classes, sides, rng, own)
+    return protocol.mean_aurocs(truth, classes, sides, rng, own)
 
 
 def _utility(context: Context) -> Utility | NumericUtility | None:
