@@ -83,16 +83,19 @@ def test_tables_alike_are_those_on_file() -> None:
     """A plan names the published figures of the nearest rows per column and epsilon, and none far from all."""
     file = Path(__file__).parents[2] / "docs" / "results" / "rows_per_column.csv"
     published = {
-        (int(row["rows per column"]), float(row["epsilon"])): tuple(
-            map(float, re.findall(r"-?\d+\.\d+", row["AuROC lost"]))
+        (int(row["rows per column"]), float(row["epsilon"])): (
+            int(row["tables"]), *map(float, re.findall(r"-?\d+\.\d+", row["AuROC lost"])),
         )
         for row in csv.DictReader(file.read_text().splitlines())
-    }
+    }  # fmt: skip
     assert published == MEASURED
-    for (count, epsilon), (lost, least, most) in MEASURED.items():
+    for (count, epsilon), (tables, lost, least, most) in MEASURED.items():
         for rows, budget in ((20 * count, epsilon), (23 * count, 1.1 * epsilon)):
             (found,) = tables_alike(rows, 20, budget)
-            assert f"with {count} rows per column" in found and f"epsilon {epsilon:g} lost {lost:.2f}" in found
+            assert (
+                f"of {tables} tables with {count} rows per column" in found
+                and f"epsilon {epsilon:g} lost {lost:.2f}" in found
+            )
             assert f"({least:.2f} to {most:.2f})" in found
     assert not tables_alike(20, 20, 1.0) and not tables_alike(2000, 20, 0.1) and not tables_alike(10**6, 20, 1.0)
     assert any("Tables alike" in note for note in plan_fit(2000, FitSettings(epsilon=1.0))[1])
