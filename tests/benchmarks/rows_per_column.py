@@ -95,6 +95,7 @@ def _plot(made: charts.Drawing, left: float, runs: list[Run], name: str, title: 
     for count in PER_COLUMN:
         made.text(across(math.log(count)), HEIGHT - 24, str(count), anchor="middle")
     made.text((across.start + across.stop) / 2, HEIGHT - 6, "real rows per column", anchor="middle")
+    lowest = math.inf  # of the labels so far: the lines of small epsilons are below
     for epsilon, colour in zip(EPSILONS, COLOURS, strict=True):
         found = [(count, of(runs, count, epsilon, name)) for count in PER_COLUMN]
         points = [(across(math.log(count)), up(statistics.median(each))) for count, each in found if each]
@@ -103,7 +104,8 @@ def _plot(made: charts.Drawing, left: float, runs: list[Run], name: str, title: 
         for x, y in points:
             made.add("circle", cx=x, cy=y, r=3, fill=colour)
         for x, y in points[-1:]:
-            made.add("text", f"ε {epsilon:g}", x=x + 8, y=y + 4, fill=colour)
+            lowest = min(y + 4, lowest - 12)
+            made.add("text", f"ε {epsilon:g}", x=x + 8, y=lowest, fill=colour)
 
 
 def main(words: list[str]) -> None:
