@@ -12,7 +12,7 @@ import yaml
 pytest.importorskip("flask")
 from medsynth_cli.app.columns import KEYS, Fields, yaml_of
 from medsynth_cli.app.screens import GROUPS
-from medsynth_cli.app.words import FIELDS, placed, plain
+from medsynth_cli.app.words import FIELDS, LABELS, placed, plain
 from medsynth_cli.spoken import foreign
 
 from medsynth.errors import Problem, SchemaError
@@ -58,7 +58,8 @@ def test_each_translated_message_is_a_live_one(language: str) -> None:
     for english, own in table.items():
         places = [name for _, name, _, _ in Formatter().parse(own) if name is not None]
         assert set(places) <= set(map(str, range(english.count("{}")))), own
-        assert {*re.findall(r"`(\w+)`", own)} <= {key[5:] for key in TEXTS[language] if key.startswith("name_")}, own
+        named = {key[5:] for key in TEXTS[language] if key.startswith("name_")} | {*LABELS}
+        assert {*re.findall(r"`(\w+)`", own)} <= named, own
 
 
 @pytest.mark.parametrize(

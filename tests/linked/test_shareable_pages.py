@@ -12,7 +12,6 @@ import pytest
 import medsynth
 from medsynth.errors import SchemaError
 from medsynth.report.build import INTERNAL, build
-from medsynth.report.data.protocol import TaskPredictions
 from medsynth.report.several_tables import reports
 
 from .conftest import simulated
@@ -33,10 +32,9 @@ def real_rows(letter: str, seed: int) -> Frames:
 
 @pytest.mark.nightly
 def test_pages_are_internal_with_any_real_rows(
-    model: medsynth.Model, drawn: Frames, monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]
+    model: medsynth.Model, drawn: Frames, some_sections: Callable[..., None]
 ) -> None:
     """Held-out rows or training rows, each by itself or both: all pages of a folder are of one kind."""
-    monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
     some_sections("tables", "source")
     synthetic = texts({name: frame.head(400) for name, frame in drawn.items()})
     for real, train in itertools.product((None, real_rows("H", 9)), (None, real_rows("T", 8))):
