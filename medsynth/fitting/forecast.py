@@ -32,8 +32,8 @@ def kept(most: int, mean: float) -> float:
     return 1 - (1 - 1 / mean) ** most
 
 
-# What tables lost with so many rows per column at this epsilon: their number, the median AuROC, the least and the most;
-# by the benchmark rows-per-column.
+# By rows per column and epsilon: the number of tables, the median AuROC that they lost, the least and the most; by the
+# benchmark rows-per-column.
 MEASURED = {
     (10, 0.5): (4, 0.19, 0.01, 0.42),
     (20, 0.5): (4, 0.18, 0.04, 0.37),
