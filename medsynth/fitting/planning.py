@@ -291,7 +291,8 @@ def plan_fit(
             one_row_a_patient=settings.one_row_a_patient,
         )  # fmt: skip
         notes = [*module.notes(config, made.equivalent_rows, columns, settings.budget), *_power(made, config, core)]
-        return made, [*tables_alike(table, columns, settings.budget), *notes], None
+        alike = tables_alike(table, columns, settings.budget) if method == registry.DEFAULT else []
+        return made, [*alike, *notes], None
     assert private is not None
     check_method(private, method, module)
     public_rows = public_rows_of(private, settings, {"table": private.place})
@@ -305,7 +306,7 @@ def plan_fit(
         *settles,
     ]
     notes += notes_on_quality(private, made, settings.patients, stop=False)
-    if private.target is not None and (private.max_rows or 1) == 1:
+    if method == registry.DEFAULT and private.target is not None and (private.max_rows or 1) == 1:
         notes += tables_alike(made.rows, private.columns, settings.budget)
     notes += module.notes(config, private.records(made), private.columns, settings.budget)
     notes += _power(made, config, core)
