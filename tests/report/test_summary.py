@@ -168,6 +168,13 @@ def test_a_plain_yes_has_lost_nothing() -> None:
     assert said([*lines, verdict("two_way_gap", "beyond")], [("x", "fit")]).status == "yes, with limits"
 
 
+def test_a_use_that_nothing_judges_limits_a_yes() -> None:
+    uses = [JudgedUse(use="apples", fitness="fit", because=[])]
+    lines = [verdict(key, "within") for key in PRIVACY]
+    for asked, status in ((["apples"], "yes"), (["apples", "cows"], "yes, with limits")):
+        assert answer(lines, QUESTIONS, uses, STATED, NOTHING_LOST, asked).status == status
+
+
 def test_a_review_names_one_use_or_several() -> None:
     assert Review.model_validate({"uses": "testing software"}).uses == ["testing software"]
     assert Review.model_validate({"uses": None}).uses == [] and Review().uses == []

@@ -2,7 +2,7 @@
 
 A use is unfit if one of its questions is beyond its threshold. The board decides about a use if one of its questions
 has no answer. A use is fit if all of its questions on the page are within. A use that no question on the page brings up
-is not mentioned. If there is no guarantee, the answer is "no", and uses are allowed only where the real rows may be
+is not mentioned. If there is no guarantee, the answer is "no". Uses are then allowed only where the real rows may be
 used. The claim protects, and attacks can only show a leak: an attack whose figure is within its limit, but whose
 interval is not, is a limit of the proposal and no question for the board if there is a claim. The proposal gives the
 reason.
@@ -14,19 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from .question import Question
-from .verdict import Purpose, Record, Verdict
+from .verdict import Purpose, Record, Use, Verdict
 
-# Uses of synthetic rows, in words that continue "fit for". The first is about privacy, whatever the use.
-PASSING_ON = "passing rows on"
-TESTING = "testing software"
-TEACHING = "teaching and training people"
-EXPLORING = "exploring which columns go together"
-PREDICTING, TARGET = "training models that predict {target}", "the target"
-CHANGING = "studying how patients change over time"
-SURVIVING = "studying the time to an event"
-ENDING = "studying how patients end"
-USES = (TESTING, TEACHING, EXPLORING, PREDICTING, CHANGING, SURVIVING, ENDING)  # In the order of the page.
-ESTIMATING = "estimating effects"
+PASSING_ON = "passing rows on"  # a use that is about privacy, whatever the others are
+ESTIMATING, TARGET = "estimating effects", "the target"
+# The other uses in the words of questions, which go on after "fit for", in the order of the page.
+USES = tuple(use.replace(TARGET, "{target}") for use in get_args(Use) if use != ESTIMATING)
 Fitness = Literal["fit", "not fit", "board decides"]
 Status = Literal["yes", "yes, with limits", "undecided", "no"]
 
@@ -118,7 +111,8 @@ def answer(
     elif any(one.met is None and not allowed(one) for one in deciders):
         first = "The board decides whether the synthetic rows may be shared at all."
     elif fit:
-        status = "yes" if all(one.met for one in verdicts) and not (missing or lost.anything) else "yes, with limits"
+        limited = missing or unjudged or lost.anything or not all(one.met for one in verdicts)
+        status = "yes, with limits" if limited else "yes"
         only = "only " if any(one.fitness != "fit" and one.use != ESTIMATING for one in uses) else ""
         once = f"{unstated} Once {'both are' if len(missing) > 1 else 'it is'} stated, the synthetic rows"
         first = f"{once if missing else ROWS} may be shared {only}for {fit}."
