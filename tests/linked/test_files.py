@@ -252,7 +252,7 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     assert attempts["fits_on_this_table"] == 1 and attempts["counted"]
     verdicts = {v["key"]: v["outcome"] for v in shared["pages"][0]["verdicts"]}
     assert verdicts["rows_apart"] == verdicts["rules_broken"] == "within"
-    assert "There is no file nowhere" in str(invoked("report", "--real", "nowhere", code=1)["error"])
+    assert "There is no file absent.csv" in str(invoked("report", "--real", "absent.csv", code=1)["error"])
     shutil.rmtree(tmp_path / "ward.heldout")
     invoked("report", "--output", "seen.html")
     seen = json.loads((tmp_path / "seen.json").read_text())
